@@ -1,0 +1,152 @@
+package events
+
+import "time"
+
+// ConversationStarted opens the one conversation of a contact in a workspace. Stream: the conversation id.
+type ConversationStarted struct {
+	ConversationID string `json:"conversation_id"`
+	ContactID      string `json:"contact_id"`
+	IsTest         bool   `json:"is_test,omitempty"`
+}
+
+// ConversationReopened puts a closed or snoozed conversation back to open.
+type ConversationReopened struct {
+	ConversationID string `json:"conversation_id"`
+	ContactID      string `json:"contact_id"`
+	From           string `json:"from"`
+}
+
+// MessageRef is in every event of a message, so that a reader needs nothing else to place it. Stream: the message id.
+type MessageRef struct {
+	MessageID      string `json:"message_id"`
+	ConversationID string `json:"conversation_id"`
+	ContactID      string `json:"contact_id"`
+	IsTest         bool   `json:"is_test,omitempty"`
+}
+
+// MessageQueued accepts an outbound message.
+type MessageQueued struct {
+	MessageRef
+	Channel   string          `json:"channel"` // chat or sms: the channel it is meant for
+	PoolID    *string         `json:"pool_id,omitempty"`
+	LineID    *string         `json:"line_id,omitempty"` // the line the caller named
+	SendAt    *time.Time      `json:"send_at,omitempty"`
+	Fallback  *bool           `json:"fallback,omitempty"` // false forbids SMS
+	Source    *string         `json:"source"`             // api, dashboard, workflow, agent, outreach, mcp; null for automatic texts
+	ByStaff   bool            `json:"sent_by_staff,omitempty"`
+	Automatic string          `json:"automatic,omitempty"` // opt_out_confirmation or help: exempt from consent and quiet hours
+	ReplyTo   *string         `json:"reply_to,omitempty"`  // the message that an automatic text answers
+	Content   MessagePersonal `json:"-"`
+}
+
+// MessagePersonal is what is sealed of a message.
+type MessagePersonal struct {
+	To         string         `json:"to,omitempty"`
+	From       string         `json:"from,omitempty"`
+	Body       string         `json:"body,omitempty"`
+	Media      []Media        `json:"media,omitempty"`
+	ExternalID *string        `json:"external_id,omitempty"`
+	Metadata   map[string]any `json:"metadata,omitempty"`
+}
+
+// Media is one attachment (interface 2.4).
+type Media struct {
+	URL      string  `json:"url"`
+	Filename *string `json:"filename"`
+	MIME     *string `json:"mime"`
+	Size     *int64  `json:"size"` // bytes
+}
+
+// Subject implements Sealed.
+func (e *MessageQueued) Subject() string { return e.ContactID }
+
+// Personal implements Sealed.
+func (e *MessageQueued) Personal() any { return &e.Content }
+
+// MessageScheduled tells that a message waits for its own send_at.
+type MessageScheduled struct {
+	MessageRef
+	Until time.Time `json:"until"`
+}
+
+// MessageDue tells that a scheduled message's time has come; it is queued again.
+type MessageDue struct{ MessageRef }
+
+// MessageRouted tells which line will send it.
+type MessageRouted struct {
+	MessageRef
+	LineID string `json:"line_id"`
+	From   string `json:"from"` // the line's number
+}
+
+// MessageDeferred tells why a message waits, and until when if that is known.
+type MessageDeferred struct {
+	MessageRef
+	Reason string         `json:"reason"`
+	Until  *time.Time     `json:"until"`
+	LineID *string        `json:"line_id"`
+	Detail map[string]any `json:"detail,omitempty"`
+}
+
+// MessageSending is written before the carrier is called, so that a crash in between is seen and reconciled.
+type MessageSending struct {
+	MessageRef
+	Attempt int    `json:"attempt"` // from 1
+	LineID  string `json:"line_id"`
+	Channel string `json:"channel"`
+}
+
+// MessageSent tells that the carrier took it.
+type MessageSent struct {
+	MessageRef
+	LineID     string `json:"line_id"`
+	Channel    string `json:"channel"`
+	CarrierID  string `json:"carrier_id"`
+	Reconciled bool   `json:"reconciled,omitempty"` // found out after a crash, not from the call itself
+}
+
+// MessageRetried tells that an attempt failed for now and when the next one is due.
+type MessageRetried struct {
+	MessageRef
+	Attempt int       `json:"attempt"` // the one that failed
+	Reason  string    `json:"reason"`
+	Until   time.Time `json:"until"`
+}
+
+// MessageDelivered is the carrier's delivery receipt.
+type MessageDelivered struct {
+	MessageRef
+	At time.Time `json:"at"`
+}
+
+// MessageRead is the carrier's read receipt.
+type MessageRead struct {
+	MessageRef
+	At time.Time `json:"at"`
+}
+
+// MessageFailed ends a message that will not be delivered.
+type MessageFailed struct {
+	MessageRef
+	Code    string         `json:"code"`
+	Details map[string]any `json:"details,omitempty"`
+	LineID  *string        `json:"line_id,omitempty"`
+}
+
+// MessageReceiptMissing tells that no receipt came in time; the status stays sent.
+type MessageReceiptMissing struct{ MessageRef }
+
+// MessageReceived is a message from a contact. Stream: its own message id.
+type MessageReceived struct {
+	MessageRef
+	LineID    string          `json:"line_id"`
+	Channel   string          `json:"channel"`
+	CarrierID string          `json:"carrier_id,omitempty"`
+	Content   MessagePersonal `json:"-"`
+}
+
+// Subject implements Sealed.
+func (e *MessageReceived) Subject() string { return e.ContactID }
+
+// Personal implements Sealed.
+func (e *MessageReceived) Personal() any { return &e.Content }

@@ -1,0 +1,93 @@
+package events
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// OrganisationCreated opens an organisation. Stream: Stream("org", id).
+type OrganisationCreated struct {
+	OrganisationID uuid.UUID `json:"organisation_id"`
+	Name           string    `json:"name"`
+	TimeZone       string    `json:"time_zone"` // IANA name
+}
+
+// OrganisationPaused stops every write of the organisation.
+type OrganisationPaused struct {
+	Reason string `json:"reason,omitempty"`
+}
+
+// OrganisationResumed lifts a pause.
+type OrganisationResumed struct{}
+
+// WorkspaceCreated opens a workspace. Stream: Stream("wsp", id).
+type WorkspaceCreated struct {
+	OrganisationID uuid.UUID `json:"organisation_id"`
+	WorkspaceID    uuid.UUID `json:"workspace_id"`
+	Name           string    `json:"name"`
+}
+
+// UserCreated makes a person known to the organisation. Stream: Stream("usr", id).
+type UserCreated struct {
+	OrganisationID uuid.UUID    `json:"organisation_id"`
+	UserID         uuid.UUID    `json:"user_id"`
+	Person         UserPersonal `json:"-"`
+}
+
+// UserPersonal is what is sealed of a user.
+type UserPersonal struct {
+	FullName string `json:"full_name,omitempty"`
+	Email    string `json:"email,omitempty"`
+}
+
+// Subject implements Sealed.
+func (e *UserCreated) Subject() string { return Stream("usr", e.UserID) }
+
+// Personal implements Sealed.
+func (e *UserCreated) Personal() any { return &e.Person }
+
+// RoleGranted gives a user one role in one workspace, in place of an earlier one there.
+type RoleGranted struct {
+	UserID      uuid.UUID `json:"user_id"`
+	WorkspaceID uuid.UUID `json:"workspace_id"`
+	Role        string    `json:"role"` // owner, admin, billing, manager, agent, developer, analyst
+}
+
+// RoleRevoked ends a user's membership of a workspace.
+type RoleRevoked struct {
+	UserID      uuid.UUID `json:"user_id"`
+	WorkspaceID uuid.UUID `json:"workspace_id"`
+}
+
+// TeamCreated makes a team of a workspace. Stream: Stream("team", id).
+type TeamCreated struct {
+	TeamID uuid.UUID `json:"team_id"`
+	Name   string    `json:"name"`
+}
+
+// TeamMemberAdded puts a user into a team.
+type TeamMemberAdded struct {
+	TeamID uuid.UUID `json:"team_id"`
+	UserID uuid.UUID `json:"user_id"`
+}
+
+// APIKeyCreated makes a credential. Only the SHA-256 of the secret is known. Stream: the key id.
+type APIKeyCreated struct {
+	KeyID       string     `json:"key_id"`
+	Name        string     `json:"name"`
+	Env         string     `json:"env"`    // live or test
+	Scopes      []string   `json:"scopes"` // read, send, admin
+	Prefix      string     `json:"prefix"` // the 8 public characters
+	SecretHash  string     `json:"secret_hash"`
+	IPAllowlist []string   `json:"ip_allowlist,omitempty"` // addresses and CIDR blocks; empty allows all
+	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
+}
+
+// APIKeyRevoked ends a credential for good.
+type APIKeyRevoked struct {
+	KeyID string `json:"key_id"`
+}
+
+// Stream names the stream of an aggregate whose id is a plain UUID. Aggregates with prefixed ids use the id itself.
+func Stream(kind string, id uuid.UUID) string { return kind + "_" + id.String() }

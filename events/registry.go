@@ -1,0 +1,48 @@
+package events
+
+// Default is the registry of every event of the service.
+var Default = NewRegistry(
+	Of[OrganisationCreated]("organisation.created", 1),
+	Of[OrganisationPaused]("organisation.paused", 1),
+	Of[OrganisationResumed]("organisation.resumed", 1),
+	Of[WorkspaceCreated]("workspace.created", 1),
+	Of[UserCreated]("user.created", 1),
+	Of[RoleGranted]("user.role_granted", 1),
+	Of[RoleRevoked]("user.role_revoked", 1),
+	Of[TeamCreated]("team.created", 1),
+	Of[TeamMemberAdded]("team.member_added", 1),
+	Of[APIKeyCreated]("api_key.created", 1),
+	Of[APIKeyRevoked]("api_key.revoked", 1),
+
+	Of[LabelCreated]("label.created", 1),
+	Of[ContactCreated]("contact.created", 1),
+	Of[ContactOptedIn]("contact.opted_in", 1),
+	Of[ContactOptedOut]("contact.opted_out", 1),
+	Of[ContactConsentCleared]("contact.consent_cleared", 1),
+	Of[ContactLineAssigned]("contact.line_assigned", 1),
+	Of[ContactDeleted]("contact.deleted", 1),
+	Of[NumberLinked]("number.linked", 1),
+	Of[NumberUnlinked]("number.unlinked", 1),
+	Of[NumberOptedOut]("number.opted_out", 1),
+	Of[NumberOptedIn]("number.opted_in", 1),
+
+	Of[PoolCreated]("pool.created", 1),
+	Of[LineProvisioned]("line.provisioned", 1),
+	Of[LineStateChanged]("line.state_changed", 1),
+
+	Of[ConversationStarted]("conversation.started", 1),
+	Of[ConversationReopened]("conversation.reopened", 1),
+	Of[MessageQueued]("message.queued", 1),
+	Of[MessageScheduled]("message.scheduled", 1),
+	Of[MessageDue]("message.due", 1),
+	Of[MessageRouted]("message.routed", 1),
+	Of[MessageDeferred]("message.deferred", 1),
+	Of[MessageSending]("message.sending", 1),
+	Of[MessageSent]("message.sent", 1),
+	Of[MessageRetried]("message.retried", 1),
+	Of[MessageDelivered]("message.delivered", 1),
+	Of[MessageRead]("message.read", 1),
+	Of[MessageFailed]("message.failed", 1),
+	Of[MessageReceiptMissing]("message.receipt_missing", 1),
+	Of[MessageReceived]("message.received", 1),
+)
