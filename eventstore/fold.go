@@ -1,0 +1,94 @@
+package eventstore
+
+import (
+	"context"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"ledgerline/events"
+)
+
+// Folded is an aggregate's state at a version of its stream.
+type Folded[S any] struct {
+	Stream  string
+	Version int // 0: the stream does not exist
+	State   S
+	// Cached tells that the state comes from memory and was not compared with the ledger. An append that expects
+	// Version is refused if it is old, so it is safe to decide on; a refusal of the domain's is only to be told after
+	// a decision on a fresh state.
+	Cached bool
+}
+
+// Guard expects that the aggregate is still at this version.
+func (f Folded[S]) Guard() Guard { return Guard{f.Stream, f.Version} }
+
+// Folder loads aggregates by folding their events, and keeps what it folded, by version.
+type Folder[S any] struct {
+	ledger *Ledger
+	cache  *lru.Cache[string, Folded[S]]
+	apply  func(S, *Recorded) S
+}
+
+// NewFolder makes a folder that keeps up to size states. apply must return a new state and leave the old one as it was.
+func NewFolder[S any](l *Ledger, size int, apply func(S, *Recorded) S) *Folder[S] {
+	cache, err := lru.New[string, Folded[S]](size)
+	if err != nil {
+		panic(err) // only for size < 1
+	}
+	return &Folder[S]{ledger: l, cache: cache, apply: apply}
+}
+
+// Peek gives the state in memory without asking the ledger, and loads it when there is none.
+func (f *Folder[S]) Peek(ctx context.Context, stream string) (Folded[S], error) {
+	if known, ok := f.cache.Get(stream); ok {
+		known.Cached = true
+		return known, nil
+	}
+	return f.Load(ctx, stream)
+}
+
+// Load gives the state at the ledger's present: what is in memory, and the events since.
+func (f *Folder[S]) Load(ctx context.Context, stream string) (Folded[S], error) {
+	state, _ := f.cache.Get(stream)
+	state.Stream = stream
+	since, err := f.ledger.Load(ctx, stream, state.Version)
+	if err != nil {
+		return Folded[S]{}, err
+	}
+	for i := range since {
+		state.State, state.Version = f.apply(state.State, &since[i]), since[i].Version
+	}
+	f.keep(state)
+	return state, nil
+}
+
+// Advance folds events that were just appended after the version of base, so that the next Peek knows them.
+func (f *Folder[S]) Advance(base Folded[S], appended []Recorded) {
+	base.Cached = false
+	for i := range appended {
+		base.State = f.apply(base.State, &appended[i])
+		base.Version++
+	}
+	f.keep(base)
+}
+
+// keep remembers a state; a stream that does not exist yet is not worth a place.
+func (f *Folder[S]) keep(state Folded[S]) {
+	if state.Version == 0 {
+		return
+	}
+	if known, ok := f.cache.Peek(state.Stream); !ok || known.Version <= state.Version {
+		f.cache.Add(state.Stream, state)
+	}
+}
+
+// Fresh wraps events that were appended by this process as far as a fold needs them.
+func Fresh(a *Append, stream string, appended []events.Event) []Recorded {
+	recorded := make([]Recorded, len(appended))
+	for i, e := range appended {
+		recorded[i] = Recorded{
+			Stream: stream, OrganisationID: a.Organisation, WorkspaceID: a.Workspace, OccurredAt: a.At, Actor: a.Actor, Event: e,
+		}
+	}
+	return recorded
+}

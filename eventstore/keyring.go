@@ -1,0 +1,129 @@
+package eventstore
+
+import (
+	"bytes"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/google/uuid"
+	"github.com/tink-crypto/tink-go/v2/aead"
+	"github.com/tink-crypto/tink-go/v2/insecurecleartextkeyset"
+	"github.com/tink-crypto/tink-go/v2/keyset"
+	"github.com/tink-crypto/tink-go/v2/tink"
+)
+
+// Keyring holds the installation's secrets: the keyset that wraps the keys of personal data (it may be rotated), and
+// a root secret from which fixed keys are derived, one per purpose. Losing it means losing all personal data.
+type Keyring struct {
+	wrap      tink.AEAD
+	root      []byte
+	numberKey []byte
+}
+
+type keyringFile struct {
+	Keyset json.RawMessage `json:"keyset"`
+	Root   string          `json:"root"`
+}
+
+// NewKeyring makes fresh secrets and gives them in the form that ParseKeyring reads.
+func NewKeyring() (*Keyring, []byte, error) {
+	handle, err := keyset.NewHandle(aead.AES256GCMKeyTemplate())
+	if err != nil {
+		return nil, nil, fmt.Errorf("eventstore: make keyset: %w", err)
+	}
+	var set bytes.Buffer
+	if err := insecurecleartextkeyset.Write(handle, keyset.NewJSONWriter(&set)); err != nil {
+		return nil, nil, fmt.Errorf("eventstore: write keyset: %w", err)
+	}
+	root := make([]byte, 32)
+	if _, err := rand.Read(root); err != nil {
+		return nil, nil, fmt.Errorf("eventstore: make root secret: %w", err)
+	}
+	text, err := json.MarshalIndent(keyringFile{set.Bytes(), base64.StdEncoding.EncodeToString(root)}, "", "  ")
+	if err != nil {
+		return nil, nil, fmt.Errorf("eventstore: write keyring: %w", err)
+	}
+	k, err := ParseKeyring(text)
+	return k, text, err
+}
+
+// ParseKeyring reads what NewKeyring gave.
+func ParseKeyring(text []byte) (*Keyring, error) {
+	var file keyringFile
+	if err := json.Unmarshal(text, &file); err != nil {
+		return nil, errors.New("eventstore: the keyring is not valid JSON")
+	}
+	root, err := base64.StdEncoding.DecodeString(file.Root)
+	if err != nil || len(root) != 32 {
+		return nil, errors.New("eventstore: the keyring's root secret is not 32 bytes of base64")
+	}
+	handle, err := insecurecleartextkeyset.Read(keyset.NewJSONReader(bytes.NewReader(file.Keyset)))
+	if err != nil {
+		return nil, fmt.Errorf("eventstore: the keyring's keyset: %w", err)
+	}
+	wrap, err := aead.New(handle)
+	if err != nil {
+		return nil, fmt.Errorf("eventstore: the keyring's keyset: %w", err)
+	}
+	k := &Keyring{wrap: wrap, root: root}
+	k.numberKey = k.Derive("number hash")
+	return k, nil
+}
+
+// OpenKeyring reads the keyring at path; with create it makes one there (mode 0600) if there is none.
+func OpenKeyring(path string, create bool) (*Keyring, error) {
+	text, err := os.ReadFile(path) //nolint:gosec // the operator names the file
+	if errors.Is(err, fs.ErrNotExist) && create {
+		k, text, err := NewKeyring()
+		if err != nil {
+			return nil, err
+		}
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // as above
+		if errors.Is(err, fs.ErrExist) {                                      // another process was first
+			return OpenKeyring(path, false)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("eventstore: make keyring: %w", err)
+		}
+		if _, err = f.Write(text); err == nil {
+			err = f.Sync()
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			return nil, fmt.Errorf("eventstore: write keyring: %w", err)
+		}
+		return k, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("eventstore: read keyring: %w", err)
+	}
+	return ParseKeyring(text)
+}
+
+// Derive gives the fixed 32-byte key for a purpose.
+func (k *Keyring) Derive(purpose string) []byte {
+	key, err := hkdf.Key(sha256.New, k.root, nil, "ledgerline "+purpose, 32)
+	if err != nil {
+		panic(err) // only for impossible lengths
+	}
+	return key
+}
+
+// AEAD seals what belongs to nobody in particular: secrets of the installation, answers to be replayed.
+func (k *Keyring) AEAD() tink.AEAD { return k.wrap }
+
+// NumberHash is the name under which an organisation's register knows a phone number: an HMAC, so that it outlives
+// the number's erasure and cannot be turned back (decisions, section 6).
+func (k *Keyring) NumberHash(organisation uuid.UUID, e164 string) string {
+	mac := hmac.New(sha256.New, k.numberKey)
+	mac.Write(organisation[:])
+	mac.Write([]byte(e164))
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}

@@ -1,0 +1,140 @@
+package eventstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"ledgerline/clock"
+	"ledgerline/events"
+)
+
+// MaxBatch is how many waiting appends one transaction takes.
+const MaxBatch = 512
+
+// Config says what a ledger needs. Zero values are filled in where a default is stated.
+type Config struct {
+	Pool     *pgxpool.Pool
+	Keyring  *Keyring
+	Clock    clock.Clock
+	Registry *events.Registry // default: events.Default
+	Shards   int              // only for a new installation; default 1
+	Logger   *slog.Logger     // default: slog.Default()
+}
+
+// Ledger appends to and reads from the events. It is safe for concurrent use.
+type Ledger struct {
+	pool     *pgxpool.Pool
+	keyring  *Keyring
+	keys     *keyStore
+	clock    clock.Clock
+	registry *events.Registry
+	log      *slog.Logger
+	shards   int
+	heads    *heads
+
+	committers []*committer
+	stop       context.CancelFunc
+	done       sync.WaitGroup
+}
+
+const (
+	metaInsertSQL  = `insert into ledger_meta (shards, created_at) values ($1, $2) on conflict do nothing`
+	metaSelectSQL  = `select shards from ledger_meta`
+	headsInsertSQL = `insert into ledger_heads (shard, position) select s, 0 from generate_series(0, $1 - 1) s on conflict do nothing`
+	headSQL        = `select position from ledger_heads where shard = $1`
+)
+
+// Open opens the ledger and starts its committers. The database must be migrated. A number of shards other than the
+// installation's is an error. Close it with Close.
+func Open(ctx context.Context, cfg Config) (*Ledger, error) {
+	if cfg.Pool == nil || cfg.Keyring == nil || cfg.Clock == nil {
+		return nil, errors.New("eventstore: a pool, a keyring and a clock are needed")
+	}
+	if cfg.Registry == nil {
+		cfg.Registry = events.Default
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	shards := max(cfg.Shards, 1)
+	var found int
+	err := pgx.BeginFunc(ctx, cfg.Pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, metaInsertSQL, shards, cfg.Clock.Now()); err != nil {
+			return err
+		}
+		if err := tx.QueryRow(ctx, metaSelectSQL).Scan(&found); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, headsInsertSQL, found)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("eventstore: open: %w", err)
+	}
+	if cfg.Shards > 0 && cfg.Shards != found {
+		return nil, fmt.Errorf("eventstore: this installation has %d shards, not %d: the number is fixed when it is made", found, cfg.Shards)
+	}
+	if err := checkKeyring(ctx, cfg.Pool, cfg.Keyring); err != nil {
+		return nil, err
+	}
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	l := &Ledger{
+		pool: cfg.Pool, keyring: cfg.Keyring, keys: newKeyStore(cfg.Pool, cfg.Keyring.wrap), clock: cfg.Clock,
+		registry: cfg.Registry, log: cfg.Logger, shards: found, heads: newHeads(found), stop: stop,
+	}
+	for shard := range found {
+		c := &committer{ledger: l, shard: shard, queue: make(chan *pending, 4*MaxBatch)}
+		l.committers = append(l.committers, c)
+		l.done.Go(func() { c.run(run) })
+	}
+	return l, nil
+}
+
+// Close stops the committers after what they have taken is decided. Appends that still wait are refused.
+func (l *Ledger) Close() {
+	l.stop()
+	l.done.Wait()
+}
+
+// Shards is the installation's number of shards.
+func (l *Ledger) Shards() int { return l.shards }
+
+// ShardOf tells where an organisation lives.
+func (l *Ledger) ShardOf(organisation uuid.UUID) int {
+	// The last four bytes of a UUIDv7 are random, which spreads organisations evenly.
+	tail := organisation[12:]
+	n := uint32(tail[0])<<24 | uint32(tail[1])<<16 | uint32(tail[2])<<8 | uint32(tail[3])
+	return int(n % uint32(l.shards)) //nolint:gosec // between 1 and 1024
+}
+
+// NumberHash is the keyed hash under which an organisation's register knows a number.
+func (l *Ledger) NumberHash(organisation uuid.UUID, e164 string) string {
+	return l.keyring.NumberHash(organisation, e164)
+}
+
+// Head reads a shard's last position from the database.
+func (l *Ledger) Head(ctx context.Context, shard int) (int64, error) {
+	var head int64
+	if err := l.pool.QueryRow(ctx, headSQL, shard).Scan(&head); err != nil {
+		return 0, fmt.Errorf("eventstore: head of shard %d: %w", shard, err)
+	}
+	l.heads.advance(shard, head)
+	return head, nil
+}
+
+// Now is the service's time.
+func (l *Ledger) Now() time.Time { return l.clock.Now() }
+
+// Pool gives the database to what lives beside the ledger in it: projections and processes.
+func (l *Ledger) Pool() *pgxpool.Pool { return l.pool }
+
+// Keyring gives the installation's secrets to what derives its own keys from them.
+func (l *Ledger) Keyring() *Keyring { return l.keyring }

@@ -1,0 +1,113 @@
+package eventstore
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// BlockSize is how many events a block holds at most; a block is closed at least every BlockAge while events come in.
+const (
+	BlockSize = 1000
+	BlockAge  = time.Second
+)
+
+const (
+	lastBlockSQL   = `select number, to_position, hash from ledger_blocks where shard = $1 order by number desc limit 1`
+	insertBlockSQL = `insert into ledger_blocks (shard, number, from_position, to_position, leaves, root, previous, hash, closed_at)
+		values ($1, $2, $3, $4, $5, $6, $7, $8, now())`
+)
+
+// Notarise closes blocks up to the head of a shard and returns how many. Several processes may do it at once: a
+// block's number is unique, and who comes second starts over from what the first wrote.
+func (l *Ledger) Notarise(ctx context.Context, shard int) (closed int, err error) {
+	head, err := l.Head(ctx, shard)
+	if err != nil {
+		return 0, err
+	}
+	for {
+		last, err := l.lastBlock(ctx, shard)
+		if err != nil {
+			return closed, err
+		}
+		if last.To >= head {
+			return closed, nil
+		}
+		if err := l.closeBlock(ctx, last, min(head, last.To+BlockSize)); err != nil {
+			return closed, err
+		}
+		closed++
+	}
+}
+
+func (l *Ledger) lastBlock(ctx context.Context, shard int) (Block, error) {
+	b := Block{Shard: shard, Hash: make([]byte, sha256.Size)}
+	err := l.pool.QueryRow(ctx, lastBlockSQL, shard).Scan(&b.Number, &b.To, &b.Hash)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return b, fmt.Errorf("eventstore: last block: %w", err)
+	}
+	return b, nil
+}
+
+// closeBlock hashes the events after the last block up to a position and writes the block.
+func (l *Ledger) closeBlock(ctx context.Context, last Block, to int64) error {
+	b := Block{Shard: last.Shard, Number: last.Number + 1, From: last.To + 1, To: to, Previous: last.Hash}
+	found, err := l.Range(ctx, b.Shard, last.To, to)
+	if err != nil {
+		return err
+	}
+	if int64(len(found)) != to-last.To {
+		return fmt.Errorf("eventstore: shard %d has %d events from %d to %d: run audit verify", b.Shard, len(found), b.From, to)
+	}
+	for i := range found {
+		b.Leaves = append(b.Leaves, leafHash(&found[i])...)
+	}
+	if b.Root, err = merkleRoot(b.Leaves); err != nil {
+		return err
+	}
+	b.Hash = blockHash(&b)
+	_, err = l.pool.Exec(ctx, insertBlockSQL, b.Shard, b.Number, b.From, b.To, b.Leaves, b.Root, b.Previous, b.Hash)
+	if duplicate(err) {
+		return nil // another process closed it
+	}
+	if err != nil {
+		return fmt.Errorf("eventstore: close block: %w", err)
+	}
+	return nil
+}
+
+// RunNotary closes blocks until ctx ends: when BlockSize events wait, and else BlockAge after the first that waits.
+// With nothing appended it does nothing at all. Its time is real time, also in dev mode.
+func (l *Ledger) RunNotary(ctx context.Context) {
+	grown := make(chan struct{}, 1)
+	for shard := range l.shards {
+		stop := l.OnAppend(shard, func() {
+			select {
+			case grown <- struct{}{}:
+			default:
+			}
+		})
+		defer stop()
+	}
+	for {
+		for shard := range l.shards {
+			if _, err := l.Notarise(ctx, shard); err != nil && ctx.Err() == nil {
+				l.log.Error("notary: cannot close a block", "shard", shard, "error", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-grown:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(BlockAge):
+		}
+	}
+}

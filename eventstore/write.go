@@ -1,0 +1,169 @@
+package eventstore
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const (
+	insertEventsSQL = `insert into ledger_events (shard, position, id, stream, version, type, schema, organisation_id, workspace_id,
+			occurred_at, actor_type, actor_id, request_id, causation_id, correlation_id, data, subject, sealed)
+		select $1, position, id, stream, version, type, schema, organisation_id, workspace_id,
+			occurred_at, actor_type, actor_id, request_id, causation_id, correlation_id, data::json, subject, sealed
+		from unnest($2::bigint[], $3::uuid[], $4::text[], $5::int[], $6::text[], $7::smallint[], $8::uuid[], $9::uuid[],
+			$10::timestamptz[], $11::text[], $12::text[], $13::text[], $14::uuid[], $15::uuid[], $16::text[], $17::text[], $18::bytea[])
+			u (position, id, stream, version, type, schema, organisation_id, workspace_id,
+			occurred_at, actor_type, actor_id, request_id, causation_id, correlation_id, data, subject, sealed)`
+	insertKeysSQL  = `insert into ledger_keys (subject, wrapped) select * from unnest($1::text[], $2::bytea[])`
+	destroyKeysSQL = `insert into ledger_keys (subject, destroyed_at) select s, $2 from unnest($1::text[]) s
+		on conflict (subject) do update set wrapped = null, destroyed_at = excluded.destroyed_at`
+	emptyReceiptsSQL = `update ledger_receipts set body = null where subject = any($1)`
+	takeClaimsSQL    = `insert into ledger_claims (scope, key, owner) select * from unnest($1::text[], $2::text[], $3::text[])
+		on conflict (scope, key) do update set owner = excluded.owner`
+	releaseClaimsSQL = `delete from ledger_claims c using unnest($1::text[], $2::text[]) u (scope, key)
+		where c.scope = u.scope and c.key = u.key`
+	addQuotasSQL = `insert into ledger_quotas as q (key, bucket, used) select * from unnest($1::text[], $2::timestamptz[], $3::bigint[])
+		on conflict (key, bucket) do update set used = q.used + excluded.used`
+	insertReceiptsSQL = `insert into ledger_receipts (workspace_id, key, fingerprint, ref, status, body, subject, shard, position, created_at)
+		select workspace_id, key, fingerprint, ref, status, body, nullif(subject, ''), $9, position, $10
+		from unnest($1::uuid[], $2::text[], $3::bytea[], $4::text[], $5::smallint[], $6::bytea[], $7::text[], $8::bigint[])
+			u (workspace_id, key, fingerprint, ref, status, body, subject, position)
+		on conflict (workspace_id, key) do update set fingerprint = excluded.fingerprint, ref = excluded.ref, status = excluded.status,
+			body = excluded.body, subject = excluded.subject, shard = excluded.shard, position = excluded.position, created_at = excluded.created_at`
+	moveHeadSQL = `update ledger_heads set position = $2 where shard = $1`
+	notifySQL   = `select pg_notify('ledger_head', $1)`
+)
+
+// write sends everything that the accepted appends change, and the commit, in one round trip.
+func (c *committer) write(ctx context.Context, conn *pgxpool.Conn, f *facts, accepted []*pending) error {
+	var b pgx.Batch
+	if queueEvents(&b, c.shard, accepted) {
+		b.Queue(moveHeadSQL, c.shard, f.head)
+		b.Queue(notifySQL, strconv.Itoa(c.shard)+":"+strconv.FormatInt(f.head, 10))
+	}
+	queueKeys(&b, f.now, accepted)
+	queueClaims(&b, f, accepted)
+	if len(f.added) > 0 {
+		var keys []string
+		var buckets []time.Time
+		var added []int64
+		for k, n := range f.added {
+			keys, buckets, added = append(keys, k.key), append(buckets, k.bucket), append(added, n)
+		}
+		b.Queue(addQuotasSQL, keys, buckets, added)
+	}
+	queueReceipts(&b, c.shard, f, accepted)
+	b.Queue("commit")
+	return conn.SendBatch(ctx, &b).Close()
+}
+
+func queueEvents(b *pgx.Batch, shard int, accepted []*pending) bool {
+	n := 0
+	for _, p := range accepted {
+		n += len(p.rows)
+	}
+	if n == 0 {
+		return false
+	}
+	positions, versions, schemas := make([]int64, 0, n), make([]int32, 0, n), make([]int16, 0, n)
+	ids, organisations, correlations := make([]uuid.UUID, 0, n), make([]uuid.UUID, 0, n), make([]uuid.UUID, 0, n)
+	workspaces, causations := make([]*uuid.UUID, 0, n), make([]*uuid.UUID, 0, n)
+	streams, types, actorTypes, actorIDs := make([]string, 0, n), make([]string, 0, n), make([]string, 0, n), make([]string, 0, n)
+	requests, data := make([]string, 0, n), make([]string, 0, n)
+	times := make([]time.Time, 0, n)
+	subjects, sealed := make([]*string, 0, n), make([][]byte, 0, n)
+	for _, p := range accepted {
+		a := p.append
+		for i := range p.rows {
+			r := &p.rows[i]
+			positions, versions, schemas = append(positions, r.position), append(versions, int32(r.version)), append(schemas, int16(r.schema)) //nolint:gosec // both are small
+			ids, organisations, correlations = append(ids, r.id), append(organisations, a.Organisation), append(correlations, a.CorrelationID)
+			workspaces, causations = append(workspaces, nullable(&r.workspace)), append(causations, nullable(&a.CausationID))
+			streams, types = append(streams, r.stream), append(types, r.name)
+			actorTypes, actorIDs = append(actorTypes, a.Actor.Type), append(actorIDs, a.Actor.ID)
+			requests, data, times = append(requests, a.RequestID), append(data, string(r.data)), append(times, a.At)
+			subjects, sealed = append(subjects, r.subject), append(sealed, r.sealed)
+		}
+	}
+	b.Queue(insertEventsSQL, shard, positions, ids, streams, versions, types, schemas, organisations, workspaces,
+		times, actorTypes, actorIDs, requests, causations, correlations, data, subjects, sealed)
+	return true
+}
+
+func nullable(id *uuid.UUID) *uuid.UUID {
+	if *id == uuid.Nil {
+		return nil
+	}
+	return id
+}
+
+func queueKeys(b *pgx.Batch, now time.Time, accepted []*pending) {
+	var subjects, forgotten []string
+	var wrapped [][]byte
+	for _, p := range accepted {
+		for _, k := range p.newKeys {
+			subjects, wrapped = append(subjects, k.subject), append(wrapped, k.wrapped)
+		}
+		forgotten = append(forgotten, p.append.Forget...)
+	}
+	if len(subjects) > 0 {
+		b.Queue(insertKeysSQL, subjects, wrapped)
+	}
+	if len(forgotten) > 0 {
+		b.Queue(destroyKeysSQL, forgotten, now)
+		b.Queue(emptyReceiptsSQL, forgotten)
+	}
+}
+
+// queueClaims writes the state that the batch leaves behind, so that a claim released and taken again within one
+// batch comes out right.
+func queueClaims(b *pgx.Batch, f *facts, accepted []*pending) {
+	var scopes, keys, owners, freedScopes, freedKeys []string
+	written := map[claimKey]bool{}
+	for _, p := range accepted {
+		for _, c := range p.append.Claims {
+			k := claimKey{c.Scope, c.Key}
+			if written[k] {
+				continue
+			}
+			written[k] = true
+			if owner, held := f.claims[k]; held {
+				scopes, keys, owners = append(scopes, k.scope), append(keys, k.key), append(owners, owner)
+			} else if f.released[k] {
+				freedScopes, freedKeys = append(freedScopes, k.scope), append(freedKeys, k.key)
+			}
+		}
+	}
+	if len(scopes) > 0 {
+		b.Queue(takeClaimsSQL, scopes, keys, owners)
+	}
+	if len(freedScopes) > 0 {
+		b.Queue(releaseClaimsSQL, freedScopes, freedKeys)
+	}
+}
+
+func queueReceipts(b *pgx.Batch, shard int, f *facts, accepted []*pending) {
+	var workspaces []uuid.UUID
+	var keys, refs, subjects []string
+	var fingerprints, bodies [][]byte
+	var statuses []int16
+	var positions []int64
+	for _, p := range accepted {
+		if p.append.Receipt == nil {
+			continue
+		}
+		r := f.receipts[receiptKey{p.append.Receipt.Workspace, p.append.Receipt.Key}]
+		workspaces, keys, refs = append(workspaces, r.Workspace), append(keys, r.Key), append(refs, r.Ref)
+		fingerprints, bodies = append(fingerprints, r.Fingerprint), append(bodies, p.body)
+		statuses = append(statuses, int16(r.Status)) //nolint:gosec // an HTTP status
+		subjects, positions = append(subjects, r.Subject), append(positions, r.Position)
+	}
+	if len(keys) > 0 {
+		b.Queue(insertReceiptsSQL, workspaces, keys, fingerprints, refs, statuses, bodies, subjects, positions, shard, f.now)
+	}
+}
