@@ -1,0 +1,256 @@
+package localpg
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// systemBase is where root's clusters go whose own place the server's user cannot reach. Not /var/tmp: that is swept of old
+// files on many machines, one by one.
+const systemBase = "/var/lib/ledgerline"
+
+// account is the user that PostgreSQL runs as when this process is root.
+type account struct {
+	name     string
+	uid, gid int
+}
+
+// credential is nil for no account: the process's own user.
+func (a *account) credential() *syscall.Credential {
+	if a == nil {
+		return nil
+	}
+	return &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)} //nolint:gosec // ids from the user database
+}
+
+// directory is one server's directory, symbolic links resolved, and who runs the server in it.
+type directory struct {
+	root    string
+	account *account // nil unless this process is root
+}
+
+func (d directory) data() string         { return filepath.Join(d.root, "data") }
+func (d directory) passwordFile() string { return filepath.Join(d.root, "password") }
+func (d directory) logFile() string      { return filepath.Join(d.root, "postgres.log") }
+func (d directory) lockFile() string     { return filepath.Join(d.root, "lock") }
+
+// openDirectory makes the directory when it is missing and settles who runs the server in it.
+func openDirectory(path, base string, progress func(string)) (directory, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return directory{}, fmt.Errorf("localpg: %w", err)
+	}
+	// Parents are for everyone to pass through: the server's user may be another. The directory itself is not.
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // see above
+		return directory{}, fmt.Errorf("localpg: %w", err)
+	}
+	// One at a time, since the directory may turn into a link.
+	parent, err := flock(filepath.Dir(path), os.O_RDONLY, syscall.LOCK_EX)
+	if err != nil {
+		return directory{}, err
+	}
+	defer func() { _ = parent.Close() }()
+	if target, err := os.Readlink(path); err == nil {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			progress(fmt.Sprintf("%s is gone, beginning anew", target))
+			if err := os.Remove(path); err != nil {
+				return directory{}, fmt.Errorf("localpg: %w", err)
+			}
+		}
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return directory{}, fmt.Errorf("localpg: %w", err)
+	}
+	root, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return directory{}, fmt.Errorf("localpg: %w", err)
+	}
+	dir := directory{root: root}
+	if os.Geteuid() == 0 {
+		return dir.openAsRoot(path, base, progress)
+	}
+	if uid, ok := ownerOf(dir.data()); ok && uid != os.Geteuid() {
+		return directory{}, fmt.Errorf("the database in %s belongs to user %s: start as root, as before, or choose another data directory",
+			shortPath(path), userName(uid))
+	}
+	return dir, nil
+}
+
+// openAsRoot gives the directory to the server's user, elsewhere when that user cannot reach it here.
+func (d directory) openAsRoot(path, base string, progress func(string)) (directory, error) {
+	uid, exists := ownerOf(d.data())
+	account, err := serverAccount(uid)
+	if err != nil {
+		return directory{}, err
+	}
+	d.account = account
+	if err := os.Chown(d.root, account.uid, account.gid); err != nil {
+		return directory{}, fmt.Errorf("localpg: give %s to user %s: %w", d.root, account.name, err)
+	}
+	reach := account.reaches(d.root)
+	if reach == nil {
+		return d, nil
+	}
+	if exists {
+		return directory{}, fmt.Errorf("user %s, whom the database in %s belongs to, cannot reach it: open its parent directories to others (chmod o+x): %w",
+			account.name, shortPath(d.root), reach)
+	}
+	return d.moveBelow(path, base, progress)
+}
+
+// moveBelow makes the directory below base and leaves a symbolic link to it in its place.
+func (d directory) moveBelow(path, base string, progress func(string)) (directory, error) {
+	if err := os.MkdirAll(base, 0o755); err != nil { //nolint:gosec // passed through by the server's user
+		return directory{}, fmt.Errorf("localpg: user %s cannot reach %s, and there is no other place: %w", d.account.name, path, err)
+	}
+	_ = os.Chmod(base, 0o755) //nolint:gosec // whatever the umask has left of it
+	root, err := os.MkdirTemp(base, "dev-")
+	if err != nil {
+		return directory{}, fmt.Errorf("localpg: %w", err)
+	}
+	if err := os.Chown(root, d.account.uid, d.account.gid); err != nil {
+		return directory{}, fmt.Errorf("localpg: %w", err)
+	}
+	if err := d.account.reaches(root); err != nil {
+		return directory{}, fmt.Errorf("localpg: user %s can reach neither %s nor %s: %w", d.account.name, path, root, err)
+	}
+	if err := syscall.Rmdir(path); err != nil { // not os.Remove: it would take the link that somebody else has just made
+		return directory{}, fmt.Errorf("localpg: %s is not empty, and user %s cannot reach it: %w", path, d.account.name, err)
+	}
+	if err := os.Symlink(root, path); err != nil {
+		return directory{}, fmt.Errorf("localpg: %w", err)
+	}
+	progress(fmt.Sprintf("user %s cannot reach %s: the database is kept in %s", d.account.name, shortPath(path), root))
+	return directory{root: root, account: d.account}, nil
+}
+
+// serverAccount is the user that PostgreSQL runs as: the owner of the cluster, when there is one already, else postgres,
+// else nobody.
+func serverAccount(owner int) (*account, error) {
+	var found *user.User
+	var err error
+	switch {
+	case owner > 0:
+		if found, err = user.LookupId(strconv.Itoa(owner)); err != nil {
+			return &account{name: strconv.Itoa(owner), uid: owner, gid: owner}, nil // its user is gone, its files work
+		}
+	default:
+		if found, err = user.Lookup("postgres"); err != nil {
+			found, err = user.Lookup("nobody")
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("PostgreSQL does not run as root, and there is no user postgres or nobody to run it as: %w", err)
+	}
+	uid, uidErr := strconv.Atoi(found.Uid)
+	gid, gidErr := strconv.Atoi(found.Gid)
+	if err := errors.Join(uidErr, gidErr); err != nil {
+		return nil, fmt.Errorf("localpg: user %s: %w", found.Username, err)
+	}
+	return &account{name: found.Username, uid: uid, gid: gid}, nil
+}
+
+// reaches asks the kernel whether the user may enter the directory: a process of that user is started in it.
+func (a *account) reaches(dir string) error {
+	cmd := exec.CommandContext(context.Background(), "true")
+	cmd.Dir = dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: a.credential()}
+	return cmd.Run()
+}
+
+// ownerOf is the user id that a file belongs to; false when there is none.
+func ownerOf(path string) (int, bool) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, false
+	}
+	return int(stat.Uid), true
+}
+
+func userName(uid int) string {
+	if found, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		return found.Username
+	}
+	return strconv.Itoa(uid)
+}
+
+// lock makes this process the owner of the directory until the file is closed, or InUseError. It is released by the kernel
+// when the process dies, however it dies.
+func (d directory) lock() (*os.File, error) {
+	file, err := flock(d.lockFile(), os.O_RDWR|os.O_CREATE, syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		content, _ := os.ReadFile(d.lockFile())
+		pid, _ := strconv.Atoi(strings.TrimSpace(string(content)))
+		return nil, &InUseError{Dir: d.root, PID: pid}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err = file.Truncate(0); err == nil {
+		_, err = file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("localpg: lock %s: %w", d.root, err)
+	}
+	return file, nil
+}
+
+// flock opens a file or directory and locks it until it is closed.
+func flock(path string, flags, how int) (*os.File, error) {
+	file, err := os.OpenFile(path, flags, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("localpg: %w", err)
+	}
+	for {
+		err = syscall.Flock(int(file.Fd()), how)
+		if !errors.Is(err, syscall.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("localpg: lock %s: %w", path, err)
+	}
+	return file, nil
+}
+
+// password reads the role's password.
+func (d directory) password() (string, error) {
+	content, err := os.ReadFile(d.passwordFile())
+	if err != nil {
+		return "", fmt.Errorf("localpg: the password of the database in %s: %w", shortPath(d.root), err)
+	}
+	return strings.TrimSpace(string(content)), nil
+}
+
+// newPassword makes the role's password and stores it where only the server's user and root read it.
+func (d directory) newPassword() (string, error) {
+	secret := make([]byte, 24)
+	_, _ = rand.Read(secret) // never fails
+	password := hex.EncodeToString(secret)
+	if err := os.WriteFile(d.passwordFile(), []byte(password+"\n"), 0o600); err != nil {
+		return "", fmt.Errorf("localpg: %w", err)
+	}
+	if d.account != nil {
+		if err := os.Chown(d.passwordFile(), d.account.uid, d.account.gid); err != nil {
+			return "", fmt.Errorf("localpg: %w", err)
+		}
+	}
+	return password, nil
+}

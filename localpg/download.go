@@ -1,0 +1,114 @@
+package localpg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	embedded "github.com/fergusstrange/embedded-postgres"
+)
+
+// repository is where the builds come from.
+const repository = "https://repo1.maven.org/maven2"
+
+// downloadMajor is the version that a machine without PostgreSQL gets.
+const downloadMajor = 17
+
+// downloads are the builds that can be fetched, by major version.
+var downloads = map[int]embedded.PostgresVersion{
+	14: embedded.V14, 15: embedded.V15, 16: embedded.V16, 17: embedded.V17, 18: embedded.V18,
+}
+
+// download fetches a build of the major version once and keeps it for all directories.
+func download(ctx context.Context, acct *account, major int, progress func(string)) (binaries, error) {
+	version, ok := downloads[major]
+	if !ok {
+		return binaries{}, fmt.Errorf("there is no build of PostgreSQL %d to download", major)
+	}
+	base, err := downloadBase(acct)
+	if err != nil {
+		return binaries{}, err
+	}
+	home := filepath.Join(base, "postgresql-"+string(version))
+	if bin, ok := probe(ctx, acct, filepath.Join(home, "bin")); ok {
+		return bin, nil
+	}
+	progress(fmt.Sprintf("downloading PostgreSQL %s, once", version))
+	if err := os.MkdirAll(base, 0o755); err != nil { //nolint:gosec // passed through by the server's user
+		return binaries{}, fmt.Errorf("localpg: %w", err)
+	}
+	scratch, err := os.MkdirTemp(base, "download-")
+	if err != nil {
+		return binaries{}, fmt.Errorf("localpg: %w", err)
+	}
+	fetched := make(chan error, 1)
+	go func() {
+		err := fetch(ctx, repository, version, scratch, home)
+		_ = os.RemoveAll(scratch)
+		fetched <- err
+	}()
+	select {
+	case err := <-fetched:
+		if err != nil {
+			return binaries{}, err
+		}
+	case <-ctx.Done(): // the library cannot be interrupted; it ends with the process
+		return binaries{}, fmt.Errorf("localpg: download PostgreSQL: %w", context.Cause(ctx))
+	}
+	bin, ok := probe(ctx, acct, filepath.Join(home, "bin"))
+	if !ok {
+		return binaries{}, fmt.Errorf("the downloaded PostgreSQL in %s does not run here", home)
+	}
+	return bin, nil
+}
+
+// downloadBase is where downloads are kept: a place that the server's user reaches.
+func downloadBase(acct *account) (string, error) {
+	if acct != nil {
+		return "/var/cache/ledgerline", nil
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("localpg: a place for downloads: %w", err)
+	}
+	return filepath.Join(cache, "ledgerline"), nil
+}
+
+// fetch downloads and unpacks a build into home, whole or not at all. The library has no call for that alone: it is told
+// to start a cluster that is none, fetches what it needs for it, and fails. What counts is whether the programs are there.
+func fetch(ctx context.Context, repository string, version embedded.PostgresVersion, scratch, home string) error {
+	port, err := freePort(ctx)
+	if err != nil {
+		return err
+	}
+	data, unpacked := filepath.Join(scratch, "data"), filepath.Join(scratch, "unpacked")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		return fmt.Errorf("localpg: %w", err)
+	}
+	major, _, _ := strings.Cut(string(version), ".")
+	if err := os.WriteFile(filepath.Join(data, "PG_VERSION"), []byte(major+"\n"), 0o600); err != nil {
+		return fmt.Errorf("localpg: %w", err)
+	}
+	started := embedded.NewDatabase(embedded.DefaultConfig().
+		BinaryRepositoryURL(repository).
+		Version(version).
+		Port(uint32(port)). //nolint:gosec // a port
+		CachePath(filepath.Join(scratch, "archive")).
+		RuntimePath(filepath.Join(scratch, "runtime")).
+		BinariesPath(unpacked).
+		DataPath(data).
+		Logger(io.Discard)).Start()
+	if _, err := os.Stat(filepath.Join(unpacked, "bin", "postgres")); err != nil {
+		return errors.Join(started, err)
+	}
+	if err := os.Rename(unpacked, home); err != nil {
+		if _, statErr := os.Stat(filepath.Join(home, "bin", "postgres")); statErr != nil {
+			return fmt.Errorf("localpg: %w", err)
+		} // somebody else was faster
+	}
+	return nil
+}
