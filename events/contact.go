@@ -11,13 +11,14 @@ type LabelCreated struct {
 
 // ContactCreated makes a contact with consent unknown; consent events follow it. Stream: the contact id.
 type ContactCreated struct {
-	ContactID   string          `json:"contact_id"`
-	NumberHash  string          `json:"number_hash"`
-	LabelIDs    []uuid.UUID     `json:"label_ids,omitempty"`
-	OwnerUserID *uuid.UUID      `json:"owner_user_id,omitempty"`
-	IsTest      bool            `json:"is_test,omitempty"`
-	Origin      string          `json:"origin"` // api, message, inbound, import
-	Person      ContactPersonal `json:"-"`
+	ContactID      string          `json:"contact_id"`
+	ConversationID string          `json:"conversation_id"` // of the one conversation that its first message will start
+	NumberHash     string          `json:"number_hash"`
+	LabelIDs       []uuid.UUID     `json:"label_ids,omitempty"`
+	OwnerUserID    *uuid.UUID      `json:"owner_user_id,omitempty"`
+	IsTest         bool            `json:"is_test,omitempty"`
+	Origin         string          `json:"origin"` // api, message, inbound, import
+	Person         ContactPersonal `json:"-"`
 }
 
 // ContactPersonal is what is sealed of a contact.

@@ -10,6 +10,9 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"time"
+
+	"github.com/google/uuid"
 )
 
 // Event is a pointer to one of the registered structs.
@@ -27,6 +30,13 @@ type Sealed interface {
 type Actor struct {
 	Type string `json:"type"` // key, identity, user, contact, system or operator
 	ID   string `json:"id,omitempty"`
+}
+
+// Envelope is what an aggregate may want to know about an event beyond the event itself.
+type Envelope struct {
+	Organisation uuid.UUID
+	Workspace    uuid.UUID // uuid.Nil for events of the organisation itself
+	At           time.Time // when it happened
 }
 
 // Upcaster turns the facts and the personal data (nil when there is none) of one version into those of the next.
@@ -109,6 +119,14 @@ func (r *Registry) Decode(name string, version int, facts, personal []byte) (Eve
 		}
 	}
 	return event, nil
+}
+
+// New makes an empty event of a wire name; nil when it is unknown.
+func (r *Registry) New(name string) Event {
+	if e := r.byName[name]; e != nil {
+		return reflect.New(e.kind).Interface()
+	}
+	return nil
 }
 
 // Names lists the registered wire names with their current version, sorted.

@@ -8,6 +8,12 @@ type PoolCreated struct {
 	Default  bool   `json:"default,omitempty"`
 }
 
+// PoolLineAdded puts a line into a pool, so that the pool alone tells who can send for it. Stream: the pool id.
+type PoolLineAdded struct {
+	PoolID string `json:"pool_id"`
+	LineID string `json:"line_id"`
+}
+
 // LineProvisioned puts a line into service. Stream: the line id.
 type LineProvisioned struct {
 	LineID      string  `json:"line_id"`

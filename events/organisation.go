@@ -21,11 +21,14 @@ type OrganisationPaused struct {
 // OrganisationResumed lifts a pause.
 type OrganisationResumed struct{}
 
-// WorkspaceCreated opens a workspace. Stream: Stream("wsp", id).
+// WorkspaceCreated opens a workspace; its default pool and its sandbox line are made in the same append. Stream:
+// Stream("wsp", id).
 type WorkspaceCreated struct {
 	OrganisationID uuid.UUID `json:"organisation_id"`
 	WorkspaceID    uuid.UUID `json:"workspace_id"`
 	Name           string    `json:"name"`
+	DefaultPoolID  string    `json:"default_pool_id"`
+	SandboxLineID  string    `json:"sandbox_line_id"`
 }
 
 // UserCreated makes a person known to the organisation. Stream: Stream("usr", id).

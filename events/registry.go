@@ -27,6 +27,7 @@ var Default = NewRegistry(
 	Of[NumberOptedIn]("number.opted_in", 1),
 
 	Of[PoolCreated]("pool.created", 1),
+	Of[PoolLineAdded]("pool.line_added", 1),
 	Of[LineProvisioned]("line.provisioned", 1),
 	Of[LineStateChanged]("line.state_changed", 1),
 
