@@ -1,0 +1,174 @@
+package message
+
+import (
+	"time"
+
+	"ledgerline/domain/fault"
+	"ledgerline/events"
+)
+
+const (
+	// Ahead is how far ahead a message may be scheduled.
+	Ahead = 365 * 24 * time.Hour
+	// ReceiptAfter is how long a sent message waits for a receipt before receipt_missing is told.
+	ReceiptAfter = 24 * time.Hour
+	// HoldFor is how long a message may be held before it fails with hold_expired.
+	HoldFor = 7 * 24 * time.Hour
+)
+
+// ReasonLost marks an attempt that, after a crash, turned out never to have reached the carrier. It does not count as
+// a failure.
+const ReasonLost = "lost"
+
+// retryAfter is how long after each failure the next attempt comes; after one more failure the message has failed.
+var retryAfter = []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.Minute}
+
+// Queue accepts an outbound message. One with a send_at ahead is scheduled at once; a send_at in the past is now.
+func Queue(e events.MessageQueued, now time.Time) []events.Event {
+	if e.SendAt != nil && !e.SendAt.After(now) {
+		e.SendAt = nil
+	}
+	accepted := []events.Event{&e}
+	if e.SendAt != nil {
+		accepted = append(accepted, &events.MessageScheduled{MessageRef: e.MessageRef, Until: *e.SendAt})
+	}
+	return accepted
+}
+
+// Due queues a scheduled message whose time has come.
+func (m Message) Due(now time.Time) []events.Event {
+	if m.Status != Scheduled || now.Before(m.NotBefore) {
+		return nil
+	}
+	return []events.Event{&events.MessageDue{MessageRef: m.MessageRef}}
+}
+
+// Route gives the message to a line; the line that it has already is no event.
+func (m Message) Route(lineID, from string) []events.Event {
+	if m.LineID == lineID && m.From == from {
+		return nil
+	}
+	return []events.Event{&events.MessageRouted{MessageRef: m.MessageRef, LineID: lineID, From: from}}
+}
+
+// Begin starts the next attempt. Only one attempt is under way at a time, and none is made of a message that is not
+// queued or waiting for its retry: both are refused with conflict.
+func (m Message) Begin(lineID, channel string, now time.Time) ([]events.Event, error) {
+	waits := m.Status == Queued || m.Status == Sending && !m.InFlight
+	if !waits || now.Before(m.NotBefore) {
+		return nil, fault.New(fault.Conflict, "A message that is %s cannot be sent now.", m.Status)
+	}
+	return []events.Event{&events.MessageSending{MessageRef: m.MessageRef, Attempt: m.Attempt + 1, LineID: lineID, Channel: channel}}, nil
+}
+
+// under tells that an attempt is the one under way; the outcome of any other comes too late.
+func (m Message) under(attempt int) bool { return m.Status == Sending && m.InFlight && m.Attempt == attempt }
+
+// Took is the outcome of an attempt that the carrier accepted.
+func (m Message) Took(attempt int, channel, carrierID string, reconciled bool) []events.Event {
+	if !m.under(attempt) {
+		return nil
+	}
+	return []events.Event{&events.MessageSent{
+		MessageRef: m.MessageRef, LineID: m.LineID, Channel: channel, CarrierID: carrierID, Reconciled: reconciled,
+	}}
+}
+
+// Retry is the outcome of an attempt that failed for now: it is tried again after 30 s, 2 min and 10 min, and fails
+// with carrier_unreachable when that was all.
+func (m Message) Retry(attempt int, reason string, now time.Time) []events.Event {
+	if !m.under(attempt) {
+		return nil
+	}
+	if m.Failures >= len(retryAfter) {
+		return m.Fail(CodeCarrierUnreachable, map[string]any{"reason": reason, "attempts": attempt})
+	}
+	until := now.Add(retryAfter[m.Failures])
+	return []events.Event{&events.MessageRetried{MessageRef: m.MessageRef, Attempt: attempt, Reason: reason, Until: until}}
+}
+
+// Lost is the outcome of an attempt that never reached the carrier, found out after a crash: it may be tried at once,
+// with consent checked again.
+func (m Message) Lost(attempt int, now time.Time) []events.Event {
+	if !m.under(attempt) {
+		return nil
+	}
+	return []events.Event{&events.MessageRetried{MessageRef: m.MessageRef, Attempt: attempt, Reason: ReasonLost, Until: now}}
+}
+
+// arrived adds, before a receipt that overtook the carrier's answer, that the message was sent.
+func (m Message) arrived(carrierID string) []events.Event {
+	return m.Took(m.Attempt, m.Channel, carrierID, true)
+}
+
+// Deliver takes a delivery receipt. A late or repeated one is no event, nor one for a message that was never tried.
+func (m Message) Deliver(at time.Time, carrierID string) []events.Event {
+	if m.Attempt == 0 || !m.before(Delivered) {
+		return nil
+	}
+	return append(m.arrived(carrierID), &events.MessageDelivered{MessageRef: m.MessageRef, At: at})
+}
+
+// MarkRead takes a read receipt, under the same rules.
+func (m Message) MarkRead(at time.Time, carrierID string) []events.Event {
+	if m.Attempt == 0 || !m.before(Read) {
+		return nil
+	}
+	return append(m.arrived(carrierID), &events.MessageRead{MessageRef: m.MessageRef, At: at})
+}
+
+// Fail ends the message in any state before delivered; later it is no event.
+func (m Message) Fail(code string, details map[string]any) []events.Event {
+	if !m.before(Delivered) {
+		return nil
+	}
+	e := &events.MessageFailed{MessageRef: m.MessageRef, Code: code, Details: details}
+	if m.LineID != "" {
+		lineID := m.LineID
+		e.LineID = &lineID
+	}
+	return []events.Event{e}
+}
+
+// Cancel fails the message unless an attempt is under way or over: what the carrier may have cannot be called back.
+func (m Message) Cancel(code string, details map[string]any) []events.Event {
+	if m.InFlight || !m.before(Sent) {
+		return nil
+	}
+	return m.Fail(code, details)
+}
+
+// MissReceipt tells, once, that a sent message has had no receipt for ReceiptAfter.
+func (m Message) MissReceipt(now time.Time) []events.Event {
+	if m.Status != Sent || m.ReceiptMissing || now.Before(m.SentAt.Add(ReceiptAfter)) {
+		return nil
+	}
+	return []events.Event{&events.MessageReceiptMissing{MessageRef: m.MessageRef}}
+}
+
+// Defer holds the message. The same hold again is no event.
+func (m Message) Defer(h Hold, detail map[string]any) []events.Event {
+	if m.Held != nil && m.Held.Reason == h.Reason && m.Held.LineID == h.LineID && sameTime(m.Held.Until, h.Until) {
+		return nil
+	}
+	e := &events.MessageDeferred{MessageRef: m.MessageRef, Reason: h.Reason, Until: h.Until, Detail: detail}
+	if h.LineID != "" {
+		e.LineID = &h.LineID
+	}
+	return []events.Event{e}
+}
+
+func sameTime(a, b *time.Time) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Equal(*b)
+}
+
+// HoldEnds is when the message fails if it is held until then; the zero time when it is not held.
+func (m Message) HoldEnds() time.Time {
+	if m.HeldSince.IsZero() {
+		return time.Time{}
+	}
+	return m.HeldSince.Add(HoldFor)
+}

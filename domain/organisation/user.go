@@ -1,0 +1,133 @@
+package organisation
+
+import (
+	"maps"
+	"net/mail"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"ledgerline/domain/fault"
+	"ledgerline/events"
+)
+
+// Role is what a user may do in one workspace (interface section 5 rule 7, decisions section 2).
+type Role string
+
+// The roles.
+const (
+	Owner     Role = "owner"
+	Admin     Role = "admin"
+	Billing   Role = "billing"
+	Manager   Role = "manager"
+	Agent     Role = "agent"
+	Developer Role = "developer"
+	Analyst   Role = "analyst"
+)
+
+// Roles lists them all.
+func Roles() []Role { return []Role{Owner, Admin, Billing, Manager, Agent, Developer, Analyst} }
+
+// Valid tells whether r is one of the roles.
+func (r Role) Valid() bool { return slices.Contains(Roles(), r) }
+
+// User is the state of one user. The zero value does not exist.
+type User struct {
+	ID           uuid.UUID
+	Organisation uuid.UUID
+	Roles        map[uuid.UUID]Role // by workspace
+}
+
+// Apply folds one event.
+func (u User) Apply(event events.Event, _ events.Envelope) User {
+	switch e := event.(type) {
+	case *events.UserCreated:
+		return User{ID: e.UserID, Organisation: e.OrganisationID}
+	case *events.RoleGranted:
+		roles := maps.Clone(u.Roles)
+		if roles == nil {
+			roles = map[uuid.UUID]Role{}
+		}
+		roles[e.WorkspaceID] = Role(e.Role)
+		u.Roles = roles
+	case *events.RoleRevoked:
+		u.Roles = maps.Clone(u.Roles)
+		delete(u.Roles, e.WorkspaceID)
+	}
+	return u
+}
+
+// Exists tells whether there is such a user.
+func (u User) Exists() bool { return u.ID != uuid.Nil }
+
+// MemberOf tells whether the user has a role in the workspace.
+func (u User) MemberOf(workspace uuid.UUID) bool {
+	_, member := u.Roles[workspace]
+	return member
+}
+
+// CreateUser makes a person known to the organisation.
+func (o Organisation) CreateUser(id uuid.UUID, person events.UserPersonal) ([]events.Event, error) {
+	issues := nameIssues("/full_name", person.FullName, maxName)
+	if a, err := mail.ParseAddress(person.Email); err != nil || a.Address != person.Email {
+		issues = append(issues, fault.Issue{Location: "body", Path: "/email", Code: "invalid_email", Message: "This is not an e-mail address."})
+	}
+	if len(issues) > 0 {
+		return nil, fault.Invalids(issues...)
+	}
+	return []events.Event{&events.UserCreated{OrganisationID: o.ID, UserID: id, Person: person}}, nil
+}
+
+// Grant gives the user a role in a workspace, in place of an earlier one; the role it has already is no event.
+func (u User) Grant(workspace uuid.UUID, role Role) ([]events.Event, error) {
+	if !role.Valid() {
+		return nil, fault.Invalid("/role", "invalid_value", "This is not a role.")
+	}
+	if u.Roles[workspace] == role {
+		return nil, nil
+	}
+	return []events.Event{&events.RoleGranted{UserID: u.ID, WorkspaceID: workspace, Role: string(role)}}, nil
+}
+
+// Revoke ends the user's membership; without one it is no event.
+func (u User) Revoke(workspace uuid.UUID) []events.Event {
+	if !u.MemberOf(workspace) {
+		return nil
+	}
+	return []events.Event{&events.RoleRevoked{UserID: u.ID, WorkspaceID: workspace}}
+}
+
+// Team is the state of one team of a workspace. The zero value does not exist.
+type Team struct {
+	ID        uuid.UUID
+	Workspace uuid.UUID
+	Name      string
+	Members   []uuid.UUID
+}
+
+// Apply folds one event.
+func (t Team) Apply(event events.Event, in events.Envelope) Team {
+	switch e := event.(type) {
+	case *events.TeamCreated:
+		return Team{ID: e.TeamID, Workspace: in.Workspace, Name: e.Name}
+	case *events.TeamMemberAdded:
+		t.Members = append(slices.Clone(t.Members), e.UserID)
+	}
+	return t
+}
+
+// CreateTeam makes a team.
+func CreateTeam(id uuid.UUID, name string) ([]events.Event, error) {
+	if issues := nameIssues("/name", name, maxName); len(issues) > 0 {
+		return nil, fault.Invalids(issues...)
+	}
+	return []events.Event{&events.TeamCreated{TeamID: id, Name: name}}, nil
+}
+
+// Add puts a user into the team; one who is in it is no event.
+func (t Team) Add(user uuid.UUID) []events.Event {
+	if slices.Contains(t.Members, user) {
+		return nil
+	}
+	return []events.Event{&events.TeamMemberAdded{TeamID: t.ID, UserID: user}}
+}
