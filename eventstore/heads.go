@@ -56,3 +56,10 @@ func (l *Ledger) Advance(shard int, position int64) {
 		l.heads.advance(shard, position)
 	}
 }
+
+// KnownHead is the newest head that this process has heard of.
+func (l *Ledger) KnownHead(shard int) int64 {
+	l.heads.mu.Lock()
+	defer l.heads.mu.Unlock()
+	return l.heads.positions[shard]
+}

@@ -1,6 +1,7 @@
 package eventstore
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -110,4 +111,24 @@ func (l *Ledger) RunNotary(ctx context.Context) {
 		case <-time.After(BlockAge):
 		}
 	}
+}
+
+const hashesSQL = `select p, substring(b.leaves from ((p - b.from_position) * 32 + 1)::int for 32)
+	from unnest($2::bigint[]) p
+	cross join lateral (select * from ledger_blocks b where b.shard = $1 and b.to_position >= p order by b.to_position limit 1) b
+	where b.from_position <= p`
+
+// Hashes gives the leaf hashes of events by position; those whose block is not closed yet are absent.
+func (l *Ledger) Hashes(ctx context.Context, shard int, positions []int64) (map[int64][]byte, error) {
+	rows, err := l.pool.Query(ctx, hashesSQL, shard, positions)
+	if err != nil {
+		return nil, fmt.Errorf("eventstore: hashes: %w", err)
+	}
+	found := make(map[int64][]byte, len(positions))
+	var position int64
+	var hash []byte
+	if _, err := pgx.ForEachRow(rows, []any{&position, &hash}, func() error { found[position] = bytes.Clone(hash); return nil }); err != nil {
+		return nil, fmt.Errorf("eventstore: hashes: %w", err)
+	}
+	return found, nil
 }

@@ -32,8 +32,8 @@ type Recorded struct {
 
 	// Event is the decoded event, its personal data opened. Erased tells that there was some whose key is destroyed:
 	// the personal fields are then empty.
-	Event  events.Event
-	Erased bool
+	Event  events.Event `json:"-"`
+	Erased bool         `json:"-"`
 }
 
 // Expectations of a stream's version.

@@ -1,0 +1,399 @@
+package eventstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"ledgerline/clock"
+	"ledgerline/events"
+	"ledgerline/eventstore"
+	"ledgerline/migrations"
+	"ledgerline/testkit"
+)
+
+// house is a ledger in a database of its own.
+type house struct {
+	*eventstore.Ledger
+	pool *pgxpool.Pool
+	ring *eventstore.Keyring
+	org  uuid.UUID
+	wsp  uuid.UUID
+	dsn  string
+}
+
+func newHouse(t *testing.T, shards int) *house {
+	t.Helper()
+	ctx := context.Background()
+	dsn := testkit.Database(t)
+	require.NoError(t, migrations.Up(ctx, dsn))
+	ring, _, err := eventstore.NewKeyring()
+	require.NoError(t, err)
+	h := &house{ring: ring, org: uuid.Must(uuid.NewV7()), wsp: uuid.Must(uuid.NewV7()), dsn: dsn}
+	h.Ledger, h.pool = h.open(t, shards)
+	return h
+}
+
+// open makes another node on the same database.
+func (h *house) open(t *testing.T, shards int) (*eventstore.Ledger, *pgxpool.Pool) {
+	t.Helper()
+	pool, err := pgxpool.New(context.Background(), h.dsn)
+	require.NoError(t, err)
+	l, err := eventstore.Open(context.Background(), eventstore.Config{Pool: pool, Keyring: h.ring, Clock: clock.System(), Shards: shards})
+	require.NoError(t, err)
+	t.Cleanup(func() { l.Close(); pool.Close() })
+	return l, pool
+}
+
+func (h *house) write(streams ...eventstore.StreamEvents) eventstore.Append {
+	return eventstore.Append{
+		Organisation: h.org, Workspace: h.wsp, Actor: events.Actor{Type: "system"}, RequestID: "req_test",
+		At: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Streams: streams,
+	}
+}
+
+func one(stream string, expected int, e ...events.Event) eventstore.StreamEvents {
+	return eventstore.StreamEvents{Stream: stream, Expected: expected, Events: e}
+}
+
+func team(name string) *events.TeamCreated {
+	return &events.TeamCreated{TeamID: uuid.New(), Name: name}
+}
+
+func contact(id, phone string) *events.ContactCreated {
+	name := "Ada"
+	return &events.ContactCreated{ContactID: id, NumberHash: "h", Origin: "api", Person: events.ContactPersonal{Phone: phone, FirstName: &name}}
+}
+
+// eachShards runs a test with 1 and with 4 shards.
+func eachShards(t *testing.T, test func(t *testing.T, h *house)) {
+	t.Helper()
+	for _, shards := range []int{1, 4} {
+		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
+			t.Parallel()
+			test(t, newHouse(t, shards))
+		})
+	}
+}
+
+func TestAppendedEventsAreLoadedInOrderWithAllThatWasSaidOfThem(t *testing.T) {
+	t.Parallel()
+	eachShards(t, func(t *testing.T, h *house) {
+		ctx := context.Background()
+		a := h.write(one("ctc_1", eventstore.NoStream, contact("ctc_1", "+12025550123")), one("team_1", eventstore.AnyVersion, team("a"), team("b")))
+		a.Actor, a.CausationID = events.Actor{Type: "key", ID: "key_1"}, uuid.New()
+		result, err := h.Append(ctx, a)
+		require.NoError(t, err)
+		require.Equal(t, h.ShardOf(h.org), result.Shard)
+		require.Equal(t, int64(1), result.First)
+		require.Equal(t, int64(3), result.Last)
+
+		got, err := h.Load(ctx, "ctc_1", 0)
+		require.NoError(t, err)
+		require.Len(t, got, 1)
+		require.Equal(t, contact("ctc_1", "+12025550123"), got[0].Event)
+		require.Equal(t, a.Actor, got[0].Actor)
+		require.Equal(t, a.CausationID, got[0].CausationID)
+		require.NotEqual(t, uuid.Nil, got[0].CorrelationID)
+		require.Equal(t, a.At, got[0].OccurredAt)
+		require.Equal(t, h.wsp, got[0].WorkspaceID)
+		require.NotContains(t, string(got[0].Data), "+12025550123")
+
+		later, err := h.Load(ctx, "team_1", 1)
+		require.NoError(t, err)
+		require.Len(t, later, 1)
+		require.Equal(t, 2, later[0].Version)
+	})
+}
+
+func TestAppendAtAnotherVersionIsRefusedAndNamesTheStream(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, 1)
+	ctx := context.Background()
+	_, err := h.Append(ctx, h.write(one("s", eventstore.NoStream, team("a"))))
+	require.NoError(t, err)
+	for _, expected := range []int{eventstore.NoStream, 2} {
+		_, err = h.Append(ctx, h.write(one("s", expected, team("b"))))
+		conflict := (*eventstore.VersionConflict)(nil)
+		require.ErrorAs(t, err, &conflict)
+		require.Equal(t, "s", conflict.Stream)
+		require.Equal(t, 1, conflict.Actual)
+	}
+	a := h.write(one("t", eventstore.NoStream, team("c")))
+	a.Guards = []eventstore.Guard{{Stream: "s", Version: 0}}
+	_, err = h.Append(ctx, a)
+	conflict := (*eventstore.VersionConflict)(nil)
+	require.ErrorAs(t, err, &conflict)
+	require.True(t, conflict.Guard)
+	_, err = h.Append(ctx, h.write(one("s", 1, team("d"))))
+	require.NoError(t, err)
+	head, err := h.Head(ctx, 0)
+	require.NoError(t, err)
+	require.Equal(t, int64(2), head, "refused appends take no position")
+}
+
+func TestConcurrentAppendsFromTwoNodesLeaveNoGapAndCommitInOrder(t *testing.T) {
+	t.Parallel()
+	eachShards(t, func(t *testing.T, h *house) {
+		ctx := context.Background()
+		second, _ := h.open(t, 0)
+		nodes := []*eventstore.Ledger{h.Ledger, second}
+		shard := h.ShardOf(h.org)
+
+		stop := make(chan struct{})
+		var tail []int64
+		var tailing sync.WaitGroup
+		tailing.Go(func() { // reads while others write: what it has passed may never be filled in later
+			var after int64
+			for last := false; ; {
+				found, err := h.Range(ctx, shard, after, after+1000)
+				if err != nil {
+					return
+				}
+				for _, r := range found {
+					tail, after = append(tail, r.Position), r.Position
+				}
+				if last && len(found) == 0 {
+					return
+				}
+				select {
+				case <-stop:
+					last = true
+				default:
+				}
+			}
+		})
+		var writers sync.WaitGroup
+		for w := range 16 {
+			writers.Go(func() {
+				for i := range 25 {
+					_, err := nodes[w%2].Append(ctx, h.write(one(fmt.Sprintf("s%d", w), eventstore.AnyVersion, team("x")), one(fmt.Sprintf("t%d-%d", w, i), 0, team("y"))))
+					require.NoError(t, err)
+				}
+			})
+		}
+		writers.Wait()
+		close(stop)
+		tailing.Wait()
+		require.Len(t, tail, 16*25*2)
+		for i, p := range tail {
+			require.Equal(t, int64(i+1), p)
+		}
+		for w := range 16 {
+			got, err := h.Load(ctx, fmt.Sprintf("s%d", w), 0)
+			require.NoError(t, err)
+			require.Len(t, got, 25)
+			for i, r := range got {
+				require.Equal(t, i+1, r.Version)
+			}
+		}
+	})
+}
+
+func TestOneOfManyRacersTakesAClaim(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, 1)
+	ctx := context.Background()
+	var won, lost sync.Map
+	var racers sync.WaitGroup
+	for i := range 32 {
+		racers.Go(func() {
+			owner := fmt.Sprintf("owner%d", i)
+			a := h.write(one(owner, 0, team("x")))
+			a.Claims = []eventstore.Claim{{Scope: "name", Key: "red", Owner: owner}}
+			_, err := h.Append(ctx, a)
+			taken := (*eventstore.ClaimTaken)(nil)
+			switch {
+			case err == nil:
+				won.Store(owner, true)
+			case errors.As(err, &taken):
+				lost.Store(owner, taken.Owner)
+			default:
+				require.NoError(t, err)
+			}
+		})
+	}
+	racers.Wait()
+	owner, found, err := h.ClaimOwner(ctx, "name", "red")
+	require.NoError(t, err)
+	require.True(t, found)
+	_, ok := won.Load(owner)
+	require.True(t, ok)
+	n := 0
+	lost.Range(func(_, by any) bool { n++; require.Equal(t, owner, by); return true })
+	require.Equal(t, 31, n)
+
+	release := h.write()
+	release.Claims = []eventstore.Claim{{Scope: "name", Key: "red", Owner: owner, Release: true}}
+	_, err = h.Append(ctx, release)
+	require.NoError(t, err)
+	_, found, err = h.ClaimOwner(ctx, "name", "red")
+	require.NoError(t, err)
+	require.False(t, found)
+}
+
+func TestAQuotaIsNeverPassedByConcurrentAppends(t *testing.T) {
+	t.Parallel()
+	eachShards(t, func(t *testing.T, h *house) {
+		ctx := context.Background()
+		second, _ := h.open(t, 0)
+		nodes := []*eventstore.Ledger{h.Ledger, second}
+		minute := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+		var accepted, refused sync.Map
+		var racers sync.WaitGroup
+		for i := range 60 {
+			racers.Go(func() {
+				a := h.write(one(fmt.Sprintf("m%d", i), 0, team("x")))
+				a.Quotas = []eventstore.Quota{{Key: "line", Bucket: minute.Add(time.Duration(i%3) * time.Minute), From: minute.Add(-57 * time.Minute), Add: 1, Limit: 20}}
+				_, err := nodes[i%2].Append(ctx, a)
+				exceeded := (*eventstore.QuotaExceeded)(nil)
+				switch {
+				case err == nil:
+					accepted.Store(i, true)
+				case errors.As(err, &exceeded):
+					require.Equal(t, int64(20), exceeded.Used)
+					refused.Store(i, true)
+				default:
+					require.NoError(t, err)
+				}
+			})
+		}
+		racers.Wait()
+		require.Equal(t, 20, size(&accepted))
+		require.Equal(t, 40, size(&refused))
+
+		back := h.write()
+		back.Quotas = []eventstore.Quota{{Key: "line", Bucket: minute, From: minute, Add: -1, Limit: 20}}
+		_, err := h.Append(ctx, back)
+		require.NoError(t, err)
+		again := h.write(one("again", 0, team("x")))
+		again.Quotas = []eventstore.Quota{{Key: "line", Bucket: minute, From: minute.Add(-57 * time.Minute), Add: 1, Limit: 20}}
+		_, err = h.Append(ctx, again)
+		require.NoError(t, err)
+		later := h.write(one("later", 0, team("x")))
+		later.Quotas = []eventstore.Quota{{Key: "line", Bucket: minute.Add(2 * time.Hour), From: minute.Add(time.Hour), Add: 20, Limit: 20}}
+		_, err = h.Append(ctx, later)
+		require.NoError(t, err, "what lies before the window does not count")
+	})
+}
+
+func size(m *sync.Map) (n int) {
+	m.Range(func(any, any) bool { n++; return true })
+	return n
+}
+
+func TestAnIdempotencyKeyIsUsedOnceAndAnswersWithItsReceipt(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, 1)
+	ctx := context.Background()
+	a := h.write(one("s", eventstore.AnyVersion, team("a")))
+	a.Receipt = &eventstore.Receipt{Workspace: h.wsp, Key: "k1", Fingerprint: []byte("f"), Ref: "ctc_1", Status: 201, Subject: "ctc_1"}
+	result, err := h.Append(ctx, a)
+	require.NoError(t, err)
+
+	_, err = h.Append(ctx, a)
+	exists := (*eventstore.ReceiptExists)(nil)
+	require.ErrorAs(t, err, &exists)
+	require.Equal(t, result.Last, exists.Receipt.Position)
+	require.Equal(t, "ctc_1", exists.Receipt.Ref)
+	require.Nil(t, exists.Receipt.Body)
+
+	require.NoError(t, h.FinishReceipt(ctx, h.wsp, "k1", "", []byte(`{"phone":"+12025550123"}`)))
+	found, err := h.FindReceipt(ctx, h.wsp, "k1")
+	require.NoError(t, err)
+	require.JSONEq(t, `{"phone":"+12025550123"}`, string(found.Body))
+	var raw []byte
+	require.NoError(t, h.pool.QueryRow(ctx, `select body from ledger_receipts`).Scan(&raw))
+	require.NotContains(t, string(raw), "12025550123", "answers are encrypted at rest")
+
+	other, err := h.FindReceipt(ctx, uuid.New(), "k1")
+	require.NoError(t, err)
+	require.Nil(t, other, "a key belongs to its workspace")
+}
+
+func TestARefusedAppendDoesNotDisturbItsNeighboursInTheBatch(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, 1)
+	ctx := context.Background()
+	var callers sync.WaitGroup
+	var bad, good sync.Map
+	for i := range 200 {
+		callers.Go(func() {
+			a := h.write(one(fmt.Sprintf("n%d", i), 0, team("x")))
+			switch i % 10 {
+			case 3:
+				a.Streams[0].Expected = 7
+			case 7:
+				a.RequestID = "not\x00storable" // SQL itself refuses this one
+			}
+			if _, err := h.Append(ctx, a); err != nil {
+				bad.Store(i, err)
+			} else {
+				good.Store(i, true)
+			}
+		})
+	}
+	callers.Wait()
+	require.Equal(t, 160, size(&good))
+	bad.Range(func(i, err any) bool {
+		if i.(int)%10 == 3 {
+			conflict := (*eventstore.VersionConflict)(nil)
+			require.ErrorAs(t, err.(error), &conflict)
+		}
+		return true
+	})
+	head, err := h.Head(ctx, 0)
+	require.NoError(t, err)
+	require.Equal(t, int64(160), head)
+}
+
+func TestAnAppendWhoseConnectionBreaksIsWrittenExactlyOnce(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, 1)
+	ctx := context.Background()
+	stop := make(chan struct{})
+	var killer sync.WaitGroup
+	admin, err := pgxpool.New(ctx, h.dsn)
+	require.NoError(t, err)
+	defer admin.Close()
+	killer.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(15 * time.Millisecond):
+				_, _ = admin.Exec(ctx, `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and query like any (array['%ledger_head%', 'commit%', 'insert into ledger_events%'])`)
+			}
+		}
+	})
+	var callers sync.WaitGroup
+	for w := range 16 {
+		callers.Go(func() {
+			for i := range 30 {
+				_, err := h.Append(ctx, h.write(one(fmt.Sprintf("c%d-%d", w, i), 0, team("x"))))
+				require.NoError(t, err)
+			}
+		})
+	}
+	callers.Wait()
+	close(stop)
+	killer.Wait()
+	head, err := h.Head(ctx, 0)
+	require.NoError(t, err)
+	require.Equal(t, int64(16*30), head)
+	found, err := h.Range(ctx, 0, 0, head)
+	require.NoError(t, err)
+	streams := map[string]bool{}
+	for _, r := range found {
+		require.False(t, streams[r.Stream])
+		streams[r.Stream] = true
+	}
+	require.Len(t, streams, 16*30)
+}

@@ -1,0 +1,59 @@
+// Package feed brings the ledger's events to those who follow it. Watermill is the transport: watermill-sql's
+// subscriber tails the ledger's own table, one message is a batch of events, and watermill's router runs the handlers
+// with its recovery, metrics and poison handling.
+//
+// The subscriber only reads. A consumer's rows and its checkpoint commit together in the consumer's own transaction,
+// so a batch that is delivered twice is written once.
+package feed
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"ledgerline/eventstore"
+)
+
+// BatchSize is how many positions one message spans at most.
+const BatchSize = 1000
+
+// Batch is what one message carries: the events of a shard with After < position <= Through that the consumer asked
+// for. It may hold none; the checkpoint moves to Through all the same.
+type Batch struct {
+	Consumer string                `json:"consumer"`
+	Revision int                   `json:"revision"`
+	Shard    int                   `json:"shard"`
+	After    int64                 `json:"after"`
+	Through  int64                 `json:"through"`
+	Events   []eventstore.Recorded `json:"events"`
+}
+
+// Consumer follows the ledger.
+type Consumer interface {
+	// Name is unique and never changes: the checkpoint is kept under it.
+	Name() string
+	// Types are the wire names it wants; none means all.
+	Types() []string
+	// Write turns events into statements for one revision, which commit together with the checkpoint. It must not
+	// read from anywhere. It is called again with the same events when a transaction failed.
+	Write(b *pgx.Batch, revision int, recorded []eventstore.Recorded) error
+	// Committed is called after a batch is durable, in order; it must not block.
+	Committed(batch *Batch)
+}
+
+func (b *Batch) encode() ([]byte, error) {
+	payload, err := json.Marshal(b)
+	if err != nil {
+		return nil, fmt.Errorf("feed: encode batch: %w", err)
+	}
+	return payload, nil
+}
+
+func decodeBatch(payload []byte) (*Batch, error) {
+	var b Batch
+	if err := json.Unmarshal(payload, &b); err != nil {
+		return nil, fmt.Errorf("feed: decode batch: %w", err)
+	}
+	return &b, nil
+}

@@ -1,0 +1,176 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ledgerline/eventstore"
+)
+
+// parker is the publisher behind watermill's poison queue: it takes a batch that failed apart, writes what can be
+// written, and parks the events that cannot, so that they stop nobody.
+type parker struct{ runner *Runner }
+
+const parkSQL = `insert into feed_parked (name, shard, position, event_id, type, reason, parked_at)
+	values ($1, $2, $3, $4, $5, $6, $7) on conflict (name, shard, position) do update set reason = excluded.reason`
+
+// Publish implements message.Publisher.
+func (p parker) Publish(_ string, messages ...*message.Message) error {
+	for _, msg := range messages {
+		c := p.runner.consumers[msg.Metadata.Get(middleware.PoisonedHandlerKey)]
+		if c == nil {
+			return fmt.Errorf("feed: poison from an unknown handler %q", msg.Metadata.Get(middleware.PoisonedHandlerKey))
+		}
+		b, err := decodeBatch(msg.Payload)
+		if err != nil {
+			return err
+		}
+		if err := p.takeApart(msg.Context(), c, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close implements message.Publisher.
+func (p parker) Close() error { return nil }
+
+// takeApart writes the events one by one, each with the checkpoint behind it.
+func (p parker) takeApart(ctx context.Context, c Consumer, b *Batch) error {
+	after := b.After
+	for i := range b.Events {
+		single := &Batch{Consumer: b.Consumer, Revision: b.Revision, Shard: b.Shard, After: after, Through: b.Events[i].Position, Events: b.Events[i : i+1]}
+		err := p.runner.takeOne(ctx, c, single)
+		if err != nil && isPoison(err) {
+			err = p.park(ctx, c, single, err)
+		}
+		if err != nil {
+			return err
+		}
+		after = single.Through
+	}
+	if after == b.Through {
+		return nil
+	}
+	rest := &Batch{Consumer: b.Consumer, Revision: b.Revision, Shard: b.Shard, After: after, Through: b.Through}
+	return p.runner.write(ctx, c, rest, func(*pgx.Batch) error { return nil })
+}
+
+// takeOne handles one event and turns a panic into an error.
+func (r *Runner) takeOne(ctx context.Context, c Consumer, b *Batch) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PoisonError{fmt.Errorf("panic: %v", v)}
+		}
+	}()
+	if err := r.ledger.Open(ctx, b.Events); err != nil {
+		return err
+	}
+	return r.write(ctx, c, b, func(q *pgx.Batch) error { return c.Write(q, b.Revision, b.Events) })
+}
+
+func (p parker) park(ctx context.Context, c Consumer, b *Batch, cause error) error {
+	e := &b.Events[0]
+	p.runner.log.Error("feed: event parked", "consumer", c.Name(), "shard", e.Shard, "position", e.Position, "type", e.Type, "error", cause)
+	return p.runner.write(ctx, c, b, func(q *pgx.Batch) error {
+		q.Queue(parkSQL, c.Name(), e.Shard, e.Position, e.ID, e.Type, reason(cause), p.runner.ledger.Now())
+		return nil
+	})
+}
+
+// reason is what an operator reads; it is cut, because an error of the database can quote a whole row.
+func reason(err error) string {
+	const most = 500
+	s := []rune(err.Error())
+	return string(s[:min(len(s), most)])
+}
+
+// Parked is one event that a consumer could not take.
+type Parked struct {
+	Consumer string    `json:"consumer"`
+	Shard    int       `json:"shard"`
+	Position int64     `json:"position"`
+	EventID  uuid.UUID `json:"event_id"`
+	Type     string    `json:"type"`
+	Reason   string    `json:"reason"`
+	ParkedAt time.Time `json:"parked_at"`
+}
+
+const (
+	listParkedSQL = `select name, shard, position, event_id, type, reason, parked_at from feed_parked order by parked_at, shard, position`
+	skipParkedSQL = `delete from feed_parked where name = $1 and shard = $2 and position = $3`
+)
+
+// ErrNotParked says that there is no such parked event.
+var ErrNotParked = errors.New("feed: no such parked event")
+
+// ListParked lists what is parked, oldest first.
+func ListParked(ctx context.Context, ledger *eventstore.Ledger) ([]Parked, error) {
+	rows, err := ledger.Pool().Query(ctx, listParkedSQL)
+	if err != nil {
+		return nil, fmt.Errorf("feed: list parked: %w", err)
+	}
+	parked, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Parked])
+	if err != nil {
+		return nil, fmt.Errorf("feed: list parked: %w", err)
+	}
+	return parked, nil
+}
+
+// SkipParked gives a parked event up for good.
+func SkipParked(ctx context.Context, ledger *eventstore.Ledger, consumer string, shard int, position int64) error {
+	tag, err := ledger.Pool().Exec(ctx, skipParkedSQL, consumer, shard, position)
+	if err != nil {
+		return fmt.Errorf("feed: skip parked: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return ErrNotParked
+	}
+	return nil
+}
+
+const activeSQL = `select revision from feed_consumers where name = $1`
+
+// RetryParked gives a parked event to its consumer once more, behind whatever came after it, and removes it when the
+// consumer takes it.
+func RetryParked(ctx context.Context, ledger *eventstore.Ledger, c Consumer, shard int, position int64) error {
+	found, err := ledger.Range(ctx, shard, position-1, position)
+	if err != nil {
+		return err
+	}
+	if len(found) == 0 {
+		return ErrNotParked
+	}
+	if err := ledger.Open(ctx, found); err != nil {
+		return err
+	}
+	err = pgx.BeginFunc(ctx, ledger.Pool(), func(tx pgx.Tx) error {
+		var revision int
+		if err := tx.QueryRow(ctx, activeSQL, c.Name()).Scan(&revision); err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, skipParkedSQL, c.Name(), shard, position)
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return ErrNotParked
+		}
+		var q pgx.Batch
+		if err := c.Write(&q, revision, found); err != nil {
+			return err
+		}
+		return tx.SendBatch(ctx, &q).Close()
+	})
+	if err != nil {
+		return fmt.Errorf("feed: retry parked: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,224 @@
+package feed
+
+import (
+	"context"
+	stdsql "database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill-sql/v4/pkg/sql"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/jackc/pgx/v5"
+
+	"ledgerline/eventstore"
+)
+
+// slowPoll is the net under the wake-ups: how long a lost one can go unnoticed.
+const slowPoll = 5 * time.Second
+
+// source reads the next batch of one consumer and shard. It stands in for the database that watermill-sql's
+// subscriber expects, because that subscriber wraps each poll in a transaction and writes its offset there: here a
+// poll is one plain read, and an idle consumer causes no write at all.
+type source struct {
+	ledger   *eventstore.Ledger
+	consumer Consumer
+	shard    int
+	progress *Progress
+}
+
+const nextSQL = `select f.revision, c.position, h.position
+	from feed_consumers f
+	join feed_checkpoints c on c.name = f.name and c.revision = f.revision and c.shard = $2
+	join ledger_heads h on h.shard = $2
+	where f.name = $1`
+
+// next gives the batch behind the checkpoint; nil when there is nothing new.
+func (s *source) next(ctx context.Context) (*Batch, error) {
+	b := &Batch{Consumer: s.consumer.Name(), Shard: s.shard}
+	var head int64
+	err := s.ledger.Pool().QueryRow(ctx, nextSQL, b.Consumer, s.shard).Scan(&b.Revision, &b.After, &head)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil //nolint:nilnil // its tables are being made; there will be a wake-up
+	}
+	if err != nil {
+		return nil, fmt.Errorf("feed: checkpoint of %s: %w", b.Consumer, err)
+	}
+	s.ledger.Advance(s.shard, head)
+	s.progress.set(b.Consumer, s.shard, b.After)
+	if b.After >= head {
+		return nil, nil //nolint:nilnil // nothing new
+	}
+	b.Through = min(head, b.After+BatchSize)
+	b.Events, err = s.ledger.Range(ctx, s.shard, b.After, b.Through, s.consumer.Types()...)
+	return b, err
+}
+
+// The types below are the shapes that watermill-sql wants.
+
+type (
+	reader struct{ *source }
+	readTx struct{ *source }
+	oneRow struct {
+		batch *Batch
+		read  bool
+	}
+	nothing struct{}
+)
+
+func (r reader) BeginTx(context.Context, *stdsql.TxOptions) (sql.Tx, error) {
+	return readTx(r), nil
+}
+
+func (s *source) ExecContext(context.Context, string, ...any) (sql.Result, error) {
+	return nothing{}, nil
+}
+
+func (s *source) QueryContext(ctx context.Context, _ string, _ ...any) (sql.Rows, error) {
+	b, err := s.next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &oneRow{batch: b, read: b == nil}, nil
+}
+
+func (readTx) Commit() error   { return nil }
+func (readTx) Rollback() error { return nil }
+
+func (r *oneRow) Next() bool {
+	was := r.read
+	r.read = true
+	return !was
+}
+
+func (r *oneRow) Scan(dest ...any) error {
+	*dest[0].(*Batch) = *r.batch
+	return nil
+}
+
+func (*oneRow) Close() error { return nil }
+
+func (nothing) RowsAffected() (int64, error) { return 0, nil }
+
+// schema is the SchemaAdapter and the OffsetsAdapter: the table is the ledger's, the offset is the consumer's own
+// checkpoint.
+type schema struct{}
+
+var errReadOnly = errors.New("feed: only the event store writes the ledger")
+
+func (schema) InsertQuery(sql.InsertQueryParams) (sql.Query, error) {
+	return sql.Query{}, errReadOnly
+}
+
+func (schema) SelectQuery(sql.SelectQueryParams) (sql.Query, error) {
+	return sql.Query{Query: nextSQL}, nil
+}
+
+func (schema) UnmarshalMessage(p sql.UnmarshalMessageParams) (sql.Row, error) {
+	var b Batch
+	if err := p.Row.Scan(&b); err != nil {
+		return sql.Row{}, fmt.Errorf("feed: scan batch: %w", err)
+	}
+	payload, err := b.encode()
+	if err != nil {
+		return sql.Row{}, err
+	}
+	id := b.Consumer + "/" + strconv.Itoa(b.Shard) + "/" + strconv.FormatInt(b.Through, 10)
+	return sql.Row{Offset: b.Through, Msg: message.NewMessage(id, payload)}, nil
+}
+
+func (schema) SchemaInitializingQueries(sql.SchemaInitializingQueriesParams) ([]sql.Query, error) {
+	return nil, nil
+}
+
+func (schema) SubscribeIsolationLevel() stdsql.IsolationLevel { return stdsql.LevelReadCommitted }
+
+type offsets struct{}
+
+func (offsets) AckMessageQuery(sql.AckMessageQueryParams) (sql.Query, error) { return sql.Query{}, nil }
+
+func (offsets) ConsumedMessageQuery(sql.ConsumedMessageQueryParams) (sql.Query, error) {
+	return sql.Query{}, nil
+}
+
+func (offsets) NextOffsetQuery(sql.NextOffsetQueryParams) (sql.Query, error) { return sql.Query{}, nil }
+
+func (offsets) SchemaInitializingQueries(sql.OffsetsSchemaInitializingQueriesParams) ([]sql.Query, error) {
+	return nil, nil
+}
+
+func (offsets) BeforeSubscribingQueries(sql.BeforeSubscribingQueriesParams) ([]sql.Query, error) {
+	return nil, nil
+}
+
+// waker is the subscriber's BackoffManager: where watermill-sql would sleep between polls, it waits for a wake-up.
+type waker struct {
+	wake chan struct{}
+	done chan struct{}
+	once sync.Once
+}
+
+func newWaker() *waker {
+	return &waker{wake: make(chan struct{}, 1), done: make(chan struct{})}
+}
+
+func (w *waker) ring() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (w *waker) close() { w.once.Do(func() { close(w.done) }) }
+
+// HandleError implements sql.BackoffManager.
+func (w *waker) HandleError(log watermill.LoggerAdapter, noMsg bool, err error) time.Duration {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return time.Millisecond
+	case err != nil:
+		log.Error("feed: cannot read, trying again", err, nil)
+		return time.Second
+	case !noMsg:
+		return 0
+	}
+	net := time.NewTimer(slowPoll)
+	defer net.Stop()
+	select {
+	case <-w.wake:
+	case <-net.C:
+	case <-w.done:
+		return time.Millisecond
+	}
+	return 0
+}
+
+// subscriber is watermill-sql's, with a Close that ends the wait first.
+type subscriber struct {
+	*sql.Subscriber
+	waker *waker
+	stop  func()
+}
+
+func newSubscriber(src *source, log watermill.LoggerAdapter) (*subscriber, error) {
+	w := newWaker()
+	noDeadline := time.Duration(0)
+	inner, err := sql.NewSubscriber(reader{src}, sql.SubscriberConfig{
+		ConsumerGroup: src.consumer.Name(), AckDeadline: &noDeadline, ResendInterval: 200 * time.Millisecond,
+		BackoffManager: w, SchemaAdapter: schema{}, OffsetsAdapter: offsets{},
+	}, log)
+	if err != nil {
+		return nil, fmt.Errorf("feed: subscriber: %w", err)
+	}
+	return &subscriber{Subscriber: inner, waker: w, stop: src.ledger.OnAppend(src.shard, w.ring)}, nil
+}
+
+// Close implements message.Subscriber.
+func (s *subscriber) Close() error {
+	s.stop()
+	s.waker.close()
+	return s.Subscriber.Close()
+}

@@ -1,0 +1,294 @@
+package projections
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Merge says what an update of a column makes of the value that is there.
+type Merge int
+
+const (
+	// Replace takes the new value.
+	Replace Merge = iota
+	// KeepFirst keeps what is there, unless it is null.
+	KeepFirst
+	// Latest takes the greater of the two.
+	Latest
+)
+
+// Column is one column of a read-model table. Type is the SQL type with its constraints.
+type Column struct {
+	Name  string
+	Type  string
+	Merge Merge
+}
+
+// Table is one table of a read model.
+type Table struct {
+	Name    string
+	Key     []string // primary key
+	Columns []Column
+}
+
+func (t *Table) create(schema string) string {
+	var lines []string
+	for _, c := range t.Columns {
+		lines = append(lines, c.Name+" "+c.Type)
+	}
+	lines = append(lines, "primary key ("+strings.Join(t.Key, ", ")+")")
+	return fmt.Sprintf("create table %s.%s (%s)", schema, t.Name, strings.Join(lines, ", "))
+}
+
+// Row holds the columns of a table that an event sets; nil is null.
+type Row map[string]any
+
+// Changes gathers what a batch of events does to the tables of a read model and writes the net effect set-based: a
+// row that is made and changed ten times within a batch is one insert. That is what makes a replay fast.
+type Changes struct {
+	tables map[*Table]*tableChanges
+	order  []*Table
+}
+
+type tableChanges struct {
+	rows    map[string]*rowChange
+	order   []string
+	deleted map[string]Row      // by key
+	cleared map[string][]string // column -> values whose rows go
+	blanked map[blank][]string  // what is emptied -> values whose rows are meant
+}
+
+// blank names columns that are emptied in the rows found by another column.
+type blank struct{ by, set string }
+
+type rowChange struct {
+	insert bool
+	set    Row
+}
+
+// NewChanges starts empty.
+func NewChanges() *Changes { return &Changes{tables: map[*Table]*tableChanges{}} }
+
+func (c *Changes) of(t *Table) *tableChanges {
+	tc := c.tables[t]
+	if tc == nil {
+		tc = &tableChanges{rows: map[string]*rowChange{}, deleted: map[string]Row{}, cleared: map[string][]string{}, blanked: map[blank][]string{}}
+		c.tables[t] = tc
+		c.order = append(c.order, t)
+	}
+	return tc
+}
+
+func (t *Table) key(r Row) string {
+	if len(t.Key) == 1 {
+		return fmt.Sprint(r[t.Key[0]])
+	}
+	var b strings.Builder
+	for _, k := range t.Key {
+		fmt.Fprintf(&b, "%v\x00", r[k])
+	}
+	return b.String()
+}
+
+// Insert makes a row; every column that is not null by nature must be set.
+func (c *Changes) Insert(t *Table, r Row) {
+	tc, k := c.of(t), t.key(r)
+	if tc.rows[k] == nil {
+		tc.order = append(tc.order, k)
+	}
+	tc.rows[k] = &rowChange{insert: true, set: r}
+}
+
+// Update sets columns of the row with the key that r holds. A row that does not exist stays so.
+func (c *Changes) Update(t *Table, r Row) {
+	tc, k := c.of(t), t.key(r)
+	known := tc.rows[k]
+	if known == nil {
+		if _, gone := tc.deleted[k]; gone {
+			return
+		}
+		tc.rows[k] = &rowChange{set: r}
+		tc.order = append(tc.order, k)
+		return
+	}
+	for _, col := range t.Columns {
+		if v, ok := r[col.Name]; ok {
+			old, had := known.set[col.Name]
+			known.set[col.Name] = col.merge(old, had, v)
+		}
+	}
+}
+
+// merge does in memory what assignment does in SQL. Latest compares as the database would, for texts that sort as
+// they are meant to: times are in RFC 3339 with a fixed width.
+func (c *Column) merge(old any, had bool, v any) any {
+	switch {
+	case !had || old == nil:
+		return v
+	case c.Merge == KeepFirst:
+		return old
+	case c.Merge == Latest && (v == nil || fmt.Sprint(v) < fmt.Sprint(old)):
+		return old
+	}
+	return v
+}
+
+func (c *Column) assignment() string {
+	switch c.Merge {
+	case KeepFirst:
+		return fmt.Sprintf("%[1]s = coalesce(t.%[1]s, u.%[1]s)", c.Name)
+	case Latest:
+		return fmt.Sprintf("%[1]s = greatest(t.%[1]s, u.%[1]s)", c.Name)
+	case Replace:
+	}
+	return fmt.Sprintf("%[1]s = u.%[1]s", c.Name)
+}
+
+// Delete removes the row with the key that r holds.
+func (c *Changes) Delete(t *Table, r Row) {
+	tc, k := c.of(t), t.key(r)
+	tc.drop(k)
+	tc.deleted[k] = r
+}
+
+// Clear removes the rows whose column has a value.
+func (c *Changes) Clear(t *Table, column, value string) {
+	tc := c.of(t)
+	for k, r := range tc.rows {
+		if fmt.Sprint(r.set[column]) == value {
+			tc.drop(k)
+		}
+	}
+	tc.cleared[column] = append(tc.cleared[column], value)
+}
+
+// Blank empties columns in the rows whose column by has a value.
+func (c *Changes) Blank(t *Table, by, value string, columns ...string) {
+	tc := c.of(t)
+	set := make([]string, len(columns))
+	for i, name := range columns {
+		set[i] = name + " = null"
+	}
+	for _, r := range tc.rows {
+		if fmt.Sprint(r.set[by]) == value {
+			for _, name := range columns {
+				r.set[name] = nil
+			}
+		}
+	}
+	k := blank{by, strings.Join(set, ", ")}
+	tc.blanked[k] = append(tc.blanked[k], value)
+}
+
+func (tc *tableChanges) drop(k string) {
+	if _, known := tc.rows[k]; known {
+		delete(tc.rows, k)
+		tc.order = slices.DeleteFunc(tc.order, func(o string) bool { return o == k })
+	}
+}
+
+// queue adds the statements to a batch: deletions first, since what was made after a deletion is still in the rows.
+func (c *Changes) queue(b *pgx.Batch, schema string) error {
+	for _, t := range c.order {
+		if err := c.tables[t].queue(b, t, schema); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (tc *tableChanges) queue(b *pgx.Batch, t *Table, schema string) error {
+	name := schema + "." + t.Name
+	for column, values := range tc.cleared {
+		b.Queue(fmt.Sprintf("delete from %s where %s::text = any($1)", name, column), values)
+	}
+	for k, values := range tc.blanked {
+		b.Queue(fmt.Sprintf("update %s set %s where %s::text = any($1)", name, k.set, k.by), values)
+	}
+	if len(tc.deleted) > 0 {
+		rows := make([]Row, 0, len(tc.deleted))
+		for _, r := range tc.deleted {
+			rows = append(rows, r)
+		}
+		if err := queueJSON(b, rows, fmt.Sprintf("delete from %s t using json_populate_recordset(null::%s, $1) u where %s", name, name, t.join())); err != nil {
+			return err
+		}
+	}
+	var inserts []Row
+	updates := map[string][]Row{}
+	var signatures []string
+	for _, k := range tc.order {
+		r := tc.rows[k]
+		if r.insert {
+			inserts = append(inserts, r.set)
+			continue
+		}
+		s := t.signature(r.set)
+		if updates[s] == nil {
+			signatures = append(signatures, s)
+		}
+		updates[s] = append(updates[s], r.set)
+	}
+	if len(inserts) > 0 {
+		if err := queueJSON(b, inserts, t.insertSQL(name)); err != nil {
+			return err
+		}
+	}
+	for _, s := range signatures {
+		sql := fmt.Sprintf("update %s t set %s from json_populate_recordset(null::%s, $1) u where %s", name, s, name, t.join())
+		if err := queueJSON(b, updates[s], sql); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func queueJSON(b *pgx.Batch, rows []Row, sql string) error {
+	text, err := json.Marshal(rows)
+	if err != nil {
+		return fmt.Errorf("projections: encode rows: %w", err)
+	}
+	b.Queue(sql, string(text))
+	return nil
+}
+
+func (t *Table) join() string {
+	var on []string
+	for _, k := range t.Key {
+		on = append(on, fmt.Sprintf("t.%s = u.%s", k, k))
+	}
+	return strings.Join(on, " and ")
+}
+
+// signature is the list of assignments of an update, which is the same for rows that can be updated together.
+func (t *Table) signature(r Row) string {
+	var set []string
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		if _, ok := r[c.Name]; ok && !slices.Contains(t.Key, c.Name) {
+			set = append(set, c.assignment())
+		}
+	}
+	return strings.Join(set, ", ")
+}
+
+func (t *Table) insertSQL(name string) string {
+	var columns, set []string
+	for _, c := range t.Columns {
+		columns = append(columns, c.Name)
+		if !slices.Contains(t.Key, c.Name) {
+			set = append(set, fmt.Sprintf("%s = excluded.%s", c.Name, c.Name))
+		}
+	}
+	list, conflict := strings.Join(columns, ", "), "nothing"
+	if len(set) > 0 {
+		conflict = "update set " + strings.Join(set, ", ")
+	}
+	// An event that was parked and is retried may find its row made: it then says what the row is.
+	return fmt.Sprintf("insert into %s (%s) select %s from json_populate_recordset(null::%s, $1) on conflict (%s) do %s",
+		name, list, list, name, strings.Join(t.Key, ", "), conflict)
+}

@@ -1,0 +1,236 @@
+package projections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ledgerline/events"
+	"ledgerline/eventstore"
+)
+
+var contactsTable = &Table{Name: "contacts", Key: []string{"id"}, Columns: []Column{
+	{Name: "id", Type: `text collate "C" not null`},
+	{Name: "workspace_id", Type: "uuid not null"},
+	{Name: "number_hash", Type: `text collate "C" not null`},
+	{Name: "phone", Type: "text not null"},
+	{Name: "first_name", Type: "text"},
+	{Name: "last_name", Type: "text"},
+	{Name: "company", Type: "text"},
+	{Name: "email", Type: "text"},
+	{Name: "fields", Type: "jsonb not null"},
+	{Name: "consent_status", Type: "text not null"},
+	{Name: "consent_at", Type: "timestamptz"},
+	{Name: "consent_source", Type: "text"},
+	{Name: "assigned_line_id", Type: `text collate "C"`},
+	{Name: "owner_user_id", Type: "uuid"},
+	{Name: "chat_capable", Type: "boolean"},
+	{Name: "capability_checked_at", Type: "timestamptz"},
+	{Name: "has_conversation", Type: "boolean not null"},
+	{Name: "conversation_assignee", Type: "uuid"},
+	{Name: "first_reply_at", Type: "timestamptz", Merge: KeepFirst},
+	{Name: "last_inbound_at", Type: "timestamptz", Merge: Latest},
+	{Name: "last_outbound_at", Type: "timestamptz", Merge: Latest},
+	{Name: "created_at", Type: "timestamptz not null"},
+	{Name: "updated_at", Type: "timestamptz not null", Merge: Latest},
+}}
+
+var labelsTable = &Table{Name: "labels", Key: []string{"id"}, Columns: []Column{
+	{Name: "id", Type: "uuid not null"},
+	{Name: "workspace_id", Type: "uuid not null"},
+	{Name: "name", Type: "text not null"},
+	{Name: "color", Type: "text"},
+	{Name: "created_at", Type: "timestamptz not null"},
+}}
+
+var contactLabelsTable = &Table{Name: "contact_labels", Key: []string{"contact_id", "label_id"}, Columns: []Column{
+	{Name: "contact_id", Type: `text collate "C" not null`},
+	{Name: "label_id", Type: "uuid not null"},
+}}
+
+// Contacts is the address book: contacts and labels as they are now.
+var Contacts = &Projection{
+	ID: "contacts", Program: 1,
+	Tables: []*Table{contactsTable, labelsTable, contactLabelsTable},
+	Indexes: []string{
+		`create index on @contacts (workspace_id, created_at desc, id desc)`,
+		`create index on @contacts (workspace_id, phone)`,
+		`create index on @labels (workspace_id, lower(name))`,
+		`create index on @contact_labels (label_id, contact_id)`,
+	},
+	Wants: events.NamesOf(
+		(*events.ContactCreated)(nil), (*events.ContactOptedIn)(nil), (*events.ContactOptedOut)(nil), (*events.ContactConsentCleared)(nil),
+		(*events.ContactLineAssigned)(nil), (*events.ContactDeleted)(nil), (*events.LabelCreated)(nil),
+		(*events.ConversationStarted)(nil), (*events.MessageSent)(nil), (*events.MessageReceived)(nil)),
+	Project: projectContact,
+}
+
+func projectContact(r *eventstore.Recorded, c *Changes) {
+	at := stamp(r.OccurredAt)
+	switch e := r.Event.(type) {
+	case *events.ContactCreated:
+		c.Insert(contactsTable, contactRow(r, e))
+		for _, label := range e.LabelIDs {
+			c.Insert(contactLabelsTable, Row{"contact_id": e.ContactID, "label_id": label})
+		}
+	case *events.ContactOptedIn:
+		c.Update(contactsTable, consentRow(&e.ConsentEvidence, at))
+	case *events.ContactOptedOut:
+		c.Update(contactsTable, consentRow(&e.ConsentEvidence, at))
+	case *events.ContactConsentCleared:
+		c.Update(contactsTable, consentRow(&e.ConsentEvidence, at))
+	case *events.ContactLineAssigned:
+		c.Update(contactsTable, Row{"id": e.ContactID, "assigned_line_id": e.LineID, "updated_at": at})
+	case *events.ContactDeleted:
+		c.Delete(contactsTable, Row{"id": e.ContactID})
+		c.Clear(contactLabelsTable, "contact_id", e.ContactID)
+	case *events.LabelCreated:
+		c.Insert(labelsTable, Row{"id": e.LabelID, "workspace_id": r.WorkspaceID, "name": e.Name, "color": e.Color, "created_at": at})
+	case *events.ConversationStarted:
+		c.Update(contactsTable, Row{"id": e.ContactID, "has_conversation": true})
+	case *events.MessageSent:
+		c.Update(contactsTable, Row{"id": e.ContactID, "last_outbound_at": at})
+	case *events.MessageReceived:
+		c.Update(contactsTable, Row{"id": e.ContactID, "first_reply_at": at, "last_inbound_at": at})
+	}
+}
+
+func contactRow(r *eventstore.Recorded, e *events.ContactCreated) Row {
+	fields := e.Person.Fields
+	if fields == nil {
+		fields = map[string]any{}
+	}
+	return Row{
+		"id": e.ContactID, "workspace_id": r.WorkspaceID, "number_hash": e.NumberHash, "phone": e.Person.Phone,
+		"first_name": e.Person.FirstName, "last_name": e.Person.LastName, "company": e.Person.Company, "email": e.Person.Email,
+		"fields": fields, "consent_status": "unknown", "owner_user_id": e.OwnerUserID, "has_conversation": false,
+		"created_at": stamp(r.OccurredAt), "updated_at": stamp(r.OccurredAt),
+	}
+}
+
+func consentRow(e *events.ConsentEvidence, at string) Row {
+	return Row{"id": e.ContactID, "consent_status": e.To, "consent_at": at, "consent_source": e.Source, "updated_at": at}
+}
+
+// Contact is a contact as the API shows it (interface 2.2).
+type Contact struct {
+	ID                  string         `json:"id" doc:"ctc_ id"`
+	Phone               string         `json:"phone" doc:"E.164"`
+	FirstName           *string        `json:"first_name"`
+	LastName            *string        `json:"last_name"`
+	Company             *string        `json:"company"`
+	Email               *string        `json:"email"`
+	Fields              map[string]any `json:"fields" doc:"Custom fields"`
+	Labels              []string       `json:"labels" nullable:"false" doc:"Label names"`
+	ConsentStatus       string         `json:"consent_status" enum:"unknown,opted_in,opted_out"`
+	ConsentAt           *string        `json:"consent_at" format:"date-time"`
+	ConsentSource       *string        `json:"consent_source"`
+	AssignedLineID      *string        `json:"assigned_line_id" doc:"ln_ id, the contact's sticky sender"`
+	OwnerUserID         *string        `json:"owner_user_id" format:"uuid"`
+	ChatCapable         *bool          `json:"chat_capable" doc:"Whether the number is reachable on the chat channel"`
+	CapabilityCheckedAt *string        `json:"capability_checked_at" format:"date-time"`
+	FirstReplyAt        *string        `json:"first_reply_at" format:"date-time"`
+	LastInboundAt       *string        `json:"last_inbound_at" format:"date-time"`
+	LastOutboundAt      *string        `json:"last_outbound_at" format:"date-time"`
+	CreatedAt           string         `json:"created_at" format:"date-time"`
+	UpdatedAt           string         `json:"updated_at" format:"date-time"`
+}
+
+const contactColumns = `c.id, c.phone, c.first_name, c.last_name, c.company, c.email, c.fields,
+	array(select l.name from read.contact_labels cl join read.labels l on l.id = cl.label_id where cl.contact_id = c.id order by lower(l.name)),
+	c.consent_status, c.consent_at, c.consent_source, c.assigned_line_id, c.owner_user_id::text, c.chat_capable, c.capability_checked_at,
+	c.first_reply_at, c.last_inbound_at, c.last_outbound_at, c.created_at, c.updated_at`
+
+func scanContact(row pgx.CollectableRow) (Contact, error) {
+	var c Contact
+	var consent, checked, reply, inbound, outbound *time.Time
+	var created, updated time.Time
+	err := row.Scan(&c.ID, &c.Phone, &c.FirstName, &c.LastName, &c.Company, &c.Email, &c.Fields, &c.Labels,
+		&c.ConsentStatus, &consent, &c.ConsentSource, &c.AssignedLineID, &c.OwnerUserID, &c.ChatCapable, &checked,
+		&reply, &inbound, &outbound, &created, &updated)
+	c.ConsentAt, c.CapabilityCheckedAt = stampOrNull(consent), stampOrNull(checked)
+	c.FirstReplyAt, c.LastInboundAt, c.LastOutboundAt = stampOrNull(reply), stampOrNull(inbound), stampOrNull(outbound)
+	c.CreatedAt, c.UpdatedAt = stamp(created), stamp(updated)
+	return c, err
+}
+
+func stampOrNull(t *time.Time) *string {
+	if t == nil {
+		return nil
+	}
+	s := stamp(*t)
+	return &s
+}
+
+// Viewer limits what a caller sees. Without an agent it is the whole workspace; an agent sees the contacts of
+// interface 4.1 rule 3.
+type Viewer struct {
+	Workspace uuid.UUID
+	Shard     int
+	Agent     uuid.UUID // uuid.Nil for callers with full access
+}
+
+func (v Viewer) contacts() *filter {
+	f := &filter{}
+	f.add("c.workspace_id = %s", v.Workspace)
+	if v.Agent != uuid.Nil {
+		f.add(`(c.owner_user_id = %s or (c.has_conversation and (c.conversation_assignee is null or c.conversation_assignee = %s))
+			or (c.owner_user_id is null and not c.has_conversation))`, v.Agent)
+	}
+	return f
+}
+
+// Contact finds a contact that the viewer can see; found is false when there is none.
+func (s *Store) Contact(ctx context.Context, v Viewer, id string) (c Contact, found bool, err error) {
+	f := v.contacts()
+	f.equal("c.id", id)
+	rows, err := s.pool.Query(ctx, `select `+contactColumns+` from read.contacts c`+f.where(), f.args...)
+	if err == nil {
+		c, err = pgx.CollectExactlyOneRow(rows, scanContact)
+	}
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Contact{}, false, nil
+	}
+	if err != nil {
+		return Contact{}, false, fmt.Errorf("projections: contact: %w", err)
+	}
+	return c, true, nil
+}
+
+// ContactFilter are the filters of the contact list (interface 4.1); empty ones do not filter.
+type ContactFilter struct {
+	Q, Phone, Label, SegmentID, ConsentStatus, OwnerUserID, LineID string
+}
+
+// Contacts lists contacts, newest first.
+func (s *Store) Contacts(ctx context.Context, v Viewer, by ContactFilter, after *Cursor, limit int) (Page[Contact], error) {
+	f := v.contacts()
+	if by.Q != "" {
+		f.add(`concat_ws(' ', c.first_name, c.last_name, c.phone, c.email, c.company) ilike %s`, contains(by.Q))
+	}
+	f.equal("c.phone", by.Phone)
+	f.equal("c.consent_status", by.ConsentStatus)
+	f.equal("c.owner_user_id::text", by.OwnerUserID)
+	f.equal("c.assigned_line_id", by.LineID)
+	if by.Label != "" {
+		f.add(`exists (select from read.contact_labels cl join read.labels l on l.id = cl.label_id
+			where cl.contact_id = c.id and l.workspace_id = c.workspace_id and lower(l.name) = lower(%s))`, by.Label)
+	}
+	if after != nil {
+		f.add("(c.created_at, c.id) < (%s::timestamptz, "+f.arg(after.ID)+")", after.At)
+	}
+	sql := `select ` + contactColumns + ` from read.contacts c` + f.where() + ` order by c.created_at desc, c.id desc limit ` + f.arg(limit+1)
+	rows, err := s.pool.Query(ctx, sql, f.args...)
+	if err != nil {
+		return Page[Contact]{}, fmt.Errorf("projections: contacts: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, scanContact)
+	if err != nil {
+		return Page[Contact]{}, fmt.Errorf("projections: contacts: %w", err)
+	}
+	return page(found, limit, func(c *Contact) Cursor { return Cursor{c.CreatedAt, c.ID} }), nil
+}

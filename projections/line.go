@@ -1,0 +1,82 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ledgerline/events"
+	"ledgerline/eventstore"
+)
+
+var linesTable = &Table{Name: "lines", Key: []string{"id"}, Columns: []Column{
+	{Name: "id", Type: `text collate "C" not null`},
+	{Name: "workspace_id", Type: "uuid not null"},
+	{Name: "phone", Type: "text not null"},
+	{Name: "display_name", Type: "text"},
+	{Name: "pool_id", Type: `text collate "C"`},
+	{Name: "is_sandbox", Type: "boolean not null"},
+	{Name: "carrier", Type: "text not null"},
+	{Name: "state", Type: "text not null"},
+	{Name: "state_reason", Type: "text"},
+	{Name: "state_changed_at", Type: "timestamptz"},
+	{Name: "created_at", Type: "timestamptz not null"},
+}}
+
+var poolsTable = &Table{Name: "pools", Key: []string{"id"}, Columns: []Column{
+	{Name: "id", Type: `text collate "C" not null`},
+	{Name: "workspace_id", Type: "uuid not null"},
+	{Name: "name", Type: "text not null"},
+	{Name: "rotation", Type: "text not null"},
+	{Name: "is_default", Type: "boolean not null"},
+	{Name: "created_at", Type: "timestamptz not null"},
+}}
+
+// Lines are the lines and pools of the workspaces as they are now.
+var Lines = &Projection{
+	ID: "lines", Program: 1,
+	Tables:  []*Table{linesTable, poolsTable},
+	Indexes: []string{`create index on @lines (workspace_id)`, `create index on @pools (workspace_id)`},
+	Wants:   events.NamesOf((*events.PoolCreated)(nil), (*events.LineProvisioned)(nil), (*events.LineStateChanged)(nil)),
+	Project: func(r *eventstore.Recorded, c *Changes) {
+		at := stamp(r.OccurredAt)
+		switch e := r.Event.(type) {
+		case *events.PoolCreated:
+			c.Insert(poolsTable, Row{"id": e.PoolID, "workspace_id": r.WorkspaceID, "name": e.Name, "rotation": e.Rotation, "is_default": e.Default, "created_at": at})
+		case *events.LineProvisioned:
+			c.Insert(linesTable, Row{
+				"id": e.LineID, "workspace_id": r.WorkspaceID, "phone": e.Phone, "display_name": e.DisplayName, "pool_id": e.PoolID,
+				"is_sandbox": e.IsSandbox, "carrier": e.Carrier, "state": e.State, "created_at": at,
+			})
+		case *events.LineStateChanged:
+			c.Update(linesTable, Row{"id": e.LineID, "state": e.To, "state_reason": e.Reason, "state_changed_at": at})
+		}
+	},
+}
+
+// SenderLine is what choosing a sender needs to know of a line.
+type SenderLine struct {
+	ID, Phone, State, Carrier string
+	PoolID                    *string
+	IsSandbox, DefaultPool    bool
+}
+
+const sendersSQL = `select l.id, l.phone, l.state, l.carrier, l.pool_id, l.is_sandbox, coalesce(p.is_default, false)
+	from read.lines l left join read.pools p on p.id = l.pool_id
+	where l.workspace_id = $1 order by l.created_at, l.id`
+
+// Senders lists the lines of a workspace, oldest first. The list may be a moment old: who sends through a line guards
+// the line's own stream.
+func (s *Store) Senders(ctx context.Context, workspace uuid.UUID) ([]SenderLine, error) {
+	rows, err := s.pool.Query(ctx, sendersSQL, workspace)
+	if err != nil {
+		return nil, fmt.Errorf("projections: senders: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[SenderLine])
+	if err != nil {
+		return nil, fmt.Errorf("projections: senders: %w", err)
+	}
+	return found, nil
+}

@@ -1,0 +1,87 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ledgerline/events"
+	"ledgerline/eventstore"
+)
+
+var organisationsTable = &Table{Name: "organisations", Key: []string{"id"}, Columns: []Column{
+	{Name: "id", Type: "uuid not null"},
+	{Name: "name", Type: "text not null"},
+	{Name: "time_zone", Type: "text not null"},
+	{Name: "paused", Type: "boolean not null"},
+	{Name: "created_at", Type: "timestamptz not null"},
+}}
+
+var workspacesTable = &Table{Name: "workspaces", Key: []string{"id"}, Columns: []Column{
+	{Name: "id", Type: "uuid not null"},
+	{Name: "organisation_id", Type: "uuid not null"},
+	{Name: "name", Type: "text not null"},
+	{Name: "created_at", Type: "timestamptz not null"},
+}}
+
+var membersTable = &Table{Name: "members", Key: []string{"user_id", "workspace_id"}, Columns: []Column{
+	{Name: "user_id", Type: "uuid not null"},
+	{Name: "workspace_id", Type: "uuid not null"},
+	{Name: "organisation_id", Type: "uuid not null"},
+	{Name: "role", Type: "text not null"},
+	{Name: "since", Type: "timestamptz not null"},
+}}
+
+// Directory is who and what there is: organisations, workspaces and their members.
+var Directory = &Projection{
+	ID: "directory", Program: 1,
+	Tables:  []*Table{organisationsTable, workspacesTable, membersTable},
+	Indexes: []string{`create index on @workspaces (organisation_id)`, `create index on @members (workspace_id)`},
+	Wants: events.NamesOf((*events.OrganisationCreated)(nil), (*events.OrganisationPaused)(nil), (*events.OrganisationResumed)(nil),
+		(*events.WorkspaceCreated)(nil), (*events.RoleGranted)(nil), (*events.RoleRevoked)(nil)),
+	Project: func(r *eventstore.Recorded, c *Changes) {
+		at := stamp(r.OccurredAt)
+		switch e := r.Event.(type) {
+		case *events.OrganisationCreated:
+			c.Insert(organisationsTable, Row{"id": e.OrganisationID, "name": e.Name, "time_zone": e.TimeZone, "paused": false, "created_at": at})
+		case *events.OrganisationPaused:
+			c.Update(organisationsTable, Row{"id": r.OrganisationID, "paused": true})
+		case *events.OrganisationResumed:
+			c.Update(organisationsTable, Row{"id": r.OrganisationID, "paused": false})
+		case *events.WorkspaceCreated:
+			c.Insert(workspacesTable, Row{"id": e.WorkspaceID, "organisation_id": e.OrganisationID, "name": e.Name, "created_at": at})
+		case *events.RoleGranted:
+			c.Insert(membersTable, Row{"user_id": e.UserID, "workspace_id": e.WorkspaceID, "organisation_id": r.OrganisationID, "role": e.Role, "since": at})
+		case *events.RoleRevoked:
+			c.Delete(membersTable, Row{"user_id": e.UserID, "workspace_id": e.WorkspaceID})
+		}
+	},
+}
+
+// Workspace is one workspace as the operator sees it.
+type Workspace struct {
+	OrganisationID uuid.UUID `json:"organisation_id"`
+	Organisation   string    `json:"organisation"`
+	Paused         bool      `json:"paused"`
+	WorkspaceID    uuid.UUID `json:"workspace_id"`
+	Name           string    `json:"name"`
+	Members        int       `json:"members"`
+}
+
+const workspacesSQL = `select o.id, o.name, o.paused, w.id, w.name, (select count(*) from read.members m where m.workspace_id = w.id)
+	from read.workspaces w join read.organisations o on o.id = w.organisation_id order by o.created_at, w.created_at`
+
+// Workspaces lists all workspaces of the installation, oldest first.
+func (s *Store) Workspaces(ctx context.Context) ([]Workspace, error) {
+	rows, err := s.pool.Query(ctx, workspacesSQL)
+	if err != nil {
+		return nil, fmt.Errorf("projections: workspaces: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Workspace])
+	if err != nil {
+		return nil, fmt.Errorf("projections: workspaces: %w", err)
+	}
+	return found, nil
+}

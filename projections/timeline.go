@@ -1,0 +1,58 @@
+package projections
+
+import (
+	"context"
+	"encoding/json"
+
+	"ledgerline/events"
+	"ledgerline/eventstore"
+)
+
+// TimelineEvent is one entry of a message's timeline (interface 2.4).
+type TimelineEvent struct {
+	ID         string         `json:"id" format:"uuid"`
+	Type       string         `json:"type" enum:"accepted,routed,capability_checked,deferred,rejected,sending,sent,delivered,read,failed,retried,fallback_sms,received,receipt_missing"`
+	OccurredAt string         `json:"occurred_at" format:"date-time"`
+	Detail     map[string]any `json:"detail" doc:"Event-specific, for example the reason of a deferral"`
+}
+
+// timelineTypes says how an event is called on the timeline. Events that are not here are no entries of their own.
+var timelineTypes = map[string]string{
+	"message.queued": "accepted", "message.routed": "routed", "message.deferred": "deferred", "message.scheduled": "deferred",
+	"message.sending": "sending", "message.sent": "sent", "message.retried": "retried", "message.delivered": "delivered",
+	"message.read": "read", "message.failed": "failed", "message.receipt_missing": "receipt_missing", "message.received": "received",
+}
+
+// Timeline reads a message's timeline, oldest first: it is the message's own stream, and nothing else. A message
+// without events does not exist.
+func (s *Store) Timeline(ctx context.Context, messageID string) ([]TimelineEvent, error) {
+	recorded, err := s.ledger.Load(ctx, messageID, 0)
+	if err != nil {
+		return nil, err
+	}
+	timeline := []TimelineEvent{}
+	for i := range recorded {
+		if name, ok := timelineTypes[recorded[i].Type]; ok {
+			timeline = append(timeline, TimelineEvent{
+				ID: recorded[i].ID.String(), Type: name, OccurredAt: stamp(recorded[i].OccurredAt), Detail: detail(&recorded[i]),
+			})
+		}
+	}
+	return timeline, nil
+}
+
+// detail shows the facts of an event as they are recorded, without what every event of the message repeats. A
+// schedule is told as the deferral that it is.
+func detail(r *eventstore.Recorded) map[string]any {
+	d := map[string]any{}
+	if err := json.Unmarshal(r.Data, &d); err != nil {
+		return map[string]any{}
+	}
+	for _, k := range []string{"message_id", "conversation_id", "contact_id", "is_test", "sent_by_staff"} {
+		delete(d, k)
+	}
+	if e, ok := r.Event.(*events.MessageScheduled); ok {
+		return map[string]any{"reason": "send_at", "until": stamp(e.Until), "line_id": nil}
+	}
+	return d
+}
