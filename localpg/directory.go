@@ -31,7 +31,7 @@ func (a *account) credential() *syscall.Credential {
 	if a == nil {
 		return nil
 	}
-	return &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)} //nolint:gosec // ids from the user database
+	return &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)}
 }
 
 // directory is one server's directory, symbolic links resolved, and who runs the server in it.
@@ -46,7 +46,7 @@ func (d directory) logFile() string      { return filepath.Join(d.root, "postgre
 func (d directory) lockFile() string     { return filepath.Join(d.root, "lock") }
 
 // openDirectory makes the directory when it is missing and settles who runs the server in it.
-func openDirectory(path, base string, progress func(string)) (directory, error) {
+func openDirectory(ctx context.Context, path, base string, progress func(string)) (directory, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return directory{}, fmt.Errorf("localpg: %w", err)
@@ -78,7 +78,7 @@ func openDirectory(path, base string, progress func(string)) (directory, error) 
 	}
 	dir := directory{root: root}
 	if os.Geteuid() == 0 {
-		return dir.openAsRoot(path, base, progress)
+		return dir.openAsRoot(ctx, path, base, progress)
 	}
 	if uid, ok := ownerOf(dir.data()); ok && uid != os.Geteuid() {
 		return directory{}, fmt.Errorf("the database in %s belongs to user %s: start as root, as before, or choose another data directory",
@@ -88,7 +88,7 @@ func openDirectory(path, base string, progress func(string)) (directory, error) 
 }
 
 // openAsRoot gives the directory to the server's user, elsewhere when that user cannot reach it here.
-func (d directory) openAsRoot(path, base string, progress func(string)) (directory, error) {
+func (d directory) openAsRoot(ctx context.Context, path, base string, progress func(string)) (directory, error) {
 	uid, exists := ownerOf(d.data())
 	account, err := serverAccount(uid)
 	if err != nil {
@@ -98,7 +98,7 @@ func (d directory) openAsRoot(path, base string, progress func(string)) (directo
 	if err := os.Chown(d.root, account.uid, account.gid); err != nil {
 		return directory{}, fmt.Errorf("localpg: give %s to user %s: %w", d.root, account.name, err)
 	}
-	reach := account.reaches(d.root)
+	reach := account.reaches(ctx, d.root)
 	if reach == nil {
 		return d, nil
 	}
@@ -106,11 +106,11 @@ func (d directory) openAsRoot(path, base string, progress func(string)) (directo
 		return directory{}, fmt.Errorf("user %s, whom the database in %s belongs to, cannot reach it: open its parent directories to others (chmod o+x): %w",
 			account.name, shortPath(d.root), reach)
 	}
-	return d.moveBelow(path, base, progress)
+	return d.moveBelow(ctx, path, base, progress)
 }
 
 // moveBelow makes the directory below base and leaves a symbolic link to it in its place.
-func (d directory) moveBelow(path, base string, progress func(string)) (directory, error) {
+func (d directory) moveBelow(ctx context.Context, path, base string, progress func(string)) (directory, error) {
 	if err := os.MkdirAll(base, 0o755); err != nil { //nolint:gosec // passed through by the server's user
 		return directory{}, fmt.Errorf("localpg: user %s cannot reach %s, and there is no other place: %w", d.account.name, path, err)
 	}
@@ -122,7 +122,7 @@ func (d directory) moveBelow(path, base string, progress func(string)) (director
 	if err := os.Chown(root, d.account.uid, d.account.gid); err != nil {
 		return directory{}, fmt.Errorf("localpg: %w", err)
 	}
-	if err := d.account.reaches(root); err != nil {
+	if err := d.account.reaches(ctx, root); err != nil {
 		return directory{}, fmt.Errorf("localpg: user %s can reach neither %s nor %s: %w", d.account.name, path, root, err)
 	}
 	if err := syscall.Rmdir(path); err != nil { // not os.Remove: it would take the link that somebody else has just made
@@ -138,21 +138,25 @@ func (d directory) moveBelow(path, base string, progress func(string)) (director
 // serverAccount is the user that PostgreSQL runs as: the owner of the cluster, when there is one already, else postgres,
 // else nobody.
 func serverAccount(owner int) (*account, error) {
-	var found *user.User
-	var err error
-	switch {
-	case owner > 0:
-		if found, err = user.LookupId(strconv.Itoa(owner)); err != nil {
-			return &account{name: strconv.Itoa(owner), uid: owner, gid: owner}, nil // its user is gone, its files work
+	if owner > 0 {
+		found, err := user.LookupId(strconv.Itoa(owner))
+		if err == nil {
+			return accountOf(found)
 		}
-	default:
-		if found, err = user.Lookup("postgres"); err != nil {
-			found, err = user.Lookup("nobody")
-		}
+		name := strconv.Itoa(owner)                              // its user is gone, its files are not
+		return &account{name: name, uid: owner, gid: owner}, nil //nolint:nilerr // said above
+	}
+	found, err := user.Lookup("postgres")
+	if err != nil {
+		found, err = user.Lookup("nobody")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("PostgreSQL does not run as root, and there is no user postgres or nobody to run it as: %w", err)
 	}
+	return accountOf(found)
+}
+
+func accountOf(found *user.User) (*account, error) {
 	uid, uidErr := strconv.Atoi(found.Uid)
 	gid, gidErr := strconv.Atoi(found.Gid)
 	if err := errors.Join(uidErr, gidErr); err != nil {
@@ -162,8 +166,8 @@ func serverAccount(owner int) (*account, error) {
 }
 
 // reaches asks the kernel whether the user may enter the directory: a process of that user is started in it.
-func (a *account) reaches(dir string) error {
-	cmd := exec.CommandContext(context.Background(), "true")
+func (a *account) reaches(ctx context.Context, dir string) error {
+	cmd := exec.CommandContext(ctx, "true")
 	cmd.Dir = dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: a.credential()}
 	return cmd.Run()

@@ -96,7 +96,7 @@ func fetch(ctx context.Context, repository string, version embedded.PostgresVers
 	started := embedded.NewDatabase(embedded.DefaultConfig().
 		BinaryRepositoryURL(repository).
 		Version(version).
-		Port(uint32(port)). //nolint:gosec // a port
+		Port(uint32(port)).
 		CachePath(filepath.Join(scratch, "archive")).
 		RuntimePath(filepath.Join(scratch, "runtime")).
 		BinariesPath(unpacked).

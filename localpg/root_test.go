@@ -34,13 +34,13 @@ func TestAsRootADirectoryOutOfReachIsKeptElsewhere(t *testing.T) {
 
 	var said []string
 	progress := func(line string) { said = append(said, line) }
-	dir, err := openDirectory(path, base, progress)
+	dir, err := openDirectory(t.Context(), path, base, progress)
 	require.NoError(t, err)
 	require.Equal(t, base, filepath.Dir(dir.root))
 	require.Len(t, said, 1)
 	require.Contains(t, said[0], dir.root)
 
-	again, err := openDirectory(path, base, progress)
+	again, err := openDirectory(t.Context(), path, base, progress)
 	require.NoError(t, err)
 	require.Equal(t, dir.root, again.root)
 
@@ -49,7 +49,7 @@ func TestAsRootADirectoryOutOfReachIsKeptElsewhere(t *testing.T) {
 	require.NoError(t, server.Stop(t.Context()))
 
 	require.NoError(t, os.RemoveAll(dir.root))
-	fresh, err := openDirectory(path, base, progress)
+	fresh, err := openDirectory(t.Context(), path, base, progress)
 	require.NoError(t, err)
 	require.NotEqual(t, dir.root, fresh.root)
 	require.Contains(t, said[1], "beginning anew")

@@ -58,7 +58,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if cfg.Progress == nil {
 		cfg.Progress = func(string) {}
 	}
-	dir, err := openDirectory(cfg.DataDir, systemBase, cfg.Progress)
+	dir, err := openDirectory(ctx, cfg.DataDir, systemBase, cfg.Progress)
 	if err != nil {
 		return nil, err
 	}
@@ -188,6 +188,7 @@ func (s *Server) Stop(ctx context.Context) error {
 	if s.process == nil {
 		return nil
 	}
+	hurry := ctx.Done()
 	for _, step := range []struct {
 		signal syscall.Signal
 		limit  time.Duration
@@ -206,9 +207,9 @@ func (s *Server) Stop(ctx context.Context) error {
 			limit.Stop()
 			return nil
 		case <-limit.C:
-		case <-ctx.Done():
+		case <-hurry:
 			limit.Stop()
-			ctx = context.Background() // spent: the firmer steps have their own limits
+			hurry = nil // the firmer steps have their own limits
 		}
 	}
 	return fmt.Errorf("localpg: process %d does not end", s.pid)

@@ -4,6 +4,7 @@ package testkit
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"os/exec"
@@ -47,7 +48,8 @@ var Migrate func(ctx context.Context, dsn string) error = migrations.Up
 // testServer is where the databases of this test binary live.
 type testServer struct {
 	dsn      func(dbname string) string
-	template bool // whether there is a template; not on a server of others, where nobody would ever drop it
+	template bool      // whether there is a template; not on a server of others, where nobody would ever drop it
+	reaper   io.Closer // kept so that the reaper's input is closed when the process ends, and not when it is collected
 }
 
 // sharedServer starts the binary's server once, when the first test asks for it.
@@ -130,7 +132,10 @@ func existingServer(ctx context.Context, dsn string) (*testServer, error) {
 		other.Path = "/" + dbname
 		return other.String()
 	}}
-	return server, server.exec(ctx, "select 1")
+	if err := server.exec(ctx, "select 1"); err != nil {
+		return nil, err
+	}
+	return server, nil
 }
 
 // privateServer starts a server in a temporary directory and makes the template.
@@ -156,7 +161,8 @@ func privateServer(ctx context.Context) (*testServer, error) {
 		_ = os.RemoveAll(dir)
 		return nil, err
 	}
-	if err := reap(started, dir); err != nil {
+	reaper, err := reap(started, dir) //nolint:contextcheck // outlives the start, and this process
+	if err != nil {
 		return nil, err
 	}
 	if err := started.EnsureDatabase(ctx, templateName); err != nil {
@@ -165,7 +171,7 @@ func privateServer(ctx context.Context) (*testServer, error) {
 	if err := Migrate(ctx, started.DSN(templateName)); err != nil {
 		return nil, fmt.Errorf("migrate: %w", err)
 	}
-	return &testServer{dsn: started.DSN, template: true}, nil
+	return &testServer{dsn: started.DSN, template: true, reaper: reaper}, nil
 }
 
 // memory is where Linux lets everybody keep files in memory, and roomy what must be free there for a test run.
@@ -178,7 +184,7 @@ const (
 // files, which take 15 times longer on an ordinary disk (300 ms against 20 ms). A TMPDIR that is set is obeyed.
 func roomyBase() string {
 	var disk syscall.Statfs_t
-	if os.Getenv("TMPDIR") != "" || syscall.Statfs(memory, &disk) != nil || disk.Bavail*uint64(disk.Bsize) < roomy { //nolint:gosec,unconvert // the types differ between systems
+	if os.Getenv("TMPDIR") != "" || syscall.Statfs(memory, &disk) != nil || disk.Bavail*uint64(disk.Bsize) < roomy { //nolint:unconvert // the types differ between systems
 		return "" // the system's temporary directory
 	}
 	return memory
@@ -188,21 +194,17 @@ func roomyBase() string {
 // it has left: a test binary has no last moment of its own, least of all when it is killed or panics.
 const reapScript = `read -r _; kill -QUIT "$1"; while kill -0 "$1"; do sleep 0.1; done; shift; rm -rf "$@"`
 
-func reap(server *localpg.Server, dir string) error {
-	// Not a context of the binary's: it must outlive it.
+// reap starts the script. Its input stays open as long as this process lives and what is returned is held.
+func reap(server *localpg.Server, dir string) (io.Closer, error) {
 	cmd := exec.CommandContext(context.Background(), "/bin/sh", "-c", reapScript, "sh", strconv.Itoa(server.PID()), server.Dir(), dir)
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is for the tests
 	input, err := cmd.StdinPipe()
 	if err != nil {
-		return fmt.Errorf("clean up after the tests: %w", err)
+		return nil, fmt.Errorf("clean up after the tests: %w", err)
 	}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("clean up after the tests: %w", err)
+		return nil, fmt.Errorf("clean up after the tests: %w", err)
 	}
-	keptOpen = input
-	return nil
+	return input, nil
 }
-
-// keptOpen holds the reaper's input, so that it is closed when the process ends and not when its variable is collected.
-var keptOpen any

@@ -52,7 +52,7 @@ func TestAnEmptyDatabaseHasNoTables(t *testing.T) {
 	require.Zero(t, tables)
 }
 
-func TestADatabaseIsDroppedWithItsTest(t *testing.T) {
+func TestADatabaseIsDroppedWithItsTest(t *testing.T) { //nolint:tparallel // the subtest's end is waited for
 	t.Parallel()
 	var dsn string
 	t.Run("a test that leaves its connection open", func(t *testing.T) {
@@ -68,21 +68,21 @@ func TestAnExistingServerIsUsedWhenNamed(t *testing.T) {
 	t.Parallel()
 	address, err := url.Parse(testkit.Database(t))
 	require.NoError(t, err)
-	out := runSelf(t, t.Context(), "DATABASE_URL_TEST="+address.String(), "TestEveryTestHasAMigratedDatabaseOfItsOwn")
+	out := runSelf(t, "DATABASE_URL_TEST="+address.String(), "TestEveryTestHasAMigratedDatabaseOfItsOwn")
 	require.Contains(t, out, "PASS")
 }
 
 func TestNoServerIsAFailureAndNoSkip(t *testing.T) {
 	t.Parallel()
-	out := runSelf(t, t.Context(), "DATABASE_URL_TEST=postgres://127.0.0.1:1/none", "TestAnEmptyDatabaseHasNoTables")
+	out := runSelf(t, "DATABASE_URL_TEST=postgres://127.0.0.1:1/none", "TestAnEmptyDatabaseHasNoTables")
 	require.Contains(t, out, "no PostgreSQL to test on")
 	require.Contains(t, out, "FAIL")
 }
 
 // runSelf runs one test of this binary with one more environment variable and returns what it printed.
-func runSelf(t *testing.T, ctx context.Context, env, test string) string {
+func runSelf(t *testing.T, env, test string) string {
 	t.Helper()
-	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^"+test+"$")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$")
 	cmd.Env = append(os.Environ(), env)
 	out, _ := cmd.CombinedOutput()
 	return string(out)
