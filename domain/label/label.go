@@ -4,6 +4,7 @@ package label
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
@@ -34,6 +35,23 @@ func Create(id uuid.UUID, name string, color *string, pointer string) ([]events.
 		return nil, fault.Invalid(pointer, "required", "A label needs a name.")
 	case utf8.RuneCountInString(name) > maxName:
 		return nil, fault.Invalid(pointer, "too_long", "A label's name has at most %d characters.", maxName)
+	case strings.ContainsFunc(name, unicode.IsControl):
+		return nil, fault.Invalid(pointer, "invalid_value", "A label's name is one line of text.")
 	}
 	return []events.Event{&events.LabelCreated{LabelID: id, Name: name, Color: color}}, nil
+}
+
+// Label is the state of one label. The zero value does not exist.
+type Label struct {
+	ID        uuid.UUID
+	Workspace uuid.UUID
+	Name      string
+}
+
+// Apply folds one event.
+func (l Label) Apply(event events.Event, in events.Envelope) Label {
+	if e, ok := event.(*events.LabelCreated); ok {
+		return Label{e.LabelID, in.Workspace, e.Name}
+	}
+	return l
 }

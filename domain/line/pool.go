@@ -3,9 +3,12 @@ package line
 import (
 	"hash/fnv"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
+	"ledgerline/domain/fault"
 	"ledgerline/events"
 )
 
@@ -65,4 +68,25 @@ func weigh(lineID, contactID string) uint64 {
 	sum ^= sum >> 33
 	sum *= 0xff51afd7ed558ccd
 	return sum ^ sum>>33
+}
+
+// maxPoolName is the longest name, in characters (administration section 8).
+const maxPoolName = 80
+
+// CreatePool makes a pool.
+func CreatePool(e events.PoolCreated) ([]events.Event, error) {
+	var issues []fault.Issue
+	switch {
+	case strings.TrimSpace(e.Name) == "":
+		issues = append(issues, fault.Issue{Location: "body", Path: "/name", Code: "required", Message: "A pool needs a name."})
+	case utf8.RuneCountInString(e.Name) > maxPoolName:
+		issues = append(issues, fault.Issue{Location: "body", Path: "/name", Code: "too_long", Message: "The name is too long."})
+	}
+	if r := Rotation(e.Rotation); r != Sticky && r != RoundRobin {
+		issues = append(issues, fault.Issue{Location: "body", Path: "/rotation", Code: "invalid_value", Message: "The rotation is sticky or round_robin."})
+	}
+	if len(issues) > 0 {
+		return nil, fault.Invalids(issues...)
+	}
+	return []events.Event{&e}, nil
 }

@@ -62,7 +62,9 @@ func (m Message) Begin(lineID, channel string, now time.Time) ([]events.Event, e
 }
 
 // under tells that an attempt is the one under way; the outcome of any other comes too late.
-func (m Message) under(attempt int) bool { return m.Status == Sending && m.InFlight && m.Attempt == attempt }
+func (m Message) under(attempt int) bool {
+	return m.Status == Sending && m.InFlight && m.Attempt == attempt
+}
 
 // Took is the outcome of an attempt that the carrier accepted.
 func (m Message) Took(attempt int, channel, carrierID string, reconciled bool) []events.Event {
@@ -72,6 +74,14 @@ func (m Message) Took(attempt int, channel, carrierID string, reconciled bool) [
 	return []events.Event{&events.MessageSent{
 		MessageRef: m.MessageRef, LineID: m.LineID, Channel: channel, CarrierID: carrierID, Reconciled: reconciled,
 	}}
+}
+
+// Reject is the outcome of an attempt that the carrier refused for good.
+func (m Message) Reject(attempt int, code string, details map[string]any) []events.Event {
+	if !m.under(attempt) {
+		return nil
+	}
+	return m.Fail(code, details)
 }
 
 // Retry is the outcome of an attempt that failed for now: it is tried again after 30 s, 2 min and 10 min, and fails

@@ -136,6 +136,10 @@ func (m *Message) hold(e *events.MessageDeferred, at time.Time) {
 func (m Message) Exists() bool { return m.MessageID != "" }
 
 // Final tells that the message needs no more sending: the carrier has it, or it failed. Receipts may still come.
-func (m Message) Final() bool { return m.Status == Failed || m.Status == Received || rank[m.Status] >= rank[Sent] }
+func (m Message) Final() bool {
+	return m.Status == Failed || m.Status == Received || rank[m.Status] >= rank[Sent]
+}
 
-func (m Message) before(s Status) bool { return m.Exists() && rank[m.Status] > 0 && rank[m.Status] < rank[s] }
+func (m Message) before(s Status) bool {
+	return m.Exists() && rank[m.Status] > 0 && rank[m.Status] < rank[s]
+}

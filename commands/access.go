@@ -1,0 +1,72 @@
+package commands
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"ledgerline/domain/apikey"
+	"ledgerline/domain/fault"
+	"ledgerline/domain/organisation"
+	"ledgerline/eventstore"
+)
+
+// claimSecret is the scope of the secrets of keys, known by their SHA-256.
+const claimSecret = "api_key"
+
+// Access is what a credential lets its bearer do, read from the ledger itself. Guards hold it to that: a write that
+// carries them is refused with ErrCredentialChanged when anything here has changed since.
+type Access struct {
+	Organisation organisation.Organisation
+	Key          *apikey.Key        // of an API key
+	User         *organisation.User // of a session
+	Guards       []eventstore.Guard
+}
+
+// FindKey finds the key of a secret. Without fresh it answers from memory where it can, which is safe for writes that
+// carry the guards; reads must ask with fresh. A secret that is unknown, revoked or expired is refused with
+// unauthorized; one that was not made here is so without a question to the database.
+//
+// Whether scopes and addresses cover the call is the caller's to check, and whether the organisation is paused.
+func (a *App) FindKey(ctx context.Context, secret string, fresh bool) (Access, error) {
+	unknown := fault.New(fault.Unauthorized, "The API key is not known.")
+	if !apikey.Genuine(secret, a.checkKey) {
+		return Access{}, unknown
+	}
+	id, found, err := a.owner(ctx, claimSecret, apikey.Hash(secret))
+	if err != nil {
+		return Access{}, err
+	}
+	if !found {
+		return Access{}, unknown
+	}
+	key, err := find(ctx, a.keys, id, fresh)
+	if err != nil {
+		return Access{}, err
+	}
+	if !key.State.Matches(secret) || !key.State.Usable(a.ledger.Now()) {
+		return Access{}, unknown
+	}
+	org, err := find(ctx, a.organisations, organisation.Stream(key.State.Organisation), fresh)
+	if err != nil {
+		return Access{}, err
+	}
+	return Access{Organisation: org.State, Key: &key.State, Guards: []eventstore.Guard{key.Guard(), org.Guard()}}, nil
+}
+
+// FindUser finds a user with the roles it has, under the same rules as FindKey. A user that does not exist is refused
+// with unauthorized.
+func (a *App) FindUser(ctx context.Context, id uuid.UUID, fresh bool) (Access, error) {
+	user, err := find(ctx, a.users, organisation.UserStream(id), fresh)
+	if err != nil {
+		return Access{}, err
+	}
+	if !user.State.Exists() {
+		return Access{}, fault.New(fault.Unauthorized, "The user is not known.")
+	}
+	org, err := find(ctx, a.organisations, organisation.Stream(user.State.Organisation), fresh)
+	if err != nil {
+		return Access{}, err
+	}
+	return Access{Organisation: org.State, User: &user.State, Guards: []eventstore.Guard{user.Guard(), org.Guard()}}, nil
+}

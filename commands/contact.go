@@ -1,0 +1,182 @@
+package commands
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"ledgerline/domain/consent"
+	"ledgerline/domain/contact"
+	"ledgerline/domain/fault"
+	"ledgerline/domain/number"
+	"ledgerline/domain/phone"
+	"ledgerline/events"
+)
+
+// CreateContact is what a contact is made of (interface 4.1).
+type CreateContact struct {
+	Phone         string
+	FirstName     *string
+	LastName      *string
+	Company       *string
+	Email         *string
+	Fields        map[string]any
+	Labels        []string // names; unknown ones make the label
+	OwnerUserID   *uuid.UUID
+	ConsentStatus consent.Status // unknown or opted_in; "" is unknown
+	ConsentSource *string
+}
+
+// CreateContact makes a contact of the request's workspace; Ref is its id. A number that a contact there has already
+// is refused with conflict and details.contact_id; all that is wrong with the input is told together.
+func (a *App) CreateContact(ctx context.Context, req Request, in CreateContact) (Result, error) {
+	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		var issues []fault.Issue
+		e164, err := phone.Parse(in.Phone, "/phone")
+		if issues, err = collect(issues, err); err != nil {
+			return err
+		}
+		issues, err = collect(issues, u.memberAt(ctx, in.OwnerUserID, "/owner_user_id"))
+		if err != nil {
+			return err
+		}
+		labels, wrong, err := u.labelsNamed(ctx, in.Labels, "/labels")
+		if err != nil {
+			return err
+		}
+		issues = append(issues, wrong...)
+		n := contact.New{
+			Person: events.ContactPersonal{
+				Phone: e164, FirstName: in.FirstName, LastName: in.LastName, Company: in.Company, Email: in.Email, Fields: in.Fields,
+			},
+			LabelIDs: labels, Owner: in.OwnerUserID, Origin: "api", IsTest: req.Test, Consent: in.ConsentStatus,
+			Evidence: consent.Evidence{Source: in.ConsentSource, IP: req.IP, UserAgent: req.UserAgent},
+		}
+		if _, err := contact.Create(n); err != nil {
+			if issues, err = collect(issues, err); err != nil {
+				return err
+			}
+		}
+		if len(issues) > 0 {
+			return fault.Invalids(issues...)
+		}
+		num, err := u.number(ctx, e164)
+		if err != nil {
+			return err
+		}
+		made, err := u.newContact(num, n)
+		if err != nil {
+			return err
+		}
+		u.ref, u.subject = made.State.ID, made.State.ID
+		return nil
+	})
+}
+
+// collect moves the issues of a validation fault into the list, and leaves other errors.
+func collect(issues []fault.Issue, err error) ([]fault.Issue, error) {
+	if fault.Is(err, fault.ValidationFailed) {
+		return append(issues, fault.Of(err).Issues...), nil
+	}
+	return issues, err
+}
+
+// memberAt refuses, at pointer, a user who is not a member of the request's workspace.
+func (u *unit) memberAt(ctx context.Context, id *uuid.UUID, pointer string) error {
+	if id == nil {
+		return nil
+	}
+	user, err := u.user(ctx, *id)
+	if err == nil && user.State.MemberOf(u.req.Workspace) {
+		user.lean()
+		return nil
+	}
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	return fault.Invalid(pointer, "not_a_member", "The user is not a member of this workspace.")
+}
+
+// numberState is a number with the hash it is known by.
+type numberState struct {
+	*aggregate[number.Number]
+	hash string
+}
+
+func (u *unit) number(ctx context.Context, e164 string) (numberState, error) {
+	return u.numberByHash(ctx, u.app.ledger.NumberHash(u.req.Organisation, e164))
+}
+
+func (u *unit) numberByHash(ctx context.Context, hash string) (numberState, error) {
+	g, err := load(ctx, u, u.app.numbers, number.Stream(hash))
+	return numberState{g, hash}, err
+}
+
+// newContact makes a contact with a number that nobody in the workspace has.
+func (u *unit) newContact(num numberState, n contact.New) (*aggregate[contact.Contact], error) {
+	n.ID, n.ConversationID = u.app.ids.TypeID("ctc"), u.app.ids.TypeID("cnv")
+	n.NumberHash, n.Registered = num.hash, num.State.OptedOut
+	made, err := contact.Create(n)
+	if err != nil {
+		return nil, err
+	}
+	linked, err := num.State.Link(n.ID, u.req.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	c := begin(u, u.app.contacts, n.ID)
+	c.record(made...)
+	num.record(linked...)
+	return c, nil
+}
+
+// contact loads a contact of the request's workspace.
+func (u *unit) contact(ctx context.Context, id string) (*aggregate[contact.Contact], error) {
+	c, err := load(ctx, u, u.app.contacts, id)
+	if err == nil && (!c.State.Exists() || c.State.Workspace != u.req.Workspace) {
+		err = notFound("contact")
+	}
+	return c, err
+}
+
+// holder loads the contact of the request's workspace that has a number; nil when none has.
+func (u *unit) holder(ctx context.Context, num numberState) (*aggregate[contact.Contact], error) {
+	id, found := num.State.Contact(u.req.Workspace)
+	if !found {
+		return nil, nil //nolint:nilnil // nobody is an answer here
+	}
+	c, err := load(ctx, u, u.app.contacts, id)
+	if err == nil && !c.State.Exists() {
+		err = errAgain // deleted between the two looks
+	}
+	return c, err
+}
+
+// DeleteContact erases a contact of the request's workspace: its key is destroyed with the same append. The register
+// of opt-outs keeps its number's hash.
+func (a *App) DeleteContact(ctx context.Context, req Request, contactID string) (Result, error) {
+	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		c, err := u.contact(ctx, contactID)
+		if err != nil {
+			return err
+		}
+		num, err := u.numberByHash(ctx, c.State.NumberHash)
+		if err != nil {
+			return err
+		}
+		c.record(c.State.Delete()...)
+		num.record(num.State.Unlink(contactID)...)
+		u.forget = append(u.forget, contactID)
+		u.ref = contactID
+		return nil
+	})
+}
+
+// FindContact reads a contact from the ledger; not_found when there is none or it was deleted.
+func (a *App) FindContact(ctx context.Context, contactID string) (contact.Contact, error) {
+	found, err := find(ctx, a.contacts, contactID, true)
+	if err == nil && !found.State.Exists() {
+		err = notFound("contact")
+	}
+	return found.State, err
+}

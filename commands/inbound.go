@@ -1,0 +1,156 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"ledgerline/domain/consent"
+	"ledgerline/domain/contact"
+	"ledgerline/domain/organisation"
+	"ledgerline/domain/phone"
+	"ledgerline/events"
+)
+
+// Inbound is a message that came from a contact.
+type Inbound struct {
+	LinePhone string // E.164 of the line it came to
+	From      string
+	Body      string
+	Media     []events.Media
+	Channel   string // chat or sms; default chat
+	CarrierID string // the carrier's own id of it; the same one is taken once. "" when the carrier has none
+}
+
+// Received is what became of an inbound message.
+type Received struct {
+	Result
+	MessageID      string
+	ContactID      string // "" for a duplicate
+	ConversationID string // "" for a duplicate
+	Duplicate      bool   // it was taken before, as MessageID
+	Keyword        consent.Keyword
+	ReplyID        string // of the automatic text that answers it; "" when none does
+}
+
+// The kinds of automatic texts.
+const (
+	automaticConfirmation = "opt_out_confirmation"
+	automaticHelp         = "help"
+)
+
+// ReceiveInbound takes a message from a contact: it finds the line's workspace, makes the contact and starts or reopens
+// the conversation where needed, and obeys STOP, START and HELP, all in one append. The request says only through what
+// it came: organisation, workspace and actor are found here. not_found when no line has the number.
+func (a *App) ReceiveInbound(ctx context.Context, req Request, in Inbound) (Received, error) {
+	lineID, found, err := a.owner(ctx, claimLinePhone, in.LinePhone)
+	if err != nil {
+		return Received{}, err
+	}
+	if !found {
+		return Received{}, notFound("line")
+	}
+	from, err := phone.Parse(in.From, "/from")
+	if err != nil {
+		return Received{}, err
+	}
+	if in.Channel == "" {
+		in.Channel = "chat"
+	}
+	in.Body = strings.ReplaceAll(in.Body, "\x00", "") // no text column can hold it
+	var r Received
+	result, err := a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		r = Received{MessageID: a.ids.TypeID("msg")}
+		return u.receive(ctx, &in, lineID, from, &r)
+	})
+	if taken := (*alreadyTaken)(nil); errors.As(err, &taken) {
+		return Received{MessageID: taken.messageID, Duplicate: true}, nil
+	}
+	if err != nil {
+		return Received{}, err
+	}
+	r.Result = result
+	return r, nil
+}
+
+// alreadyTaken says that the carrier delivered a message again.
+type alreadyTaken struct{ messageID string }
+
+func (e *alreadyTaken) Error() string { return "commands: this message was taken before" }
+
+func (u *unit) receive(ctx context.Context, in *Inbound, lineID, from string, r *Received) error {
+	l, err := load(ctx, u, u.app.lines, lineID)
+	if err != nil {
+		return err
+	}
+	u.req.Organisation, u.req.Workspace, u.ref = l.State.Organisation, l.State.Workspace, r.MessageID
+	if in.CarrierID != "" {
+		u.claim("inbound:"+lineID, in.CarrierID, r.MessageID, func(owner string) error { return &alreadyTaken{owner} })
+	}
+	org, err := u.organisation(ctx)
+	if err != nil {
+		return err
+	}
+	num, err := u.number(ctx, from)
+	if err != nil {
+		return err
+	}
+	c, err := u.holder(ctx, num)
+	if err != nil {
+		return err
+	}
+	if c == nil {
+		c, err = u.newContact(num, contact.New{Person: events.ContactPersonal{Phone: from}, Origin: "inbound", IsTest: l.State.IsSandbox})
+		if err != nil {
+			return err
+		}
+	}
+	u.req.Actor = events.Actor{Type: "contact", ID: c.State.ID}
+	if err := u.openConversation(ctx, c, l.State.IsSandbox); err != nil {
+		return err
+	}
+	c.lean()
+	r.ContactID, r.ConversationID = c.State.ID, c.State.ConversationID
+	ref := events.MessageRef{MessageID: r.MessageID, ConversationID: r.ConversationID, ContactID: r.ContactID, IsTest: l.State.IsSandbox}
+	begin(u, u.app.messages, r.MessageID).record(&events.MessageReceived{
+		MessageRef: ref, LineID: lineID, Channel: in.Channel, CarrierID: in.CarrierID,
+		Content: events.MessagePersonal{To: l.State.Phone, From: from, Body: in.Body, Media: in.Media},
+	})
+	return u.obey(ctx, in, org.State, c, num, ref, lineID, r)
+}
+
+// obey does what the words STOP, START and HELP ask for.
+func (u *unit) obey(ctx context.Context, in *Inbound, org organisation.Organisation, c *aggregate[contact.Contact], num numberState, ref events.MessageRef, lineID string, r *Received) error {
+	optedOut := c.State.Consent == consent.OptedOut
+	keyword, word := consent.Recognise(in.Body, optedOut || num.State.OptedOut, org.Settings.StopWords)
+	r.Keyword = keyword
+	source := "inbound_message"
+	evidence := consent.Evidence{
+		Source: &source, Keyword: &word, Text: in.Body, MessageID: &ref.MessageID, LineID: &lineID, Channel: &in.Channel,
+	}
+	switch keyword {
+	case consent.Stop:
+		if err := u.changeConsent(ctx, c, num, consent.OptedOut, evidence); err != nil {
+			return err
+		}
+		if !optedOut { // once per opt-out
+			u.answer(in, ref, c.State.Phone, lineID, automaticConfirmation, org.ConfirmationText(), r)
+		}
+	case consent.Start:
+		return u.changeConsent(ctx, c, num, consent.OptedIn, evidence)
+	case consent.Help:
+		u.answer(in, ref, c.State.Phone, lineID, automaticHelp, org.HelpText(), r)
+	}
+	return nil
+}
+
+// answer queues an automatic text on the line and the channel that the contact wrote on.
+func (u *unit) answer(in *Inbound, ref events.MessageRef, to, lineID, kind, text string, r *Received) {
+	replyTo := ref.MessageID
+	ref.MessageID = u.app.ids.TypeID("msg")
+	r.ReplyID = ref.MessageID
+	u.recordQueued(events.MessageQueued{
+		MessageRef: ref, Channel: in.Channel, LineID: &lineID, Automatic: kind, ReplyTo: &replyTo,
+		Content: events.MessagePersonal{To: to, Body: text},
+	})
+}

@@ -1,0 +1,240 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"ledgerline/domain/consent"
+	"ledgerline/domain/contact"
+	"ledgerline/domain/conversation"
+	"ledgerline/domain/fault"
+	"ledgerline/domain/line"
+	"ledgerline/domain/message"
+	"ledgerline/domain/phone"
+	"ledgerline/domain/sending"
+	"ledgerline/events"
+)
+
+// QueueMessage is what an outbound message is made of (interface 4.4, decisions section 7).
+type QueueMessage struct {
+	To         *string // a phone number as it was typed; exactly one of To and ContactID
+	ContactID  *string
+	Body       string
+	Media      []events.Media
+	PoolID     *string
+	LineID     *string
+	SendAt     *time.Time
+	Fallback   *bool
+	ExternalID *string
+	Metadata   map[string]any
+	Source     string // api, dashboard, workflow, agent, outreach or mcp
+	ByStaff    bool
+	// Answer, when not nil, renders the answer so that it commits with the receipt. It may be called more than once,
+	// with what would be made each time; the last call counts.
+	Answer func(Queued) ([]byte, error)
+}
+
+// Queued is a message that was accepted. Event has all that its view shows; Ref is its id.
+type Queued struct {
+	Result
+	Event events.MessageQueued
+}
+
+const (
+	maxBody     = 2000 // characters
+	maxMedia    = 10
+	maxMetadata = 50 // keys
+)
+
+// QueueMessage accepts a message to a contact of the request's workspace. An unknown number makes a contact; the
+// conversation is started or opened again. Refusals: validation_failed with all that is wrong, not_found for the
+// contact, contact_opted_out, consent_required.
+func (a *App) QueueMessage(ctx context.Context, req Request, in QueueMessage) (Queued, error) {
+	var q Queued
+	result, err := a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		e, err := u.queue(ctx, &in)
+		if err != nil {
+			return err
+		}
+		q.Event, u.ref, u.subject = *e, e.MessageID, e.ContactID
+		if in.Answer == nil {
+			return nil
+		}
+		preview := Queued{Result: Result{Ref: e.MessageID, Shard: a.ledger.ShardOf(req.Organisation), At: u.now}, Event: *e}
+		if u.body, err = in.Answer(preview); err != nil {
+			return fmt.Errorf("commands: render answer: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return Queued{}, err
+	}
+	q.Result = result
+	return q, nil
+}
+
+func (u *unit) queue(ctx context.Context, in *QueueMessage) (*events.MessageQueued, error) {
+	issues, err := u.checkMessage(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	var (
+		c    *aggregate[contact.Contact]
+		num  numberState
+		e164 string
+	)
+	switch {
+	case (in.To == nil) == (in.ContactID == nil): // told by checkMessage
+	case in.ContactID != nil:
+		if c, err = u.contact(ctx, *in.ContactID); err != nil {
+			if len(issues) > 0 && fault.Is(err, fault.NotFound) {
+				return nil, fault.Invalids(issues...)
+			}
+			return nil, err
+		}
+		e164 = c.State.Phone
+		num, err = u.numberByHash(ctx, c.State.NumberHash)
+	default:
+		if e164, err = phone.Parse(*in.To, "/to"); err == nil {
+			num, err = u.number(ctx, e164)
+		}
+		if err == nil {
+			c, err = u.holder(ctx, num)
+		}
+		issues, err = collect(issues, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if u.req.Test && e164 != "" && !phone.IsSandbox(e164) {
+		issues = append(issues, fault.Issue{
+			Location: "body", Path: "/to", Code: "not_sandbox", Message: "A test key sends to sandbox test numbers only.",
+		})
+	}
+	if len(issues) > 0 {
+		return nil, fault.Invalids(issues...)
+	}
+	return u.accept(ctx, in, c, num, e164)
+}
+
+// accept asks the rules of sending and records the message, and the contact and the conversation if they are new.
+func (u *unit) accept(ctx context.Context, in *QueueMessage, c *aggregate[contact.Contact], num numberState, e164 string) (*events.MessageQueued, error) {
+	org, err := u.organisation(ctx)
+	if err != nil {
+		return nil, err
+	}
+	facts := sending.Facts{
+		Moment: sending.Accepting, Now: u.now, Consent: consent.Unknown, Registered: num.State.OptedOut,
+		RequireConsent: org.State.Settings.RequireConsent,
+	}
+	if c != nil {
+		facts.Consent = c.State.Consent
+	}
+	if err := sending.Check(facts).Fault(); err != nil {
+		return nil, err
+	}
+	if c == nil {
+		c, err = u.newContact(num, contact.New{Person: events.ContactPersonal{Phone: e164}, Origin: "message", IsTest: u.req.Test})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := u.openConversation(ctx, c, u.req.Test); err != nil {
+		return nil, err
+	}
+	org.lean()
+	c.lean()
+	num.lean()
+	e := events.MessageQueued{
+		MessageRef: events.MessageRef{
+			MessageID: u.app.ids.TypeID("msg"), ConversationID: c.State.ConversationID, ContactID: c.State.ID, IsTest: u.req.Test,
+		},
+		Channel: "chat", PoolID: in.PoolID, LineID: in.LineID, SendAt: in.SendAt, Fallback: in.Fallback, Source: &in.Source, ByStaff: in.ByStaff,
+		Content: events.MessagePersonal{To: e164, Body: in.Body, Media: in.Media, ExternalID: in.ExternalID, Metadata: in.Metadata},
+	}
+	return u.recordQueued(e), nil
+}
+
+func (u *unit) recordQueued(e events.MessageQueued) *events.MessageQueued {
+	accepted := message.Queue(e, u.now)
+	begin(u, u.app.messages, e.MessageID).record(accepted...)
+	return accepted[0].(*events.MessageQueued) //nolint:forcetypeassert // Queue's first event
+}
+
+// openConversation starts or reopens the contact's conversation.
+func (u *unit) openConversation(ctx context.Context, c *aggregate[contact.Contact], isTest bool) error {
+	id := c.State.ConversationID
+	var conv *aggregate[conversation.Conversation]
+	if c.base.Version == 0 { // the contact is being made: nobody can have started it
+		conv = begin(u, u.app.conversations, id)
+	} else {
+		var err error
+		if conv, err = load(ctx, u, u.app.conversations, id); err != nil {
+			return err
+		}
+	}
+	conv.record(conv.State.Message(id, c.State.ID, isTest)...)
+	conv.lean()
+	return nil
+}
+
+// checkMessage tells all that is wrong with a message by itself, and with the line and the pool it names.
+func (u *unit) checkMessage(ctx context.Context, in *QueueMessage) ([]fault.Issue, error) {
+	var issues []fault.Issue
+	add := func(pointer, code, text string) {
+		issues = append(issues, fault.Issue{Location: "body", Path: pointer, Code: code, Message: text})
+	}
+	if (in.To == nil) == (in.ContactID == nil) {
+		add("/to", "exactly_one", "Exactly one of to and contact_id is needed.")
+	}
+	switch {
+	case in.Body == "" && len(in.Media) == 0:
+		add("/body", "required", "A message needs a body or media.")
+	case utf8.RuneCountInString(in.Body) > maxBody:
+		add("/body", "too_long", fmt.Sprintf("A body has at most %d characters.", maxBody))
+	}
+	if len(in.Media) > maxMedia {
+		add("/media", "too_many", fmt.Sprintf("A message has at most %d media.", maxMedia))
+	}
+	if len(in.Metadata) > maxMetadata {
+		add("/metadata", "too_many", fmt.Sprintf("Metadata has at most %d keys.", maxMetadata))
+	}
+	if in.SendAt != nil && in.SendAt.After(u.now.Add(message.Ahead)) {
+		add("/send_at", "too_late", "A message is scheduled at most 365 days ahead.")
+	}
+	if in.PoolID != nil {
+		pool, err := load(ctx, u, u.app.pools, *in.PoolID)
+		if err != nil {
+			return nil, err
+		}
+		if pool.State.ID == "" || pool.State.Workspace != u.req.Workspace {
+			add("/pool_id", "not_found", "There is no such pool.")
+		}
+	}
+	if in.LineID != nil {
+		l, err := load(ctx, u, u.app.lines, *in.LineID)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case l.State.ID == "" || l.State.Workspace != u.req.Workspace || l.State.State == line.Retired:
+			add("/line_id", "not_found", "There is no such line.")
+		case u.req.Test && !l.State.IsSandbox:
+			add("/line_id", "not_sandbox", "A test key sends through the sandbox line only.")
+		case !u.req.Test && l.State.IsSandbox:
+			add("/line_id", "sandbox", "The sandbox line sends for test keys only.")
+		}
+	}
+	return issues, nil
+}
+
+// FindMessage reads a message from the ledger; not_found when there is none.
+func (a *App) FindMessage(ctx context.Context, messageID string) (message.Message, error) {
+	found, err := find(ctx, a.messages, messageID, true)
+	if err == nil && !found.State.Exists() {
+		err = notFound("message")
+	}
+	return found.State, err
+}

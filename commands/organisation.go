@@ -1,0 +1,319 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ledgerline/domain/apikey"
+	"ledgerline/domain/fault"
+	"ledgerline/domain/line"
+	"ledgerline/domain/organisation"
+	"ledgerline/events"
+)
+
+func notFound(what string) error { return fault.New(fault.NotFound, "There is no such %s.", what) }
+
+func (u *unit) organisation(ctx context.Context) (*aggregate[organisation.Organisation], error) {
+	org, err := load(ctx, u, u.app.organisations, organisation.Stream(u.req.Organisation))
+	if err == nil && !org.State.Exists() {
+		err = notFound("organisation")
+	}
+	return org, err
+}
+
+func (u *unit) workspace(ctx context.Context, id uuid.UUID) (*aggregate[organisation.Workspace], error) {
+	ws, err := load(ctx, u, u.app.workspaces, organisation.WorkspaceStream(id))
+	if err == nil && (!ws.State.Exists() || ws.State.Organisation != u.req.Organisation) {
+		err = notFound("workspace")
+	}
+	return ws, err
+}
+
+func (u *unit) user(ctx context.Context, id uuid.UUID) (*aggregate[organisation.User], error) {
+	user, err := load(ctx, u, u.app.users, organisation.UserStream(id))
+	if err == nil && (!user.State.Exists() || user.State.Organisation != u.req.Organisation) {
+		err = notFound("user")
+	}
+	return user, err
+}
+
+// CreateOrganisation opens an organisation; Ref is its id. Organisation and Workspace of the request are not used.
+func (a *App) CreateOrganisation(ctx context.Context, req Request, name, timeZone string) (Result, error) {
+	id := a.ids.UUID()
+	req.Organisation, req.Workspace = id, uuid.Nil
+	return a.run(ctx, req, func(_ context.Context, u *unit) error {
+		made, err := organisation.Create(id, name, timeZone)
+		if err != nil {
+			return err
+		}
+		begin(u, a.organisations, organisation.Stream(id)).record(made...)
+		u.ref = id.String()
+		return nil
+	})
+}
+
+// PauseOrganisation stops every write of an organisation; one that is paused stays so.
+func (a *App) PauseOrganisation(ctx context.Context, req Request, reason string) (Result, error) {
+	return a.changeOrganisation(ctx, req, func(o organisation.Organisation) []events.Event { return o.Pause(reason) })
+}
+
+// ResumeOrganisation lifts the pause.
+func (a *App) ResumeOrganisation(ctx context.Context, req Request) (Result, error) {
+	return a.changeOrganisation(ctx, req, organisation.Organisation.Resume)
+}
+
+func (a *App) changeOrganisation(ctx context.Context, req Request, change func(organisation.Organisation) []events.Event) (Result, error) {
+	req.Workspace = uuid.Nil
+	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		org, err := u.organisation(ctx)
+		if err != nil {
+			return err
+		}
+		org.record(change(org.State)...)
+		u.ref = req.Organisation.String()
+		return nil
+	})
+}
+
+// Workspace is what CreateWorkspace made.
+type Workspace struct {
+	Result
+	ID            uuid.UUID
+	DefaultPoolID string
+	SandboxLineID string
+	SandboxPhone  string
+}
+
+// CreateWorkspace opens a workspace of the request's organisation, with a pool "Default" and a sandbox line.
+func (a *App) CreateWorkspace(ctx context.Context, req Request, name string) (Workspace, error) {
+	w := Workspace{ID: a.ids.UUID(), DefaultPoolID: a.ids.TypeID("pool"), SandboxLineID: a.ids.TypeID("ln")}
+	req.Workspace = w.ID
+	var err error
+	w.Result, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		org, err := u.organisation(ctx)
+		if err != nil {
+			return err
+		}
+		org.lean()
+		made, err := org.State.CreateWorkspace(events.WorkspaceCreated{
+			WorkspaceID: w.ID, Name: name, DefaultPoolID: w.DefaultPoolID, SandboxLineID: w.SandboxLineID,
+		})
+		if err != nil {
+			return err
+		}
+		begin(u, a.workspaces, organisation.WorkspaceStream(w.ID)).record(made...)
+		if err := u.newPool(w.DefaultPoolID, "Default", line.Sticky, true); err != nil {
+			return err
+		}
+		if w.SandboxPhone, err = a.sandboxPhone(); err != nil {
+			return err
+		}
+		display := "Sandbox"
+		u.ref = w.ID.String()
+		return u.newLine(events.LineProvisioned{
+			LineID: w.SandboxLineID, Phone: w.SandboxPhone, DisplayName: &display, IsSandbox: true,
+			Carrier: "simulator", State: string(line.Active),
+		}, func(string) error { return nil }) // another number then
+	})
+	return w, err
+}
+
+// sandboxPhone makes up a number for a sandbox line: area code 555 is given to nobody, so that it can never be dialled
+// by mistake. The exchange begins with 2 to 9, as in every number of that plan.
+func (a *App) sandboxPhone() (string, error) {
+	var random [4]byte
+	if _, err := io.ReadFull(a.random, random[:]); err != nil {
+		return "", fmt.Errorf("commands: randomness: %w", err)
+	}
+	n := uint32(random[0])<<24 | uint32(random[1])<<16 | uint32(random[2])<<8 | uint32(random[3])
+	return fmt.Sprintf("+1555%07d", 2_000_000+n%8_000_000), nil
+}
+
+// CreateUser is what a user is made of. Roles are by workspace of the organisation.
+type CreateUser struct {
+	FullName string
+	Email    string
+	Roles    map[uuid.UUID]organisation.Role
+}
+
+// CreateUser makes a person known to the request's organisation; Ref is the user's id.
+func (a *App) CreateUser(ctx context.Context, req Request, in CreateUser) (Result, error) {
+	id := a.ids.UUID()
+	req.Workspace = uuid.Nil
+	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		org, err := u.organisation(ctx)
+		if err != nil {
+			return err
+		}
+		made, err := org.State.CreateUser(id, events.UserPersonal{FullName: in.FullName, Email: in.Email})
+		if err != nil {
+			return err
+		}
+		user := begin(u, a.users, organisation.UserStream(id))
+		user.record(made...)
+		for workspace, role := range in.Roles {
+			if _, err := u.workspace(ctx, workspace); err != nil {
+				return err
+			}
+			granted, err := user.State.Grant(workspace, role)
+			if err != nil {
+				return err
+			}
+			user.record(granted...)
+		}
+		u.ref = id.String()
+		return nil
+	})
+}
+
+// GrantRole gives a user a role in the request's workspace, in place of an earlier one.
+func (a *App) GrantRole(ctx context.Context, req Request, userID uuid.UUID, role organisation.Role) (Result, error) {
+	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		if _, err := u.workspace(ctx, req.Workspace); err != nil {
+			return err
+		}
+		user, err := u.user(ctx, userID)
+		if err != nil {
+			return err
+		}
+		granted, err := user.State.Grant(req.Workspace, role)
+		user.record(granted...)
+		u.ref = userID.String()
+		return err
+	})
+}
+
+// RevokeRole ends a user's membership of the request's workspace.
+func (a *App) RevokeRole(ctx context.Context, req Request, userID uuid.UUID) (Result, error) {
+	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		user, err := u.user(ctx, userID)
+		if err != nil {
+			return err
+		}
+		user.record(user.State.Revoke(req.Workspace)...)
+		u.ref = userID.String()
+		return nil
+	})
+}
+
+// CreateTeam makes a team of the request's workspace with members of it; Ref is the team's id.
+func (a *App) CreateTeam(ctx context.Context, req Request, name string, members ...uuid.UUID) (Result, error) {
+	id := a.ids.UUID()
+	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		if _, err := u.workspace(ctx, req.Workspace); err != nil {
+			return err
+		}
+		made, err := organisation.CreateTeam(id, name)
+		if err != nil {
+			return err
+		}
+		team := begin(u, a.teams, organisation.TeamStream(id))
+		team.record(made...)
+		u.ref = id.String()
+		for _, member := range members {
+			if err := u.join(ctx, team, member); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// AddTeamMember puts a member of the request's workspace into a team.
+func (a *App) AddTeamMember(ctx context.Context, req Request, teamID, userID uuid.UUID) (Result, error) {
+	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		team, err := load(ctx, u, a.teams, organisation.TeamStream(teamID))
+		if err != nil {
+			return err
+		}
+		if team.State.ID == uuid.Nil || team.State.Workspace != req.Workspace {
+			return notFound("team")
+		}
+		u.ref = teamID.String()
+		return u.join(ctx, team, userID)
+	})
+}
+
+func (u *unit) join(ctx context.Context, team *aggregate[organisation.Team], userID uuid.UUID) error {
+	user, err := u.user(ctx, userID)
+	if err != nil {
+		return err
+	}
+	if !user.State.MemberOf(u.req.Workspace) {
+		return fault.Invalid("/user_id", "not_a_member", "The user is not a member of this workspace.")
+	}
+	team.record(team.State.Add(userID)...)
+	return nil
+}
+
+// CreateAPIKey is what an API key is made of.
+type CreateAPIKey struct {
+	Name        string
+	Env         apikey.Env
+	Scopes      []string
+	ExpiresAt   *time.Time
+	IPAllowlist []string
+}
+
+// APIKey is what CreateAPIKey made. Secret is known here and nowhere else.
+type APIKey struct {
+	Result
+	ID     string
+	Secret string
+	Prefix string
+}
+
+// CreateAPIKey makes a key of the request's workspace. That its creator has the scopes it asks for is the caller's to
+// check.
+func (a *App) CreateAPIKey(ctx context.Context, req Request, in CreateAPIKey) (APIKey, error) {
+	var random [apikey.Randomness]byte
+	if _, err := io.ReadFull(a.random, random[:]); err != nil {
+		return APIKey{}, fmt.Errorf("commands: randomness: %w", err)
+	}
+	k := APIKey{ID: a.ids.TypeID("key"), Secret: apikey.Mint(in.Env, random, a.checkKey)}
+	k.Prefix = apikey.Prefix(k.Secret)
+	var err error
+	k.Result, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		if _, err := u.workspace(ctx, req.Workspace); err != nil {
+			return err
+		}
+		made, err := apikey.Create(events.APIKeyCreated{
+			KeyID: k.ID, Name: in.Name, Env: string(in.Env), Scopes: in.Scopes, Prefix: k.Prefix,
+			SecretHash: apikey.Hash(k.Secret), IPAllowlist: in.IPAllowlist, ExpiresAt: in.ExpiresAt,
+		}, u.now)
+		if err != nil {
+			return err
+		}
+		begin(u, a.keys, k.ID).record(made...)
+		u.claim(claimSecret, apikey.Hash(k.Secret), k.ID, func(string) error { return fault.New(fault.Internal, "The secret was made before.") })
+		u.ref = k.ID
+		return nil
+	})
+	if err != nil {
+		return APIKey{}, err
+	}
+	return k, nil
+}
+
+// RevokeAPIKey ends a key of the request's workspace at once and for good; again is no event.
+func (a *App) RevokeAPIKey(ctx context.Context, req Request, keyID string) (Result, error) {
+	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		key, err := load(ctx, u, a.keys, keyID)
+		if err != nil {
+			return err
+		}
+		if key.State.ID == "" || key.State.Workspace != req.Workspace {
+			return notFound("API key")
+		}
+		key.record(key.State.Revoke()...)
+		u.ref = keyID
+		return nil
+	})
+}
+
+func nameKey(name string) string { return strings.ToLower(strings.TrimSpace(name)) }
