@@ -1,0 +1,85 @@
+package processes
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"ledgerline/events"
+)
+
+// Carrier is an outside system that carries messages: the chat network, an SMS provider, or the simulator in their
+// place. It is safe for concurrent use.
+type Carrier interface {
+	// Send hands a message over. It returns only when the carrier has taken it for good or has refused it. ErrTransient
+	// refuses it for now, *Rejected for good. After any other error it is unknown whether the carrier has it: ask Outcome
+	// before sending it again, because a carrier sends whatever it is given, also twice. Receipts and replies may come in
+	// before Send has returned.
+	Send(context.Context, Outgoing) (Accepted, error)
+	// Reachable tells whether a number (E.164) is on the chat channel.
+	Reachable(ctx context.Context, phone string) (bool, error)
+	// Outcome tells by our message id whether the carrier has taken a message.
+	Outcome(ctx context.Context, messageID string) (accepted Accepted, found bool, err error)
+}
+
+// Outgoing is a message to be carried.
+type Outgoing struct {
+	MessageID string
+	LineID    string
+	From      string // the line's number, E.164
+	To        string // E.164
+	Body      string
+	Media     []events.Media
+	Channel   string // chat or sms
+	Automatic bool   // an opt-out confirmation or a help text
+	IsTest    bool
+}
+
+// Accepted is what a carrier says of a message that it has taken.
+type Accepted struct {
+	CarrierID string // its own id of the message
+}
+
+// ErrTransient refuses a message for now: it was not taken, and may be sent again later.
+var ErrTransient = errors.New("processes: the carrier cannot take the message now")
+
+// Rejected refuses a message for good.
+type Rejected struct {
+	Code string // error code of the message (decisions, section 7): carrier_rejected, not_on_chat, sms_…
+}
+
+func (e *Rejected) Error() string { return "processes: the carrier rejected the message: " + e.Code }
+
+// Inbox takes what carriers report. What it takes is durable when it returns without an error. Carriers report at least
+// once, and in no particular order beyond that of one message's own steps: the same report again changes nothing.
+type Inbox interface {
+	// Receipt takes what became of a message that we sent.
+	Receipt(context.Context, Receipt) error
+	// Message takes a message from a contact and answers our id for it; the same id for the same CarrierID.
+	Message(context.Context, Inbound) (messageID string, err error)
+}
+
+// Kinds of receipts.
+const (
+	ReceiptDelivered = "delivered"
+	ReceiptRead      = "read"
+	ReceiptFailed    = "failed"
+)
+
+// Receipt is a carrier's report about a message that it has taken.
+type Receipt struct {
+	MessageID string // ours
+	Kind      string // ReceiptDelivered, ReceiptRead or ReceiptFailed
+	Code      string // error code of a failed message; "" otherwise
+	At        time.Time
+}
+
+// Inbound is a message from a contact.
+type Inbound struct {
+	CarrierID string // the carrier's id of it; the same however often it is reported
+	Line      string // number that it was sent to, E.164
+	From      string // E.164
+	Body      string
+	Media     []events.Media
+	Channel   string // chat or sms
+}

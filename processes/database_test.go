@@ -1,0 +1,62 @@
+package processes_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"ledgerline/testkit"
+)
+
+// database gives the test a migrated database of its own.
+func database(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), testkit.Database(t))
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+var errKilled = errors.New("killed")
+
+// databaseWithMortal gives a database, and a second way to it that kill cuts off for good: what uses it is, for the
+// database and for everybody else, as dead as after a kill -9.
+func databaseWithMortal(t testing.TB) (pool, mortal *pgxpool.Pool, kill func()) {
+	t.Helper()
+	pool = database(t)
+	var (
+		mu    sync.Mutex
+		dead  bool
+		conns []net.Conn
+	)
+	cfg := pool.Config()
+	dial := cfg.ConnConfig.DialFunc
+	cfg.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if dead {
+			return nil, errKilled
+		}
+		conn, err := dial(ctx, network, addr)
+		if err == nil {
+			conns = append(conns, conn)
+		}
+		return conn, err
+	}
+	mortal, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(mortal.Close)
+	return pool, mortal, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		dead = true
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+	}
+}
