@@ -1,0 +1,203 @@
+package commands_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ledgerline/commands"
+	"ledgerline/domain/line"
+	"ledgerline/domain/message"
+	"ledgerline/events"
+)
+
+func (h *house) begin(messageID string) commands.Attempt {
+	h.t.Helper()
+	a, err := h.BeginAttempt(h.t.Context(), system(), messageID)
+	require.NoError(h.t, err)
+	return a
+}
+
+func (h *house) complete(messageID string, attempt int, out commands.AttemptOutcome) message.Message {
+	h.t.Helper()
+	m, _, err := h.CompleteAttempt(h.t.Context(), system(), messageID, attempt, out)
+	require.NoError(h.t, err)
+	return m
+}
+
+func (h *house) receipt(messageID string, kind commands.ReceiptKind) message.Message {
+	h.t.Helper()
+	m, _, err := h.TakeReceipt(h.t.Context(), system(), messageID, commands.Receipt{Kind: kind, CarrierID: "c1"})
+	require.NoError(h.t, err)
+	return m
+}
+
+var sent = commands.AttemptOutcome{Sent: &commands.AttemptSent{CarrierID: "c1"}}
+
+func TestAMessageIsRoutedSentDeliveredAndRead(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	id := h.message(number(1))
+	before := h.head()
+	a := h.begin(id)
+	require.Equal(t, []any{commands.Send, 1, h.line, linePhone, "hello", number(1)},
+		[]any{a.Step, a.Number, a.Line.ID, a.Message.From, a.Message.Content.Body, a.Message.Content.To})
+	require.Equal(t, commands.Reconcile, h.begin(id).Step, "an attempt is under way")
+	require.Equal(t, message.Sent, h.complete(id, 1, sent).Status)
+	require.Equal(t, message.Sent, h.complete(id, 1, commands.AttemptOutcome{Retry: "late"}).Status)
+	require.Equal(t, commands.Done, h.begin(id).Step)
+	for range 2 {
+		require.Equal(t, message.Delivered, h.receipt(id, commands.ReceiptDelivered).Status)
+	}
+	require.Equal(t, message.Read, h.receipt(id, commands.ReceiptRead).Status)
+	for _, late := range []commands.ReceiptKind{commands.ReceiptDelivered, commands.ReceiptFailed, commands.ReceiptRead} {
+		require.Equal(t, message.Read, h.receipt(id, late).Status)
+	}
+	require.Equal(t, []string{
+		"message.routed", "contact.line_assigned", "message.sending", "message.sent", "message.delivered", "message.read",
+	}, types(h.history(before)))
+}
+
+func TestAReceiptThatOvertakesTheCarriersAnswerTellsThatItWasSent(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	id := h.message(number(1))
+	h.begin(id)
+	before := h.head()
+	require.Equal(t, message.Delivered, h.receipt(id, commands.ReceiptDelivered).Status)
+	require.Equal(t, message.Delivered, h.complete(id, 1, sent).Status)
+	require.Equal(t, []string{"message.sent", "message.delivered"}, types(h.history(before)))
+}
+
+func TestAnUnreachableCarrierIsTriedFourTimes(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	id := h.message(number(1))
+	for i, wait := range []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.Minute} {
+		require.Equal(t, i+1, h.begin(id).Number)
+		h.complete(id, i+1, commands.AttemptOutcome{Retry: "timeout"})
+		a := h.begin(id)
+		require.Equal(t, commands.Wait, a.Step)
+		require.Equal(t, h.clock.Now().Add(wait), a.Until)
+		_, err := h.clock.Advance(wait)
+		require.NoError(t, err)
+	}
+	require.Equal(t, 4, h.begin(id).Number)
+	m := h.complete(id, 4, commands.AttemptOutcome{Retry: "timeout"})
+	require.Equal(t, []any{message.Failed, message.CodeCarrierUnreachable}, []any{m.Status, m.ErrorCode})
+}
+
+func TestALostAttemptIsMadeAgainAndDoesNotCount(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	id := h.message(number(1))
+	for i := range 6 {
+		require.Equal(t, i+1, h.begin(id).Number)
+		h.complete(id, i+1, commands.AttemptOutcome{Lost: true})
+	}
+	require.Equal(t, 7, h.begin(id).Number)
+}
+
+func TestNothingLeavesAfterAnOptOut(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	other, _ := h.node()
+	for i := range 20 {
+		id := h.message(number(i))
+		contact := h.state(id).ContactID
+		_, err := other.FindContact(t.Context(), contact) // remembered as not opted out
+		require.NoError(t, err)
+		errs := make([]error, 2)
+		var both sync.WaitGroup
+		both.Go(func() { _, errs[0] = h.OptOut(t.Context(), h.live(), contact, "call", nil) })
+		both.Go(func() { _, errs[1] = other.BeginAttempt(t.Context(), system(), id) })
+		both.Wait()
+		require.NoError(t, errors.Join(errs...))
+		var optedOut int64
+		for _, r := range h.history(0, "contact.opted_out", "message.sending") {
+			switch e := r.Event.(type) {
+			case *events.ContactOptedOut:
+				if e.ContactID == contact {
+					optedOut = r.Position
+				}
+			case *events.MessageSending:
+				require.False(t, e.ContactID == contact && optedOut > 0, "sending after the opt-out")
+			}
+		}
+		if m := h.state(id); m.Status != message.Sending {
+			require.Equal(t, message.CodeOptedOut, m.ErrorCode)
+		}
+	}
+}
+
+func TestAMessageToADeletedContactIsCanceled(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	id := h.message(number(1))
+	_, err := h.DeleteContact(t.Context(), h.live(), h.state(id).ContactID)
+	require.NoError(t, err)
+	a := h.begin(id)
+	require.Equal(t, []any{commands.Done, message.Failed, message.CodeCanceled}, []any{a.Step, a.Message.Status, a.Message.ErrorCode})
+}
+
+func TestAMessageWaitsForALineUpToSevenDays(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	id := h.message(number(1))
+	_, err := h.ChangeLineState(t.Context(), h.live(), h.line, line.Quarantined, nil)
+	require.NoError(t, err)
+	before := h.head()
+	for range 2 {
+		a := h.begin(id)
+		require.Equal(t, []any{commands.Wait, noon.Add(message.HoldFor)}, []any{a.Step, a.Until})
+	}
+	require.Equal(t, []string{"message.deferred"}, types(h.history(before)))
+
+	held := h.message(number(2))
+	h.begin(held)
+	_, err = h.ChangeLineState(t.Context(), h.live(), h.line, line.Ready, nil)
+	require.NoError(t, err)
+	require.Equal(t, commands.Send, h.begin(held).Step)
+	require.Equal(t, "warming", h.history(before, "line.state_changed")[1].Event.(*events.LineStateChanged).To)
+
+	_, err = h.ChangeLineState(t.Context(), h.live(), h.line, line.Quarantined, nil)
+	require.NoError(t, err)
+	_, err = h.clock.Advance(message.HoldFor)
+	require.NoError(t, err)
+	require.Equal(t, message.CodeHoldExpired, h.begin(id).Message.ErrorCode)
+}
+
+func TestAMissingReceiptIsToldOnceAfterADay(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	id := h.message(number(1))
+	h.begin(id)
+	h.complete(id, 1, sent)
+	missing := func() bool {
+		m, _, err := h.ReceiptMissing(t.Context(), system(), id)
+		require.NoError(t, err)
+		require.Equal(t, message.Sent, m.Status)
+		return m.ReceiptMissing
+	}
+	require.False(t, missing())
+	_, err := h.clock.Advance(message.ReceiptAfter)
+	require.NoError(t, err)
+	require.True(t, missing())
+	require.True(t, missing())
+	require.Len(t, h.history(0, "message.receipt_missing"), 1)
+}
+
+func TestOnlyWhatNoCarrierHasCanBeCanceled(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	queued, underWay := h.message(number(1)), h.message(number(1))
+	h.begin(underWay)
+	for id, want := range map[string]message.Status{queued: message.Failed, underWay: message.Sending} {
+		m, _, err := h.CancelMessage(t.Context(), system(), id, message.CodeOptedOut, nil)
+		require.NoError(t, err)
+		require.Equal(t, want, m.Status)
+	}
+}

@@ -1,0 +1,143 @@
+package commands_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ledgerline/commands"
+	"ledgerline/domain/consent"
+	"ledgerline/domain/fault"
+	"ledgerline/events"
+)
+
+func TestAMessageFromAStrangerMakesTheContact(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	before := h.head()
+	r := h.says(number(1), "hi there")
+	happened := h.history(before)
+	require.Equal(t, []string{"contact.created", "number.linked", "conversation.started", "message.received"}, types(happened))
+	require.Equal(t, events.Actor{Type: "contact", ID: r.ContactID}, happened[3].Actor)
+	require.Equal(t, h.wsp.ID, happened[3].WorkspaceID)
+	e := happened[3].Event.(*events.MessageReceived)
+	require.Equal(t, []any{r.MessageID, h.line, "chat", "hi there", number(1), linePhone},
+		[]any{e.MessageID, e.LineID, e.Channel, e.Content.Body, e.Content.From, e.Content.To})
+	h.says(number(1), "again")
+	require.Equal(t, []string{"message.received"}, types(h.history(r.Position)))
+}
+
+func TestSTOPOptsOutWithFullEvidenceAndOneConfirmation(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	second := h.workspace("Second")
+	_, err := h.CreateContact(t.Context(), h.in(second), commands.CreateContact{Phone: number(1)})
+	require.NoError(t, err)
+	id := h.contact(number(1))
+	before := h.head()
+	r := h.says(number(1), " “Stop.” ")
+	happened := h.history(before)
+	require.Equal(t, []string{
+		"conversation.started", "message.received", "contact.opted_out", "number.opted_out", "contact.opted_out", "message.queued",
+	}, types(happened))
+	out := happened[2].Event.(*events.ContactOptedOut)
+	require.Equal(t, []any{id, "stop", r.MessageID, h.line, "chat", "inbound_message"},
+		[]any{out.ContactID, *out.Keyword, *out.MessageID, *out.LineID, *out.Channel, *out.Source})
+	require.Equal(t, " “Stop.” ", out.Evidence.Text)
+	require.Equal(t, number(1), out.Evidence.Phone)
+	require.Equal(t, second.ID, happened[4].WorkspaceID)
+	confirmation := happened[5].Event.(*events.MessageQueued)
+	require.Equal(t, []any{"opt_out_confirmation", r.MessageID, h.line, r.ReplyID}, []any{confirmation.Automatic, *confirmation.ReplyTo, *confirmation.LineID, confirmation.MessageID})
+	require.Nil(t, confirmation.Source)
+	require.Contains(t, confirmation.Content.Body, "Acme")
+	require.Equal(t, commands.Send, h.begin(r.ReplyID).Step, "the confirmation is exempt from consent")
+
+	before = h.head()
+	require.Empty(t, h.says(number(1), "STOP").ReplyID)
+	require.Equal(t, []string{"message.received", "contact.opted_out"}, types(h.history(before)))
+}
+
+func TestAStrangersSTOPIsToldAfterItsMessage(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	before := h.head()
+	h.says(number(1), "stop")
+	require.Equal(t, []string{
+		"contact.created", "number.linked", "conversation.started", "message.received", "contact.opted_out", "number.opted_out", "message.queued",
+	}, types(h.history(before)))
+	_, err := h.QueueMessage(t.Context(), h.live(), text(number(1)))
+	require.True(t, fault.Is(err, fault.ContactOptedOut))
+}
+
+func TestSTARTOptsInAndYesOnlyWhoIsOptedOut(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	require.Equal(t, consent.None, h.says(number(1), "yes").Keyword)
+	h.says(number(1), "stop")
+	require.Equal(t, consent.Start, h.says(number(1), "Yes!").Keyword)
+	h.message(number(1))
+	h.says(number(1), "stop")
+	r := h.says(number(1), "START")
+	h.message(number(1))
+	c, err := h.FindContact(t.Context(), r.ContactID)
+	require.NoError(t, err)
+	require.Equal(t, consent.OptedIn, c.Consent)
+}
+
+func TestHELPIsAnsweredAlsoToWhoIsOptedOut(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	h.says(number(1), "stop")
+	r := h.says(number(1), "help?")
+	require.Equal(t, consent.Help, r.Keyword)
+	a := h.begin(r.ReplyID)
+	require.Equal(t, commands.Send, a.Step)
+	require.Contains(t, a.Message.Content.Body, "Acme")
+}
+
+func TestAMessageThatTheCarrierDeliversAgainCountsOnce(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	other, _ := h.node()
+	got, errs := make([]commands.Received, 8), make([]error, 8)
+	var all sync.WaitGroup
+	for i := range got {
+		app := h.App
+		if i%2 == 1 {
+			app = other
+		}
+		all.Go(func() {
+			got[i], errs[i] = app.ReceiveInbound(t.Context(), system(), commands.Inbound{LinePhone: linePhone, From: number(1), Body: "stop", CarrierID: "in-1"})
+		})
+	}
+	all.Wait()
+	first := h.history(0, "message.received")
+	require.Len(t, first, 1)
+	firsts := 0
+	for i := range got {
+		require.NoError(t, errs[i])
+		require.Equal(t, first[0].Stream, got[i].MessageID)
+		if !got[i].Duplicate {
+			firsts++
+		}
+	}
+	require.Equal(t, 1, firsts)
+	require.Len(t, h.history(0, "message.queued"), 1)
+}
+
+func TestAMessageToNoLineIsNotFound(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	_, err := h.ReceiveInbound(t.Context(), system(), commands.Inbound{LinePhone: number(9), From: number(1), Body: "x"})
+	require.True(t, fault.Is(err, fault.NotFound))
+}
+
+func TestAMessageToTheSandboxLineIsTestTraffic(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	r, err := h.ReceiveInbound(t.Context(), system(), commands.Inbound{LinePhone: h.wsp.SandboxPhone, From: "+14155550191", Body: "HELP\x00"})
+	require.NoError(t, err)
+	require.Equal(t, h.wsp.SandboxLineID, h.begin(r.ReplyID).Line.ID)
+	require.True(t, h.state(r.MessageID).IsTest)
+}
