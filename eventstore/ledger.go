@@ -138,3 +138,12 @@ func (l *Ledger) Pool() *pgxpool.Pool { return l.pool }
 
 // Keyring gives the installation's secrets to what derives its own keys from them.
 func (l *Ledger) Keyring() *Keyring { return l.keyring }
+
+// Reading gives a ledger that only reads, over another pool: what works for long, or holds locks, must not take the
+// connections that requests wait for. It must not be closed.
+func (l *Ledger) Reading(pool *pgxpool.Pool) *Ledger {
+	return &Ledger{
+		pool: pool, keyring: l.keyring, keys: newKeyStore(pool, l.keyring.wrap), clock: l.clock,
+		registry: l.registry, log: l.log, shards: l.shards, heads: newHeads(l.shards),
+	}
+}

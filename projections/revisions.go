@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
 	"ledgerline/eventstore"
@@ -132,6 +133,11 @@ type Replayed struct {
 // again by the nature of it; an event that fails now fails the replay.
 func Replay(ctx context.Context, ledger *eventstore.Ledger, p *Projection, report func(done, head int64)) (Replayed, error) {
 	started := time.Now()
+	ledger, done, err := apart(ctx, ledger)
+	if err != nil {
+		return Replayed{}, fmt.Errorf("projections: replay %s: %w", p.ID, err)
+	}
+	defer done()
 	conn, err := ledger.Pool().Acquire(ctx)
 	if err != nil {
 		return Replayed{}, fmt.Errorf("projections: replay %s: %w", p.ID, err)
@@ -154,6 +160,18 @@ func Replay(ctx context.Context, ledger *eventstore.Ledger, p *Projection, repor
 		return Replayed{}, fmt.Errorf("projections: replay %s: %w", p.ID, err)
 	}
 	return Replayed{p.ID, b.revision, b.read.Load(), time.Since(started)}, nil
+}
+
+// apart gives the builder connections of its own: while it swaps, workers wait for its locks with theirs.
+func apart(ctx context.Context, ledger *eventstore.Ledger) (*eventstore.Ledger, func(), error) {
+	const connections = 6 // the lock, the swap, events and their keys, one batch being written, one to spare
+	cfg := ledger.Pool().Config()
+	cfg.MaxConns, cfg.MinConns = connections, 0
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	return ledger.Reading(pool), pool.Close, nil
 }
 
 // ReplayAll replays several projections, two at a time.
@@ -182,6 +200,11 @@ func AsOf(ctx context.Context, ledger *eventstore.Ledger, ps []*Projection, at t
 	if !schemaName.MatchString(schema) || strings.HasPrefix(schema, "pg_") || strings.HasPrefix(schema, "p_") || schema == "read" || schema == "public" {
 		return fmt.Errorf("projections: %q will not do as a schema's name: lower-case letters, digits and _, not beginning with p_ or pg_", schema)
 	}
+	ledger, done, err := apart(ctx, ledger)
+	if err != nil {
+		return fmt.Errorf("projections: as of: %w", err)
+	}
+	defer done()
 	if _, err := ledger.Pool().Exec(ctx, "create schema "+schema); err != nil {
 		return fmt.Errorf("projections: create schema %s: %w", schema, err)
 	}

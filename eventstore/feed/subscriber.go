@@ -216,6 +216,12 @@ func newSubscriber(src *source, log watermill.LoggerAdapter) (*subscriber, error
 	return &subscriber{Subscriber: inner, waker: w, stop: src.ledger.OnAppend(src.shard, w.ring)}, nil
 }
 
+// Subscribe implements message.Subscriber. The wait for a wake-up ends with the context.
+func (s *subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
+	context.AfterFunc(ctx, s.waker.close)
+	return s.Subscriber.Subscribe(ctx, topic)
+}
+
 // Close implements message.Subscriber.
 func (s *subscriber) Close() error {
 	s.stop()
