@@ -169,6 +169,14 @@ func types(recorded []eventstore.Recorded) []string {
 	return names
 }
 
+// as is the event of a kind that was recorded.
+func as[E any](h *house, r eventstore.Recorded) E {
+	h.t.Helper()
+	e, ok := r.Event.(E)
+	require.True(h.t, ok, r.Type)
+	return e
+}
+
 func number(i int) string { return fmt.Sprintf("+1415555%04d", 2000+i) }
 
 func (h *house) key(env apikey.Env, scopes ...string) commands.APIKey {

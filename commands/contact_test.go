@@ -27,18 +27,18 @@ func TestAContactIsMadeWithItsNumberAndItsLabels(t *testing.T) {
 	require.NoError(t, err)
 	happened := h.history(before)
 	require.Equal(t, []string{"label.created", "label.created", "contact.created", "contact.opted_in", "number.linked"}, types(happened))
-	created := happened[2].Event.(*events.ContactCreated)
+	created := as[*events.ContactCreated](h, happened[2])
 	require.Equal(t, made.Ref, created.ContactID)
 	require.Equal(t, "+14155552671", created.Person.Phone)
 	require.Len(t, created.LabelIDs, 2)
 	require.Equal(t, made.Position, happened[4].Position)
-	opted := happened[3].Event.(*events.ContactOptedIn)
+	opted := as[*events.ContactOptedIn](h, happened[3])
 	require.Equal(t, "form", *opted.Source)
 	require.Equal(t, events.ConsentPersonal{Phone: "+14155552671", IP: "192.0.2.7", UserAgent: "test/1"}, opted.Evidence)
 
 	again, err := h.CreateContact(t.Context(), h.live(), commands.CreateContact{Phone: number(1), Labels: []string{"vip"}})
 	require.NoError(t, err)
-	c := h.history(made.Position, "contact.created")[0].Event.(*events.ContactCreated)
+	c := as[*events.ContactCreated](h, h.history(made.Position, "contact.created")[0])
 	require.Equal(t, again.Ref, c.ContactID)
 	require.Equal(t, created.LabelIDs[:1], c.LabelIDs)
 }
@@ -109,7 +109,7 @@ func TestAnOptOutReachesEveryWorkspaceAndOutlivesTheContact(t *testing.T) {
 	require.NoError(t, err)
 	happened := h.history(before)
 	require.Equal(t, []string{"contact.opted_out", "number.opted_out", "contact.opted_out"}, types(happened))
-	own, followed := happened[0].Event.(*events.ContactOptedOut), happened[2].Event.(*events.ContactOptedOut)
+	own, followed := as[*events.ContactOptedOut](h, happened[0]), as[*events.ContactOptedOut](h, happened[2])
 	require.Equal(t, []any{id, "unknown", "opted_out", false, "phone call", "stop"}, []any{own.ContactID, own.From, own.To, own.Register, *own.Source, *own.Keyword})
 	require.Equal(t, []any{twin.Ref, true}, []any{followed.ContactID, followed.Register})
 	require.Equal(t, second.ID, happened[2].WorkspaceID)
@@ -167,7 +167,7 @@ func TestTheSameConsentAgainIsRecordedAsWhatItIs(t *testing.T) {
 	}
 	acts := h.history(0, "contact.opted_out", "number.opted_out")
 	require.Equal(t, []string{"contact.opted_out", "number.opted_out", "contact.opted_out"}, types(acts))
-	last := acts[2].Event.(*events.ContactOptedOut)
+	last := as[*events.ContactOptedOut](h, acts[2])
 	require.Equal(t, []string{"opted_out", "opted_out"}, []string{last.From, last.To})
 }
 

@@ -100,6 +100,7 @@ func (u *unit) beginAttempt(ctx context.Context, m *aggregate[message.Message], 
 		LineFound: found, NamedLineID: wish.named, HoldEnds: m.State.HoldEnds(),
 	})
 	switch verdict.Outcome {
+	case sending.Go:
 	case sending.Refuse:
 		m.record(m.State.Cancel(verdict.Code, verdict.Detail)...)
 		return nil

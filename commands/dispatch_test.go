@@ -161,7 +161,7 @@ func TestAMessageWaitsForALineUpToSevenDays(t *testing.T) {
 	_, err = h.ChangeLineState(t.Context(), h.live(), h.line, line.Ready, nil)
 	require.NoError(t, err)
 	require.Equal(t, commands.Send, h.begin(held).Step)
-	require.Equal(t, "warming", h.history(before, "line.state_changed")[1].Event.(*events.LineStateChanged).To)
+	require.Equal(t, "warming", as[*events.LineStateChanged](h, h.history(before, "line.state_changed")[1]).To)
 
 	_, err = h.ChangeLineState(t.Context(), h.live(), h.line, line.Quarantined, nil)
 	require.NoError(t, err)

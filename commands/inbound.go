@@ -7,6 +7,7 @@ import (
 
 	"ledgerline/domain/consent"
 	"ledgerline/domain/contact"
+	"ledgerline/domain/message"
 	"ledgerline/domain/organisation"
 	"ledgerline/domain/phone"
 	"ledgerline/events"
@@ -140,6 +141,7 @@ func (u *unit) obey(ctx context.Context, in *Inbound, org organisation.Organisat
 		return u.changeConsent(ctx, c, num, consent.OptedIn, evidence)
 	case consent.Help:
 		u.answer(in, ref, c.State.Phone, lineID, automaticHelp, org.HelpText(), r)
+	case consent.None:
 	}
 	return nil
 }
@@ -149,8 +151,9 @@ func (u *unit) answer(in *Inbound, ref events.MessageRef, to, lineID, kind, text
 	replyTo := ref.MessageID
 	ref.MessageID = u.app.ids.TypeID("msg")
 	r.ReplyID = ref.MessageID
-	u.recordQueued(events.MessageQueued{
+	e := &events.MessageQueued{
 		MessageRef: ref, Channel: in.Channel, LineID: &lineID, Automatic: kind, ReplyTo: &replyTo,
 		Content: events.MessagePersonal{To: to, Body: text},
-	})
+	}
+	begin(u, u.app.messages, e.MessageID).record(message.Queue(e, u.now)...)
 }

@@ -21,7 +21,7 @@ func TestAMessageFromAStrangerMakesTheContact(t *testing.T) {
 	require.Equal(t, []string{"contact.created", "number.linked", "conversation.started", "message.received"}, types(happened))
 	require.Equal(t, events.Actor{Type: "contact", ID: r.ContactID}, happened[3].Actor)
 	require.Equal(t, h.wsp.ID, happened[3].WorkspaceID)
-	e := happened[3].Event.(*events.MessageReceived)
+	e := as[*events.MessageReceived](h, happened[3])
 	require.Equal(t, []any{r.MessageID, h.line, "chat", "hi there", number(1), linePhone},
 		[]any{e.MessageID, e.LineID, e.Channel, e.Content.Body, e.Content.From, e.Content.To})
 	h.says(number(1), "again")
@@ -41,13 +41,13 @@ func TestSTOPOptsOutWithFullEvidenceAndOneConfirmation(t *testing.T) {
 	require.Equal(t, []string{
 		"conversation.started", "message.received", "contact.opted_out", "number.opted_out", "contact.opted_out", "message.queued",
 	}, types(happened))
-	out := happened[2].Event.(*events.ContactOptedOut)
+	out := as[*events.ContactOptedOut](h, happened[2])
 	require.Equal(t, []any{id, "stop", r.MessageID, h.line, "chat", "inbound_message"},
 		[]any{out.ContactID, *out.Keyword, *out.MessageID, *out.LineID, *out.Channel, *out.Source})
 	require.Equal(t, " “Stop.” ", out.Evidence.Text)
 	require.Equal(t, number(1), out.Evidence.Phone)
 	require.Equal(t, second.ID, happened[4].WorkspaceID)
-	confirmation := happened[5].Event.(*events.MessageQueued)
+	confirmation := as[*events.MessageQueued](h, happened[5])
 	require.Equal(t, []any{"opt_out_confirmation", r.MessageID, h.line, r.ReplyID}, []any{confirmation.Automatic, *confirmation.ReplyTo, *confirmation.LineID, confirmation.MessageID})
 	require.Nil(t, confirmation.Source)
 	require.Contains(t, confirmation.Content.Body, "Acme")

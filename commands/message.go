@@ -147,20 +147,15 @@ func (u *unit) accept(ctx context.Context, in *QueueMessage, c *aggregate[contac
 	org.lean()
 	c.lean()
 	num.lean()
-	e := events.MessageQueued{
+	e := &events.MessageQueued{
 		MessageRef: events.MessageRef{
 			MessageID: u.app.ids.TypeID("msg"), ConversationID: c.State.ConversationID, ContactID: c.State.ID, IsTest: u.req.Test,
 		},
 		Channel: "chat", PoolID: in.PoolID, LineID: in.LineID, SendAt: in.SendAt, Fallback: in.Fallback, Source: &in.Source, ByStaff: in.ByStaff,
 		Content: events.MessagePersonal{To: e164, Body: in.Body, Media: in.Media, ExternalID: in.ExternalID, Metadata: in.Metadata},
 	}
-	return u.recordQueued(e), nil
-}
-
-func (u *unit) recordQueued(e events.MessageQueued) *events.MessageQueued {
-	accepted := message.Queue(e, u.now)
-	begin(u, u.app.messages, e.MessageID).record(accepted...)
-	return accepted[0].(*events.MessageQueued) //nolint:forcetypeassert // Queue's first event
+	begin(u, u.app.messages, e.MessageID).record(message.Queue(e, u.now)...)
+	return e, nil
 }
 
 // openConversation starts or reopens the contact's conversation.

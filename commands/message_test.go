@@ -23,7 +23,7 @@ func TestAMessageToAnUnknownNumberMakesContactAndConversation(t *testing.T) {
 	require.NoError(t, err)
 	happened := h.history(before)
 	require.Equal(t, []string{"contact.created", "number.linked", "conversation.started", "message.queued"}, types(happened))
-	created, started, queued := happened[0].Event.(*events.ContactCreated), happened[2].Event.(*events.ConversationStarted), happened[3].Event.(*events.MessageQueued)
+	created, started, queued := as[*events.ContactCreated](h, happened[0]), as[*events.ConversationStarted](h, happened[2]), as[*events.MessageQueued](h, happened[3])
 	require.Equal(t, created.ConversationID, started.ConversationID)
 	require.Equal(t, q.Event, *queued)
 	require.Equal(t, "+14155552671", queued.Content.To)
@@ -151,12 +151,12 @@ func TestAWriteWithAStaleCredentialIsSentBackToAuthentication(t *testing.T) {
 	h := newHouse(t)
 	other, _ := h.node()
 	k := h.key("live", "send")
-	access, err := other.FindKey(t.Context(), k.Secret, false)
+	_, err := other.FindKey(t.Context(), k.Secret, false)
 	require.NoError(t, err)
 	_, err = h.RevokeAPIKey(t.Context(), h.live(), k.ID)
 	require.NoError(t, err)
 	req := h.live()
-	access, err = other.FindKey(t.Context(), k.Secret, false) // remembered
+	access, err := other.FindKey(t.Context(), k.Secret, false) // remembered
 	require.NoError(t, err)
 	req.Guards = access.Guards
 	_, err = other.QueueMessage(t.Context(), req, text(number(1)))

@@ -88,8 +88,8 @@ type aggregate[S any] struct {
 
 // load gives an aggregate: the remembered state on the first attempt, the ledger's on later ones.
 func load[S any](ctx context.Context, u *unit, k kind[S], stream string) (*aggregate[S], error) {
-	if known, ok := u.aggregates[looked{k.folder, stream}]; ok {
-		return known.(*aggregate[S]), nil //nolint:forcetypeassert // the folder tells the kind
+	if known, ok := u.aggregates[looked{k.folder, stream}].(*aggregate[S]); ok {
+		return known, nil
 	}
 	base, err := find(ctx, k, stream, u.fresh)
 	if err != nil {

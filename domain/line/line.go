@@ -89,7 +89,7 @@ func Provision(e events.LineProvisioned) ([]events.Event, error) {
 // Operate is the operator's move: to ready, quarantined or retired (decisions section 8). retired is final, and
 // ready is reached from provisioning, paused and quarantined. Other moves are refused with conflict.
 func (l Line) Operate(to State, reason *string) ([]events.Event, error) {
-	allowed := false
+	var allowed bool
 	switch to {
 	case Ready:
 		allowed = l.State == Provisioning || l.State == Paused || l.State == Quarantined

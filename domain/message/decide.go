@@ -23,12 +23,13 @@ const ReasonLost = "lost"
 // retryAfter is how long after each failure the next attempt comes; after one more failure the message has failed.
 var retryAfter = []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.Minute}
 
-// Queue accepts an outbound message. One with a send_at ahead is scheduled at once; a send_at in the past is now.
-func Queue(e events.MessageQueued, now time.Time) []events.Event {
+// Queue accepts an outbound message. One with a send_at ahead is scheduled at once; a send_at in the past is now, and
+// taken off e.
+func Queue(e *events.MessageQueued, now time.Time) []events.Event {
 	if e.SendAt != nil && !e.SendAt.After(now) {
 		e.SendAt = nil
 	}
-	accepted := []events.Event{&e}
+	accepted := []events.Event{e}
 	if e.SendAt != nil {
 		accepted = append(accepted, &events.MessageScheduled{MessageRef: e.MessageRef, Until: *e.SendAt})
 	}

@@ -13,11 +13,17 @@ import (
 	"ledgerline/events"
 )
 
-// Streams of the organisation's own aggregates.
-func Stream(id uuid.UUID) string          { return events.Stream("org", id) }
+// Stream names the stream of an organisation.
+func Stream(id uuid.UUID) string { return events.Stream("org", id) }
+
+// WorkspaceStream names the stream of a workspace.
 func WorkspaceStream(id uuid.UUID) string { return events.Stream("wsp", id) }
-func UserStream(id uuid.UUID) string      { return events.Stream("usr", id) }
-func TeamStream(id uuid.UUID) string      { return events.Stream("team", id) }
+
+// UserStream names the stream of a user.
+func UserStream(id uuid.UUID) string { return events.Stream("usr", id) }
+
+// TeamStream names the stream of a team.
+func TeamStream(id uuid.UUID) string { return events.Stream("team", id) }
 
 // Settings are the organisation's compliance settings (administration 2.7) as far as anything obeys them.
 type Settings struct {
