@@ -1,0 +1,75 @@
+package httpapi_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"testing"
+
+	"ledgerline/httpapi"
+)
+
+// sink is a ResponseWriter that costs nothing of its own.
+type sink struct {
+	header http.Header
+	status int
+}
+
+func (s *sink) Header() http.Header         { return s.header }
+func (s *sink) WriteHeader(status int)      { s.status = status }
+func (s *sink) Write(p []byte) (int, error) { return len(p), nil }
+
+type body struct{ bytes.Reader }
+
+func (*body) Close() error { return nil }
+
+// BenchmarkRequest is the common path of everything that is shared: authenticate, count, admit, read, check, bind, run
+// an endpoint that does nothing, and answer. What remains is the endpoint's own work.
+func BenchmarkRequest(b *testing.B) {
+	api, _, _ := newAPI(b, func(c *httpapi.Config) { c.AccessLog, c.Limiter = false, &meter{} })
+	type messageIn struct {
+		Body struct {
+			To         string            `json:"to" maxLength:"32"`
+			Body       string            `json:"body" maxLength:"2000"`
+			ExternalID string            `json:"external_id,omitempty" maxLength:"255"`
+			Fallback   bool              `json:"fallback,omitempty"`
+			Metadata   map[string]string `json:"metadata,omitempty" maxProperties:"50"`
+		}
+	}
+	httpapi.Write(api, httpapi.Route{Method: "POST", Path: "/v1/messages", ID: "send", Access: anybody(), Status: 201, Sending: true},
+		func(_ context.Context, _ *httpapi.Call, in *messageIn) (httpapi.Done, error) {
+			return httpapi.Done{Body: thing{ID: "msg_1", Name: in.Body.To}, Stored: true}, nil
+		}, func(context.Context, *httpapi.Call, httpapi.Done) (thing, error) { return thing{}, nil })
+	things(api, newReceipts())
+	handler := api.Handler()
+	run := func(method, path, key string, payload []byte) func(*testing.B) {
+		return func(b *testing.B) {
+			request, err := http.NewRequestWithContext(b.Context(), method, path, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			request.RemoteAddr = "192.0.2.1:1234"
+			request.Header.Set("authorization", "Bearer all")
+			request.Header.Set("content-type", "application/json")
+			if key != "" {
+				request.Header.Set("idempotency-key", key)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				reader := &body{}
+				reader.Reset(payload)
+				request.Body, request.ContentLength = io.ReadCloser(reader), int64(len(payload))
+				writer := &sink{header: make(http.Header, 8)}
+				handler.ServeHTTP(writer, request)
+				if writer.status >= 300 {
+					b.Fatal(writer.status)
+				}
+			}
+		}
+	}
+	message := []byte(`{"to":"+12125550123","body":"Your order has left the house and will be with you tomorrow between nine and noon.","external_id":"order-4711","metadata":{"order":"4711"}}`)
+	b.Run("get", run("GET", "/v1/things/thg_1234", "", nil))
+	b.Run("post", run("POST", "/v1/messages", "", message))
+	b.Run("post with key", run("POST", "/v1/messages", "k1", message))
+}

@@ -1,0 +1,191 @@
+package httpapi_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ledgerline/httpapi"
+)
+
+func TestMalformedJSONIs400BadRequest(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, things)
+	for name, body := range map[string]string{
+		"cut off": `{"name":"a"`, "trailing data": `{"name":"a"} {}`, "trailing garbage": `{"name":"a"}x`, "no JSON": `name=a`,
+		"deep": `{"name":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`, "very deep": strings.Repeat("[", 500_000),
+		"single quotes": `{'name':'a'}`, "invalid bytes outside of strings": "{\"name\":\"a\"\xff}", "only space": "  ", "control": "{\"name\":\"a\nb\"}",
+		"byte order mark": "\ufeff{}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s.post("/v1/things", body).refused(400, "bad_request")
+		})
+	}
+}
+
+func TestAnEmptyBodyIsReported(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, things)
+	require.Equal(t, []string{"body  required"}, s.post("/v1/things", "").issues())
+}
+
+func TestAnotherContentTypeIs415(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, things)
+	for _, kind := range []string{
+		"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/jsonx", "nonsense",
+		"application/json; charset=utf-16", "application/json;;", "application/xml+json;charset=latin1", "a+b;c",
+	} {
+		s.do(call{method: "POST", path: "/v1/things", token: "all", body: `{"name":"a"}`, header: map[string]string{"content-type": kind}}).
+			refused(415, "unsupported_media_type")
+	}
+	for _, kind := range []string{"application/json", "application/json; charset=utf-8", "Application/JSON", "application/merge-patch+json", "-"} {
+		answer := s.do(call{method: "POST", path: "/v1/things", token: "all", body: `{"name":"a"}`, header: map[string]string{"content-type": kind}})
+		require.Equal(t, 201, answer.Status, kind)
+	}
+}
+
+func TestABodyOverTheLimitIs413(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, func(api *httpapi.API, kept *receipts) {
+		things(api, kept)
+		type in struct {
+			Body struct {
+				CSV string `json:"csv"`
+			}
+		}
+		httpapi.Write[in, struct{}](api, httpapi.Route{Method: "POST", Path: "/v1/imports", ID: "import", Access: anybody(), MaxBody: 3 << 20},
+			doNothing[in], nil)
+	})
+	pad := func(size int) string { return `{"name":"a"` + strings.Repeat(" ", size-12) + `}` }
+	require.Equal(t, 201, s.post("/v1/things", pad(1<<20)).Status)
+	s.post("/v1/things", pad(1<<20+1)).refused(413, "payload_too_large")
+	s.post("/v1/things", pad(3<<20)).refused(413, "payload_too_large")
+	csv := func(size int) string { return `{"csv":"` + strings.Repeat("a", size-10) + `"}` }
+	require.Equal(t, 200, s.post("/v1/imports", csv(3<<20)).Status)
+	s.post("/v1/imports", csv(3<<20+1)).refused(413, "payload_too_large")
+}
+
+func TestTextThatCannotBeStoredIsReportedWithItsPlace(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, things)
+	require.Equal(t, []string{"body /name invalid_characters"}, s.post("/v1/things", `{"name":"a\u0000b"}`).issues())
+	require.Equal(t, []string{"body /labels/1 invalid_characters"}, s.post("/v1/things", "{\"name\":\"a\",\"labels\":[\"x\",\"\xc3\x28\"]}").issues())
+	require.Equal(t, []string{"body /fields/a~1b/c invalid_characters"}, s.post("/v1/things", `{"name":"a","fields":{"a/b":{"c":"\u0000"}}}`).issues())
+	require.Equal(t, []string{"query /q invalid_characters"}, s.get("/v1/things?q=%00").issues())
+	require.Equal(t, []string{"query /q invalid_characters"}, s.get("/v1/things?q=%ff").issues())
+	s.get("/v1/things/%00aaaaaaa").refused(404, "not_found")
+	s.get("/v1/things/%ffaaaaaaa").refused(404, "not_found")
+}
+
+func TestHugeNumbersAreReported(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, things)
+	require.Contains(t, s.post("/v1/things", `{"name":"a","ratio":1e999}`).issues(), "body /ratio out_of_range")
+	require.Contains(t, s.post("/v1/things", `{"name":"a","count":1e300}`).issues(), "body /count too_large")
+	require.Contains(t, s.post("/v1/things", `{"name":"a","count":99999999999999999999}`).issues(), "body /count too_large")
+	require.Equal(t, []string{"body /count invalid_type"}, s.post("/v1/things", `{"name":"a","count":1.5}`).issues())
+	require.Equal(t, []string{"body /count invalid_type"}, s.post("/v1/things", `{"name":"a","count":1.0}`).issues())
+	require.Equal(t, []string{"body /size too_large"}, s.post("/v1/things", `{"name":"a","size":9007199254740992}`).issues())
+	require.Equal(t, []string{"body /size too_small"}, s.post("/v1/things", `{"name":"a","size":-9223372036854775809}`).issues())
+	require.Equal(t, 201, s.post("/v1/things", `{"name":"a","size":9007199254740991,"ratio":1.0}`).Status)
+}
+
+func TestAllProblemsAreReportedTogether(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, things)
+	answer := s.do(call{
+		method: "POST", path: "/v1/things", token: "all",
+		body: `{"email":"Ann <ann@example.com>","owner":"nobody","count":0,"kind":"odd","at":"today","labels":["a",1,"b","c"],
+			"media":[{"url":"` + strings.Repeat("u", 31) + `","name":"toolong","extra":1},{}],"fields":[],"urgent":"yes","a.b[0]":1,"Name":"x","nothing":{"x":1}}`,
+		header: map[string]string{"idempotency-key": "agent:1", "x-workspace-id": "mine"},
+	})
+	require.ElementsMatch(t, []string{
+		"header /x-workspace-id invalid_format", "header /idempotency-key reserved",
+		"body /name required", "body /email invalid_format", "body /owner invalid_format", "body /count too_small", "body /kind invalid_value",
+		"body /at invalid_format", "body /labels too_many_items", "body /labels/1 invalid_type", "body /media/0/url too_long",
+		"body /media/0/name too_long", "body /media/0/extra unknown_property", "body /media/1/url required", "body /fields invalid_type",
+		"body /urgent invalid_type", "body /a.b[0] unknown_property", "body /Name unknown_property", "body /nothing unknown_property",
+	}, answer.issues())
+}
+
+func TestQueryProblemsAreReportedTogether(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, things)
+	require.ElementsMatch(t, []string{
+		"query /limit too_large", "query /cursor too_long", "query /q too_long", "query /kind invalid_value", "query /owner invalid_format", "query /from invalid_format",
+	}, s.get("/v1/things?limit=101&cursor="+strings.Repeat("c", 513)+"&q=abcdef&kind=odd&owner=nobody&from=today").issues())
+	require.Equal(t, []string{"query /limit invalid_type"}, s.get("/v1/things?limit=ten").issues())
+	require.Equal(t, []string{"query /limit too_small"}, s.get("/v1/things?limit=0").issues())
+	require.Equal(t, []string{"query /limit too_small"}, s.get("/v1/things?limit=-1").issues())
+	require.Equal(t, []string{"query /limit invalid_type"}, s.get("/v1/things?limit=99999999999999999999").issues())
+}
+
+func TestTheRootOfABodyHasTheEmptyPointer(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, things)
+	for _, body := range []string{`[]`, `null`, `"name"`, `1`, `true`} {
+		require.Equal(t, []string{"body  invalid_type"}, s.post("/v1/things", body).issues())
+	}
+}
+
+func TestPointersAreEscaped(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, things)
+	require.Equal(t, []string{"body / unknown_property", "body /a.b unknown_property", "body /~0~1[1] unknown_property"},
+		s.post("/v1/things", `{"name":"a","":1,"a.b":2,"~/[1]":3}`).issues())
+}
+
+func TestLengthsCountCharacters(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, things)
+	require.Equal(t, 201, s.post("/v1/things", `{"name":"`+strings.Repeat("ß", 10)+`"}`).Status)
+	require.Equal(t, []string{"body /name too_long"}, s.post("/v1/things", `{"name":"`+strings.Repeat("🙂", 11)+`"}`).issues())
+}
+
+func TestNullIsRefusedWhereItIsNotAllowed(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, things)
+	require.Equal(t, []string{"body /email null_not_allowed", "body /fields null_not_allowed", "body /media/0/name null_not_allowed", "body /name invalid_type"},
+		s.post("/v1/things", `{"name":null,"email":null,"fields":null,"media":[{"url":"u","name":null}]}`).issues())
+}
+
+func TestThereIsAnEndToTheIssues(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, things)
+	var body strings.Builder
+	body.WriteString(`{"name":"a"`)
+	for i := range 500 {
+		body.WriteString(`,"x` + strings.Repeat("y", i) + `":1`)
+	}
+	body.WriteString(`}`)
+	require.Len(t, s.post("/v1/things", body.String()).issues(), 100)
+}
+
+func TestWhatWasCheckedIsWhatIsUsed(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, things)
+	// The second of two equal keys counts, in the check and in the endpoint; objects are not merged.
+	answer := s.post("/v1/things", `{"name":"much too long a name","name":"a","fields":{"x":1},"fields":{"y":2}}`)
+	require.Equal(t, 201, answer.Status)
+	require.Equal(t, map[string]any{"y": 2.0}, answer.json()["fields"])
+}
+
+func TestUUIDsHaveOneSpelling(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, things)
+	id := "01920f6c-b6f1-7c40-a8b1-f7c9d3f0a2b4"
+	require.Equal(t, 201, s.post("/v1/things", `{"name":"a","owner":"`+id+`"}`).Status)
+	for _, odd := range []string{strings.ReplaceAll(id, "-", ""), "{" + id + "}", "urn:uuid:" + id, id[:35], ""} {
+		require.Equal(t, []string{"body /owner invalid_format"}, s.post("/v1/things", `{"name":"a","owner":"`+odd+`"}`).issues(), odd)
+	}
+	require.Equal(t, 200, s.get("/v1/marks/"+id).Status)
+	require.Equal(t, []string{"path /id invalid_format"}, s.get("/v1/marks/xyz").issues())
+}
+
+func TestAMalformedPrefixedIDDoesNotExist(t *testing.T) {
+	t.Parallel()
+	serve(t, nil, things).get("/v1/things/xyz").refused(404, "not_found")
+}

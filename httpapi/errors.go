@@ -1,0 +1,139 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"ledgerline/domain/fault"
+)
+
+// ErrorBody is the shape of every refusal (interface, section 7). Clients branch on code, never on message.
+type ErrorBody struct {
+	Error ErrorInfo `json:"error"`
+}
+
+// ErrorInfo says what was wrong. RequestID is the x-request-id of the answer that first said so.
+type ErrorInfo struct {
+	Code      string       `json:"code" doc:"What clients branch on" example:"validation_failed"`
+	Message   string       `json:"message" doc:"For people; it may change" example:"The request is not valid."`
+	RequestID string       `json:"request_id" example:"req_01920f6cb6f17c40a8b1f7c9d3f0a2b4"`
+	Details   ErrorDetails `json:"details"`
+}
+
+// ErrorDetails holds the issues of a validation failure and whatever else a code brings along, for example contact_id.
+type ErrorDetails struct {
+	Issues []ErrorIssue `json:"issues,omitempty"`
+	_      struct{}     `additionalProperties:"true"`
+	more   map[string]any
+}
+
+// ErrorIssue is one problem of a request.
+type ErrorIssue struct {
+	Location string `json:"location" enum:"body,query,path,header"`
+	Path     string `json:"path" doc:"JSON pointer into the location; empty for the whole of it" example:"/media/0/url"`
+	Code     string `json:"code" example:"too_long"`
+	Message  string `json:"message"`
+}
+
+// MarshalJSON puts the further details beside the issues.
+func (d ErrorDetails) MarshalJSON() ([]byte, error) {
+	all := make(map[string]any, len(d.more)+1)
+	for name, value := range d.more {
+		all[name] = value
+	}
+	if len(d.Issues) > 0 {
+		all["issues"] = d.Issues
+	}
+	return json.Marshal(all)
+}
+
+// maxIssues bounds the answer to a body made of mistakes.
+const maxIssues = 100
+
+// faultOf turns any error into the fault that the client is told. What is not a fault is the service's own failure: a
+// passed deadline is service_unavailable, everything else internal_error, and its text stays here.
+func faultOf(err error) *fault.Fault {
+	if f := fault.Of(err); f != nil {
+		if _, known := statuses[f.Code]; known {
+			return f
+		}
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return &fault.Fault{Code: fault.Unavailable, Message: "The service took too long. Try again.", RetryAfter: time.Second, Cause: err}
+	}
+	return &fault.Fault{Code: fault.Internal, Message: "Something went wrong on our side.", Cause: err}
+}
+
+// errorBody renders a fault. The same bytes are stored when the refusal is kept under an idempotency key.
+func errorBody(f *fault.Fault, requestID string) []byte {
+	info := ErrorInfo{Code: string(statuses[f.Code].code), Message: f.Message, RequestID: requestID, Details: ErrorDetails{more: f.Details}}
+	issues := f.Issues
+	if len(issues) > maxIssues {
+		issues = issues[:maxIssues]
+		info.Message += " Only the first " + strconv.Itoa(maxIssues) + " issues are listed."
+	}
+	for _, issue := range issues {
+		info.Details.Issues = append(info.Details.Issues, ErrorIssue(issue))
+	}
+	body, err := json.Marshal(ErrorBody{Error: info})
+	if err != nil { // a detail that has no JSON form: tell the rest
+		info.Details.more = nil
+		body, _ = json.Marshal(ErrorBody{Error: info}) //nolint:errchkjson // strings only
+	}
+	return body
+}
+
+// refuse answers with an error, and logs it here, once, when it is the service's own failure. A client that has left
+// gets nothing.
+func (a *API) refuse(c *gin.Context, err error) {
+	if errors.Is(err, context.Canceled) && errors.Is(c.Request.Context().Err(), context.Canceled) {
+		c.Status(statusClientGone)
+		c.Abort()
+		return
+	}
+	f := faultOf(err)
+	status := statuses[f.Code].status
+	if status >= http.StatusInternalServerError {
+		a.cfg.Logger.LogAttrs(c.Request.Context(), slog.LevelError, "request failed",
+			slog.String("request_id", requestID(c)), slog.String("method", c.Request.Method), slog.String("route", c.FullPath()),
+			slog.String("code", string(f.Code)), slog.Any("error", err))
+	}
+	a.answerFault(c, f, errorBody(f, requestID(c)))
+}
+
+// answerFault writes a rendered fault with the headers that belong to its code.
+func (a *API) answerFault(c *gin.Context, f *fault.Fault, body []byte) {
+	header := c.Writer.Header()
+	switch f.Code {
+	case fault.Unauthorized:
+		header.Set("www-authenticate", "Bearer")
+	case fault.RateLimited, fault.Unavailable:
+		header.Set("retry-after", retryAfter(f.RetryAfter))
+	case fault.PayloadTooLarge:
+		header.Set("connection", "close") // the rest of the body is not worth reading
+	}
+	answer(c, statuses[f.Code].status, body)
+}
+
+// retryAfter is whole seconds, rounded up, at least one.
+func retryAfter(d time.Duration) string {
+	return strconv.Itoa(max(1, int(math.Ceil(d.Seconds()))))
+}
+
+// answer writes JSON that is complete. Nothing follows it.
+func answer(c *gin.Context, status int, body []byte) {
+	c.Abort()
+	c.Writer.Header()["Content-Type"] = contentTypeJSON
+	c.Writer.WriteHeader(status)
+	_, _ = c.Writer.Write(body) // a client that is gone cannot be told
+}
+
+var contentTypeJSON = []string{"application/json"}

@@ -1,0 +1,175 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"golang.org/x/time/rate"
+
+	"ledgerline/clock"
+	"ledgerline/domain/fault"
+)
+
+const (
+	keysMaxAge   = time.Hour        // after which a key that was taken out of the set is forgotten
+	keysInterval = 10 * time.Second // between two loads at least: unknown key ids cost nothing to make up
+	keysTimeout  = 5 * time.Second
+	keysMaxBytes = 1 << 20
+)
+
+// keySet is a JWKS from a URL, a file or both. It is loaded again when a token names a key that is not in it, and when it
+// is old.
+type keySet struct {
+	url, file string
+	client    *http.Client
+	clock     clock.Clock
+	attempts  *rate.Limiter
+
+	loading sync.Mutex // one load at a time; never held together with mu while loading
+	mu      sync.RWMutex
+	keys    []jose.JSONWebKey
+	loaded  time.Time // zero before the first success
+}
+
+// newKeySet returns nil when no JWKS is configured.
+func newKeySet(cfg SessionConfig) (*keySet, error) {
+	if cfg.JWKSURL == "" && cfg.JWKSFile == "" {
+		return nil, nil //nolint:nilnil // documented
+	}
+	s := &keySet{url: cfg.JWKSURL, file: cfg.JWKSFile, client: cfg.Client, clock: cfg.Clock, attempts: rate.NewLimiter(rate.Every(keysInterval), 2)}
+	if s.client == nil {
+		s.client = &http.Client{Timeout: keysTimeout}
+	}
+	if s.file != "" {
+		if _, err := s.fromFile(); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// find returns the public keys that may have signed a token: those with its key id, or all that fit when it has none.
+// It returns fault service_unavailable when the set could never be loaded.
+func (s *keySet) find(ctx context.Context, id, algorithm string) ([]any, error) {
+	found, known := s.lookup(id, algorithm)
+	if known {
+		return found, nil
+	}
+	err := s.load(ctx)
+	found, _ = s.lookup(id, algorithm)
+	s.mu.RLock()
+	never := s.loaded.IsZero()
+	s.mu.RUnlock()
+	if never {
+		return nil, &fault.Fault{
+			Code: fault.Unavailable, Message: "Session tokens cannot be checked at the moment. Try again.",
+			RetryAfter: keysInterval, Cause: err,
+		}
+	}
+	return found, nil
+}
+
+// lookup reports whether the answer can be given from memory.
+func (s *keySet) lookup(id, algorithm string) (found []any, known bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	named := false
+	for _, key := range s.keys {
+		if id != "" && key.KeyID != id {
+			continue
+		}
+		named = true
+		if (key.Algorithm == "" || key.Algorithm == algorithm) && (key.Use == "" || key.Use == "sig") && fits(key.Key, algorithm) {
+			found = append(found, key.Key)
+		}
+	}
+	return found, named && s.clock.Now().Sub(s.loaded) < keysMaxAge
+}
+
+// load replaces the set. What cannot be loaded leaves the old set in place.
+func (s *keySet) load(ctx context.Context) error {
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	if !s.attempts.Allow() {
+		return errors.New("the JWKS was asked for a moment ago")
+	}
+	var keys []jose.JSONWebKey
+	if s.file != "" {
+		set, err := s.fromFile()
+		if err != nil {
+			return err
+		}
+		keys = append(keys, set...)
+	}
+	if s.url != "" {
+		set, err := s.fromURL(ctx)
+		if err != nil {
+			return err
+		}
+		keys = append(keys, set...)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys, s.loaded = keys, s.clock.Now()
+	return nil
+}
+
+func (s *keySet) fromFile() ([]jose.JSONWebKey, error) {
+	raw, err := os.ReadFile(s.file)
+	if err != nil {
+		return nil, fmt.Errorf("read the JWKS: %w", err)
+	}
+	return publicKeys(raw)
+}
+
+func (s *keySet) fromURL(ctx context.Context) ([]jose.JSONWebKey, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keysTimeout) // others wait for the result, too
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
+	if err != nil {
+		return nil, fmt.Errorf("fetch the JWKS: %w", err)
+	}
+	response, err := s.client.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("fetch the JWKS: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("fetch the JWKS: status %d", response.StatusCode)
+	}
+	raw, err := io.ReadAll(io.LimitReader(response.Body, keysMaxBytes))
+	if err != nil {
+		return nil, fmt.Errorf("fetch the JWKS: %w", err)
+	}
+	return publicKeys(raw)
+}
+
+// publicKeys parses a set and leaves out what this service has no use for: other kinds of keys, and secrets, which have
+// no place in a JWKS.
+func publicKeys(raw []byte) ([]jose.JSONWebKey, error) {
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal(raw, &set); err != nil {
+		return nil, fmt.Errorf("parse the JWKS: %w", err)
+	}
+	var keys []jose.JSONWebKey
+	for _, one := range set.Keys {
+		var key jose.JSONWebKey
+		if err := json.Unmarshal(one, &key); err != nil || !key.Valid() {
+			continue
+		}
+		if public := key.Public(); public.Key != nil {
+			keys = append(keys, public)
+		}
+	}
+	return keys, nil
+}

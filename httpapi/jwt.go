@@ -1,0 +1,159 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/google/uuid"
+
+	"ledgerline/clock"
+	"ledgerline/domain/fault"
+)
+
+// MaxSession is the longest life of a session token (decisions, section 2).
+const MaxSession = 24 * time.Hour
+
+const (
+	minSecret  = 32 // bytes; what HS256 is worth
+	minRSABits = 2048
+)
+
+// SessionConfig says whose session tokens are good. Secret, JWKSURL and JWKSFile may be combined; the algorithm and the
+// key id of a token decide.
+type SessionConfig struct {
+	Issuer   string
+	Audience string
+	Secret   []byte // for HS256; at least 32 bytes
+	JWKSURL  string // for EdDSA, ES256, RS256
+	JWKSFile string // likewise
+	Client   *http.Client
+	Clock    clock.Clock
+}
+
+// SessionVerifier checks the tokens of signed-in users. It tells who they are; what they may do is in the database.
+type SessionVerifier struct {
+	secret []byte
+	keys   *keySet // nil without a JWKS
+	parser *jwt.Parser
+	clock  clock.Clock
+}
+
+// NewSessionVerifier checks the configuration. A JWKS is fetched when the first token needs it, so that a service whose
+// identity provider is down starts none the less; a JWKS file is read at once.
+func NewSessionVerifier(cfg SessionConfig) (*SessionVerifier, error) {
+	if cfg.Issuer == "" || cfg.Audience == "" || cfg.Clock == nil {
+		return nil, errors.New("session tokens need an issuer, an audience and a clock")
+	}
+	if len(cfg.Secret) > 0 && len(cfg.Secret) < minSecret {
+		return nil, fmt.Errorf("the session secret has %d bytes, it needs %d", len(cfg.Secret), minSecret)
+	}
+	keys, err := newKeySet(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if keys == nil && len(cfg.Secret) == 0 {
+		return nil, errors.New("session tokens need a secret or a JWKS")
+	}
+	return &SessionVerifier{
+		secret: cfg.Secret, keys: keys, clock: cfg.Clock,
+		parser: jwt.NewParser(
+			jwt.WithValidMethods([]string{"EdDSA", "ES256", "RS256", "HS256"}), jwt.WithIssuer(cfg.Issuer), jwt.WithAudience(cfg.Audience),
+			jwt.WithExpirationRequired(), jwt.WithTimeFunc(cfg.Clock.Now), jwt.WithStrictDecoding()),
+	}, nil
+}
+
+// Verify returns the user of a good token. Everything else is fault unauthorized, except a JWKS that could never be
+// fetched, which is service_unavailable: the caller is not at fault then.
+func (v *SessionVerifier) Verify(ctx context.Context, token string) (uuid.UUID, error) {
+	var claims jwt.RegisteredClaims
+	_, err := v.parser.ParseWithClaims(token, &claims, func(t *jwt.Token) (any, error) { return v.key(ctx, t) })
+	if err != nil {
+		if fault.Is(err, fault.Unavailable) {
+			return uuid.Nil, err
+		}
+		return uuid.Nil, unauthorized(err)
+	}
+	expires := claims.ExpiresAt.Time
+	if expires.Sub(v.clock.Now()) > MaxSession || claims.IssuedAt != nil && expires.Sub(claims.IssuedAt.Time) > MaxSession {
+		return uuid.Nil, unauthorized(errors.New("the token lives longer than 24 hours"))
+	}
+	user, err := uuid.Parse(claims.Subject)
+	if err != nil || len(claims.Subject) != 36 || user == uuid.Nil {
+		return uuid.Nil, unauthorized(errors.New("the subject is no user id"))
+	}
+	return user, nil
+}
+
+func unauthorized(cause error) error {
+	return &fault.Fault{Code: fault.Unauthorized, Message: "The token is not valid.", Cause: cause}
+}
+
+// key finds what a token is to be checked with. The algorithm decides which kind of key may be used, so that no public
+// key can ever serve as a secret.
+func (v *SessionVerifier) key(ctx context.Context, token *jwt.Token) (any, error) {
+	algorithm := token.Method.Alg()
+	if algorithm == jwt.SigningMethodHS256.Alg() {
+		if len(v.secret) == 0 {
+			return nil, errors.New("no secret for HS256")
+		}
+		return v.secret, nil
+	}
+	if v.keys == nil {
+		return nil, errors.New("no JWKS for " + algorithm)
+	}
+	id, _ := token.Header["kid"].(string)
+	found, err := v.keys.find(ctx, id, algorithm)
+	if err != nil {
+		return nil, err
+	}
+	var candidates jwt.VerificationKeySet
+	for _, key := range found {
+		candidates.Keys = append(candidates.Keys, key)
+	}
+	if len(candidates.Keys) == 0 {
+		return nil, errors.New("no key of the JWKS fits the token")
+	}
+	return candidates, nil
+}
+
+// fits reports whether a public key may check signatures of an algorithm.
+func fits(key any, algorithm string) bool {
+	switch k := key.(type) {
+	case ed25519.PublicKey:
+		return algorithm == "EdDSA"
+	case *ecdsa.PublicKey:
+		return algorithm == "ES256" && k.Curve == elliptic.P256()
+	case *rsa.PublicKey:
+		return algorithm == "RS256" && k.N.BitLen() >= minRSABits
+	}
+	return false
+}
+
+// SignSession issues a token for a user with the configured secret: for the operator, dev mode and tests. ttl is at
+// most 24 hours.
+func SignSession(cfg SessionConfig, user uuid.UUID, ttl time.Duration) (string, error) {
+	if len(cfg.Secret) < minSecret {
+		return "", errors.New("no session secret is configured")
+	}
+	if ttl <= 0 || ttl > MaxSession {
+		return "", errors.New("a session lives at most 24 hours")
+	}
+	now := cfg.Clock.Now()
+	token := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.RegisteredClaims{
+		Issuer: cfg.Issuer, Audience: jwt.ClaimStrings{cfg.Audience}, Subject: user.String(),
+		IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(ttl)),
+	})
+	signed, err := token.SignedString(cfg.Secret)
+	if err != nil {
+		return "", fmt.Errorf("sign a session: %w", err)
+	}
+	return signed, nil
+}

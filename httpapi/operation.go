@@ -1,0 +1,157 @@
+package httpapi
+
+import (
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// operation documents an endpoint: its parameters and body come from In, its answer from out (nil for a download), the
+// headers and errors are the same for all (interface, notation).
+func (a *API) operation(e *endpoint, in, out reflect.Type) *huma.Operation {
+	op := &huma.Operation{
+		Method: e.Method, Path: e.Path, OperationID: e.ID, Summary: e.Summary, Description: e.description(), Tags: e.Tags,
+		Deprecated:    e.Deprecated,
+		DefaultStatus: e.status(),
+		Parameters:    []*huma.Param{workspaceParam()},
+		Responses:     map[string]*huma.Response{},
+		// The body has been read, measured and checked when Huma gets it.
+		MaxBodyBytes:     -1,
+		SkipValidateBody: true,
+	}
+	if e.write {
+		op.Parameters = append(op.Parameters, idempotencyParam())
+	}
+	errorSchema := a.registry.Schema(reflect.TypeFor[ErrorBody](), true, "Error")
+	for _, status := range append(append([]int{}, declared...), e.Errors...) {
+		response := &huma.Response{
+			Description: http.StatusText(status),
+			Headers:     map[string]*huma.Param{"x-request-id": requestIDHeader()},
+			Content:     map[string]*huma.MediaType{"application/json": {Schema: errorSchema}},
+		}
+		if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+			response.Headers["retry-after"] = textHeader("Seconds to wait", huma.TypeInteger)
+		}
+		if status == http.StatusUnauthorized {
+			response.Headers["www-authenticate"] = textHeader("Bearer", huma.TypeString)
+		}
+		op.Responses[strconv.Itoa(status)] = response
+	}
+	success := &huma.Response{Description: http.StatusText(e.status()), Headers: map[string]*huma.Param{"x-request-id": requestIDHeader()}}
+	switch {
+	case out != nil:
+		schema := a.registry.Schema(out, true, e.ID+"Response")
+		markNullable(a.registry, out, map[reflect.Type]bool{})
+		success.Content = map[string]*huma.MediaType{"application/json": {Schema: schema}}
+	case e.contentType != "":
+		success.Content = map[string]*huma.MediaType{e.contentType: {Schema: &huma.Schema{Type: huma.TypeString}}}
+	}
+	if e.write {
+		success.Headers["idempotent-replayed"] = textHeader("true when this is the answer of an earlier request with the same key", huma.TypeString)
+	}
+	op.Responses[strconv.Itoa(e.status())] = success
+
+	if field, ok := in.FieldByName("Body"); ok {
+		hint := e.ID + "Request"
+		if in.Name() != "" {
+			hint = in.Name() + field.Name
+		}
+		schema := huma.SchemaFromField(a.registry, field, hint)
+		e.body, e.bodyRequired = schema, field.Type.Kind() != reflect.Pointer
+		op.RequestBody = &huma.RequestBody{
+			Required: e.bodyRequired,
+			Content:  map[string]*huma.MediaType{"application/json": {Schema: schema}},
+		}
+	}
+	return op
+}
+
+// description adds who may call to what the route says.
+func (e *endpoint) description() string {
+	var who []string
+	if len(e.Access.Keys) > 0 {
+		scopes := make([]string, len(e.Access.Keys))
+		for i, scope := range e.Access.Keys {
+			scopes[i] = "`" + string(scope) + "`"
+		}
+		text := "API keys with scope " + strings.Join(scopes, " or ")
+		if e.Access.NoTestKeys {
+			text += " (no test keys)"
+		}
+		who = append(who, text)
+	}
+	if e.Access.Roles != 0 {
+		var roles []string
+		for _, role := range []Role{RoleOwner, RoleAdmin, RoleManager, RoleDeveloper, RoleAnalyst, RoleBilling, RoleAgent} {
+			if rolePermissions[role].has(e.Access.Roles) {
+				roles = append(roles, string(role))
+			}
+		}
+		who = append(who, "signed-in users as "+strings.Join(roles, ", "))
+	}
+	text := "For " + strings.Join(who, "; ") + "."
+	if e.Description == "" {
+		return text
+	}
+	return e.Description + "\n\n" + text
+}
+
+func workspaceParam() *huma.Param {
+	return &huma.Param{
+		Name: "x-workspace-id", In: "header",
+		Description: "Selects the workspace of a signed-in caller with several. An API key has its own.",
+		Schema:      &huma.Schema{Type: huma.TypeString},
+	}
+}
+
+func idempotencyParam() *huma.Param {
+	shortest, longest := 1, maxKey
+	return &huma.Param{
+		Name: "idempotency-key", In: "header",
+		Description: "Makes the request safe to repeat for 24 hours: printable characters without spaces, not beginning with " +
+			strings.Join(reservedKeys, ", ") + ".",
+		Schema: &huma.Schema{Type: huma.TypeString, MinLength: &shortest, MaxLength: &longest},
+	}
+}
+
+func requestIDHeader() *huma.Param {
+	return textHeader("Names this request to our support", huma.TypeString)
+}
+
+func textHeader(description, kind string) *huma.Param {
+	return &huma.Param{Description: description, Schema: &huma.Schema{Type: kind}}
+}
+
+// markNullable completes the schema of an answer: a pointer is shown as null when it is nil, also where Huma does not say
+// so (objects, and types with a schema of their own), and an enum that may be null lists null.
+func markNullable(registry huma.Registry, t reflect.Type, seen map[reflect.Type]bool) {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map || t.Kind() == reflect.Array {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || seen[t] || t.PkgPath() == "time" || reflect.PointerTo(t).Implements(reflect.TypeFor[huma.SchemaProvider]()) {
+		return
+	}
+	seen[t] = true
+	schema := registry.Schema(t, false, t.Name())
+	for _, field := range reflect.VisibleFields(t) {
+		if !field.IsExported() {
+			continue
+		}
+		markNullable(registry, field.Type, seen)
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		property := schema.Properties[name]
+		if property == nil {
+			continue
+		}
+		if field.Type.Kind() == reflect.Pointer && !strings.Contains(options, "omit") && !property.Nullable {
+			property = nullable(registry, property)
+			schema.Properties[name] = property
+		}
+		if property.Nullable && len(property.Enum) > 0 && property.Enum[len(property.Enum)-1] != nil {
+			property.Enum = append(property.Enum, nil)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package httpapi
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"ledgerline/domain/fault"
+)
+
+// Limit is a token bucket: so many a second, and so many at once.
+type Limit struct {
+	PerSecond float64
+	Burst     int
+}
+
+// The limits of interface section 8, per key.
+var (
+	SendingLimit = Limit{PerSecond: 10, Burst: 20}
+	GeneralLimit = Limit{PerSecond: 50, Burst: 50}
+)
+
+// Limiter takes a token from a bucket, or says after what time there will be one. A shared store can implement it.
+type Limiter interface {
+	Allow(ctx context.Context, bucket string, limit Limit) (retryAfter time.Duration, ok bool)
+}
+
+// countRequest takes the request off the caller's limit.
+func (a *API) countRequest(ctx context.Context, c *Caller, sending bool) error {
+	if a.cfg.Limiter == nil {
+		return nil
+	}
+	bucket, limit := "general:"+c.KeyID, GeneralLimit
+	if sending {
+		bucket, limit = "sending:"+c.KeyID, SendingLimit
+	}
+	if wait, ok := a.cfg.Limiter.Allow(ctx, bucket, limit); !ok {
+		return &fault.Fault{Code: fault.RateLimited, Message: "Too many requests. Try again later.", RetryAfter: wait}
+	}
+	return nil
+}
+
+// MemoryLimiter holds the buckets of one node. A bucket that has been idle for a minute is full again under any of our
+// limits, so it is forgotten, and memory follows the number of keys that were active within the last two minutes. It runs
+// on real time and not on the service's clock: a frozen clock would never let anybody in again.
+type MemoryLimiter struct {
+	now     func() time.Time
+	mu      sync.Mutex
+	buckets map[string]*bucket
+	swept   time.Time
+}
+
+type bucket struct {
+	limiter *rate.Limiter
+	used    time.Time
+}
+
+const bucketIdle = time.Minute
+
+// NewMemoryLimiter makes an empty one.
+func NewMemoryLimiter() *MemoryLimiter { return newMemoryLimiter(time.Now) }
+
+func newMemoryLimiter(now func() time.Time) *MemoryLimiter {
+	return &MemoryLimiter{now: now, buckets: map[string]*bucket{}, swept: now()}
+}
+
+// Allow implements Limiter.
+func (m *MemoryLimiter) Allow(_ context.Context, name string, limit Limit) (time.Duration, bool) {
+	now := m.now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now.Sub(m.swept) > bucketIdle {
+		for name, b := range m.buckets {
+			if now.Sub(b.used) > bucketIdle {
+				delete(m.buckets, name)
+			}
+		}
+		m.swept = now
+	}
+	b := m.buckets[name]
+	if b == nil {
+		b = &bucket{limiter: rate.NewLimiter(rate.Limit(limit.PerSecond), limit.Burst)}
+		m.buckets[name] = b
+	}
+	b.used = now
+	reservation := b.limiter.ReserveN(now, 1)
+	wait := reservation.DelayFrom(now)
+	if wait > 0 {
+		reservation.CancelAt(now)
+		return wait, false
+	}
+	return 0, true
+}

@@ -1,0 +1,136 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+)
+
+// Optional is a property or query parameter that may be left out; null is refused. Its JSON tag needs omitzero, which is
+// also what makes it optional in the schema:
+//
+//	Name httpapi.Optional[string] `json:"name,omitzero" maxLength:"80"`
+type Optional[T any] struct {
+	Value T
+	Set   bool
+}
+
+// Some is a value that is there.
+func Some[T any](value T) Optional[T] { return Optional[T]{Value: value, Set: true} }
+
+// Ptr is nil for an absent value.
+func (o Optional[T]) Ptr() *T {
+	if !o.Set {
+		return nil
+	}
+	return &o.Value
+}
+
+// IsZero reports absence.
+func (o Optional[T]) IsZero() bool { return !o.Set }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (o *Optional[T]) UnmarshalJSON(data []byte) error {
+	o.Set = true
+	return json.Unmarshal(data, &o.Value)
+}
+
+// MarshalJSON implements json.Marshaler.
+func (o Optional[T]) MarshalJSON() ([]byte, error) { return json.Marshal(o.Value) }
+
+// Schema implements huma.SchemaProvider: an Optional looks like what it holds.
+func (Optional[T]) Schema(registry huma.Registry) *huma.Schema {
+	return registry.Schema(reflect.TypeFor[T](), true, "")
+}
+
+// Receiver implements huma.ParamWrapper.
+func (o *Optional[T]) Receiver() reflect.Value { return reflect.ValueOf(&o.Value).Elem() }
+
+// OnParamSet implements huma.ParamReactor.
+func (o *Optional[T]) OnParamSet(set bool, _ any) { o.Set = set }
+
+// Nullable is a property of a request body that may be left out, null, or a value, and tells the three apart. Its JSON
+// tag needs omitzero, as Optional's does.
+type Nullable[T any] struct {
+	Value T
+	Set   bool // false when it was left out
+	Null  bool
+}
+
+// Ptr is nil for null and for an absent value; ask Set first.
+func (n Nullable[T]) Ptr() *T {
+	if !n.Set || n.Null {
+		return nil
+	}
+	return &n.Value
+}
+
+// IsZero reports absence.
+func (n Nullable[T]) IsZero() bool { return !n.Set }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *Nullable[T]) UnmarshalJSON(data []byte) error {
+	n.Set = true
+	if bytes.Equal(data, []byte("null")) {
+		n.Null = true
+		return nil
+	}
+	return json.Unmarshal(data, &n.Value)
+}
+
+// MarshalJSON implements json.Marshaler.
+func (n Nullable[T]) MarshalJSON() ([]byte, error) { return json.Marshal(n.Ptr()) }
+
+// Schema implements huma.SchemaProvider.
+func (Nullable[T]) Schema(registry huma.Registry) *huma.Schema {
+	return nullable(registry, registry.Schema(reflect.TypeFor[T](), true, ""))
+}
+
+// nullable is a schema that also takes null. A reference is replaced by a copy of what it refers to, because OpenAPI
+// has no reference that may be null, and Huma checks no anyOf with null.
+func nullable(registry huma.Registry, schema *huma.Schema) *huma.Schema {
+	if schema.Ref != "" {
+		copied := *registry.SchemaFromRef(schema.Ref)
+		schema = &copied
+	}
+	schema.Nullable = true
+	return schema
+}
+
+// Timestamp is a time as the interface shows it: UTC, RFC 3339, milliseconds (decisions, section 1).
+type Timestamp struct{ time.Time }
+
+// TimestampOf converts a time.
+func TimestampOf(t time.Time) Timestamp { return Timestamp{t} }
+
+// TimestampPtr converts a time that may be missing.
+func TimestampPtr(t *time.Time) *Timestamp {
+	if t == nil {
+		return nil
+	}
+	return &Timestamp{*t}
+}
+
+const timestampLayout = `"2006-01-02T15:04:05.000Z"`
+
+// MarshalJSON implements json.Marshaler.
+func (t Timestamp) MarshalJSON() ([]byte, error) {
+	return t.UTC().AppendFormat(make([]byte, 0, len(timestampLayout)), timestampLayout), nil
+}
+
+// Schema implements huma.SchemaProvider.
+func (Timestamp) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Format: "date-time", Examples: []any{"2026-01-31T16:04:05.123Z"}}
+}
+
+// uuidSchema stands in for uuid.UUID, which Huma takes for a plain text.
+type uuidSchema struct{ uuid.UUID }
+
+// Schema implements huma.SchemaProvider.
+func (uuidSchema) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Format: "uuid"}
+}
