@@ -1,0 +1,117 @@
+package line_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ledgerline/domain/fault"
+	"ledgerline/domain/line"
+	"ledgerline/events"
+)
+
+func TestWhichStatesSend(t *testing.T) {
+	t.Parallel()
+	for _, s := range line.States() {
+		want := slices.Contains([]line.State{line.Ready, line.Warming, line.Active, line.Throttled}, s)
+		require.Equal(t, want, line.Line{State: s}.CanSend(), s)
+	}
+	require.False(t, line.Line{}.CanSend())
+}
+
+func TestAReadyLineStartsWarmingWithItsFirstSend(t *testing.T) {
+	t.Parallel()
+	moved := line.Line{ID: "ln_1", State: line.Ready}.Sending()
+	require.Len(t, moved, 1)
+	require.Equal(t, line.Warming, line.Line{}.Apply(moved[0], events.Envelope{}).State)
+	require.Empty(t, line.Line{State: line.Warming}.Sending())
+}
+
+func TestTheOperatorsMoves(t *testing.T) {
+	t.Parallel()
+	allowed := map[line.State][]line.State{
+		line.Ready:       {line.Provisioning, line.Paused, line.Quarantined},
+		line.Quarantined: {line.Provisioning, line.Ready, line.Warming, line.Active, line.Throttled, line.Paused},
+		line.Retired:     {line.Provisioning, line.Ready, line.Warming, line.Active, line.Throttled, line.Paused, line.Quarantined},
+	}
+	for to, froms := range allowed {
+		for _, from := range line.States() {
+			moved, err := line.Line{ID: "ln_1", State: from}.Operate(to, nil)
+			if !slices.Contains(froms, from) {
+				require.True(t, fault.Is(err, fault.Conflict), "%s to %s", from, to)
+				continue
+			}
+			require.NoError(t, err)
+			require.Equal(t, []events.Event{&events.LineStateChanged{LineID: "ln_1", From: string(from), To: string(to)}}, moved)
+		}
+	}
+	_, err := line.Line{State: line.Ready}.Operate(line.Active, nil)
+	require.True(t, fault.Is(err, fault.ValidationFailed))
+}
+
+func TestALineBeginsInAStateToBeginIn(t *testing.T) {
+	t.Parallel()
+	pool := "pool_1"
+	in := events.Envelope{Organisation: uuid.New(), Workspace: uuid.New()}
+	made, err := line.Provision(events.LineProvisioned{LineID: "ln_1", Phone: "+1", PoolID: &pool, Carrier: "simulator", State: "active"})
+	require.NoError(t, err)
+	require.Equal(t, line.Line{
+		ID: "ln_1", Organisation: in.Organisation, Workspace: in.Workspace, Phone: "+1", PoolID: pool, Carrier: "simulator", State: line.Active,
+	}, line.Line{}.Apply(made[0], in))
+	for _, s := range []line.State{"", line.Paused, line.Retired, "x"} {
+		_, err := line.Provision(events.LineProvisioned{State: string(s)})
+		require.True(t, fault.Is(err, fault.ValidationFailed), s)
+	}
+}
+
+func lines(n int) []line.Line {
+	all := make([]line.Line, n)
+	for i := range all {
+		all[i] = line.Line{ID: fmt.Sprintf("ln_%d", i), State: line.Active}
+	}
+	return all
+}
+
+func TestAStickyPoolKeepsAContactsLineWhileItCanSend(t *testing.T) {
+	t.Parallel()
+	all, pool := lines(3), line.Pool{Rotation: line.Sticky}
+	for i := range all {
+		chosen, found := pool.Choose(all, "ctc_1", all[i].ID)
+		require.True(t, found)
+		require.Equal(t, all[i].ID, chosen.ID)
+	}
+	all[1].State = line.Paused
+	chosen, found := pool.Choose(all, "ctc_1", all[1].ID)
+	require.True(t, found)
+	require.NotEqual(t, all[1].ID, chosen.ID)
+}
+
+func TestContactsAreSpreadOverTheLinesThatCanSend(t *testing.T) {
+	t.Parallel()
+	all, pool := lines(4), line.Pool{Rotation: line.RoundRobin}
+	all[0].State, all[1].IsSandbox = line.Retired, true
+	counts := map[string]int{}
+	for i := range 1000 {
+		chosen, _ := pool.Choose(all, fmt.Sprintf("ctc_%d", i), "")
+		counts[chosen.ID]++
+	}
+	require.Len(t, counts, 2)
+	require.InDelta(t, 500, counts["ln_2"], 100)
+	_, found := pool.Choose(all[:2], "ctc_1", "ln_1")
+	require.False(t, found)
+}
+
+func TestAPoolKnowsItsLines(t *testing.T) {
+	t.Parallel()
+	made, err := line.CreatePool(events.PoolCreated{PoolID: "pool_1", Name: "A", Rotation: "sticky"})
+	require.NoError(t, err)
+	empty := line.Pool{}.Apply(made[0], events.Envelope{})
+	full := empty.Apply(&events.PoolLineAdded{PoolID: "pool_1", LineID: "ln_1"}, events.Envelope{})
+	require.Empty(t, empty.LineIDs, "an older state stays as it was")
+	require.Equal(t, []string{"ln_1"}, full.LineIDs)
+	_, err = line.CreatePool(events.PoolCreated{Name: " ", Rotation: "x"})
+	require.Len(t, fault.Of(err).Issues, 2)
+}

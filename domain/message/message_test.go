@@ -1,0 +1,201 @@
+package message_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ledgerline/domain/fault"
+	"ledgerline/domain/message"
+	"ledgerline/events"
+)
+
+var (
+	noon  = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	ref   = events.MessageRef{MessageID: "msg_1", ConversationID: "cnv_1", ContactID: "ctc_1"}
+	later = noon.Add(time.Hour)
+
+	queued    = &events.MessageQueued{MessageRef: ref, Channel: "chat"}
+	scheduled = &events.MessageScheduled{MessageRef: ref, Until: later}
+	due       = &events.MessageDue{MessageRef: ref}
+	routed    = &events.MessageRouted{MessageRef: ref, LineID: "ln_1", From: "+1"}
+	sending   = attempt(1)
+	sent      = &events.MessageSent{MessageRef: ref, LineID: "ln_1", Channel: "chat", CarrierID: "c"}
+	delivered = &events.MessageDelivered{MessageRef: ref, At: noon}
+	read      = &events.MessageRead{MessageRef: ref, At: noon}
+	failed    = &events.MessageFailed{MessageRef: ref, Code: "carrier_rejected", LineID: line("ln_1")}
+	missing   = &events.MessageReceiptMissing{MessageRef: ref}
+)
+
+func line(id string) *string { return &id }
+
+func attempt(n int) *events.MessageSending {
+	return &events.MessageSending{MessageRef: ref, Attempt: n, LineID: "ln_1", Channel: "chat"}
+}
+
+func retried(n int, until time.Time) *events.MessageRetried {
+	return &events.MessageRetried{MessageRef: ref, Attempt: n, Reason: "timeout", Until: until}
+}
+
+func given(list ...events.Event) (m message.Message) {
+	for _, e := range list {
+		m = m.Apply(e, events.Envelope{Organisation: uuid.New(), Workspace: uuid.New(), At: noon})
+	}
+	return m
+}
+
+func then(t *testing.T, got []events.Event, want ...events.Event) {
+	t.Helper()
+	if len(want) == 0 {
+		require.Empty(t, got)
+		return
+	}
+	require.Equal(t, want, got)
+}
+
+func TestAMessageIsQueuedAndScheduledOnlyForTheFuture(t *testing.T) {
+	t.Parallel()
+	then(t, message.Queue(&events.MessageQueued{MessageRef: ref, Channel: "chat"}, noon), queued)
+	then(t, message.Queue(&events.MessageQueued{MessageRef: ref, Channel: "chat", SendAt: &noon}, noon), queued)
+	ahead := &events.MessageQueued{MessageRef: ref, Channel: "chat", SendAt: &later}
+	then(t, message.Queue(ahead, noon), ahead, scheduled)
+}
+
+func TestAScheduledMessageIsQueuedAgainWhenItIsDue(t *testing.T) {
+	t.Parallel()
+	m := given(queued, scheduled)
+	require.Equal(t, message.Scheduled, m.Status)
+	then(t, m.Due(later.Add(-1)))
+	then(t, m.Due(later), due)
+	require.Equal(t, message.Queued, m.Apply(due, events.Envelope{}).Status)
+	then(t, given(queued).Due(later))
+	_, err := m.Begin("ln_1", "chat", later)
+	require.True(t, fault.Is(err, fault.Conflict))
+}
+
+func TestTheSameLineIsNoNewRoute(t *testing.T) {
+	t.Parallel()
+	then(t, given(queued).Route("ln_1", "+1"), routed)
+	then(t, given(queued, routed).Route("ln_1", "+1"))
+	then(t, given(queued, routed).Route("ln_2", "+2"), &events.MessageRouted{MessageRef: ref, LineID: "ln_2", From: "+2"})
+}
+
+func TestOneAttemptIsUnderWayAtATime(t *testing.T) {
+	t.Parallel()
+	begun, err := given(queued, routed).Begin("ln_1", "chat", noon)
+	require.NoError(t, err)
+	then(t, begun, sending)
+	for name, m := range map[string]message.Message{
+		"under way": given(queued, routed, sending), "sent": given(queued, routed, sending, sent), "failed": given(queued, failed),
+		"too early": given(queued, routed, sending, retried(1, later)), "absent": {}, "inbound": given(&events.MessageReceived{MessageRef: ref}),
+	} {
+		_, err := m.Begin("ln_1", "chat", noon)
+		require.True(t, fault.Is(err, fault.Conflict), name)
+	}
+	begun, err = given(queued, routed, sending, retried(1, later)).Begin("ln_1", "chat", later)
+	require.NoError(t, err)
+	then(t, begun, attempt(2))
+}
+
+func TestTheOutcomeOfAnAttemptCountsOnceAndForItAlone(t *testing.T) {
+	t.Parallel()
+	m := given(queued, routed, sending)
+	then(t, m.Took(1, "chat", "c", false), sent)
+	then(t, m.Took(2, "chat", "c", false))
+	then(t, given(queued, routed, sending, sent).Took(1, "chat", "c", false))
+	then(t, m.Reject(1, "carrier_rejected", nil), failed)
+	then(t, m.Reject(2, "carrier_rejected", nil))
+	then(t, m.Lost(1, noon), &events.MessageRetried{MessageRef: ref, Attempt: 1, Reason: message.ReasonLost, Until: noon})
+	then(t, m.Lost(2, noon))
+	then(t, m.Retry(2, "timeout", noon))
+}
+
+func TestRetriesComeAfter30Seconds2MinutesAnd10MinutesThenItFails(t *testing.T) {
+	t.Parallel()
+	m := given(queued, routed, sending)
+	for i, wait := range []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.Minute} {
+		got := m.Retry(i+1, "timeout", noon)
+		then(t, got, retried(i+1, noon.Add(wait)))
+		m = m.Apply(got[0], events.Envelope{}).Apply(attempt(i+2), events.Envelope{})
+	}
+	then(t, m.Retry(4, "timeout", noon), &events.MessageFailed{
+		MessageRef: ref, Code: message.CodeCarrierUnreachable, LineID: line("ln_1"), Details: map[string]any{"reason": "timeout", "attempts": 4},
+	})
+}
+
+func TestReceiptsNeverTakeAMessageBack(t *testing.T) {
+	t.Parallel()
+	atSent := []events.Event{queued, routed, sending, sent}
+	then(t, given(atSent...).Deliver(noon, "c"), delivered)
+	then(t, given(atSent...).MarkRead(noon, "c"), read)
+	then(t, given(append(atSent, delivered)...).MarkRead(noon, "c"), read)
+	for name, m := range map[string]message.Message{
+		"delivered": given(append(atSent, delivered)...), "read": given(append(atSent, read)...),
+		"failed": given(append(atSent, failed)...), "never tried": given(queued), "scheduled": given(queued, scheduled), "absent": {},
+	} {
+		require.Empty(t, m.Deliver(noon, "c"), name)
+	}
+	then(t, given(append(atSent, delivered, read)...).MarkRead(noon, "c"))
+}
+
+func TestAReceiptThatOvertakesTheAnswerTellsThatItWasSent(t *testing.T) {
+	t.Parallel()
+	reconciled := *sent
+	reconciled.Reconciled = true
+	then(t, given(queued, routed, sending).Deliver(noon, "c"), &reconciled, delivered)
+	then(t, given(queued, routed, sending).MarkRead(noon, "c"), &reconciled, read)
+}
+
+func TestAMessageFailsFromAnyStateBeforeDelivered(t *testing.T) {
+	t.Parallel()
+	bare := &events.MessageFailed{MessageRef: ref, Code: "carrier_rejected"}
+	then(t, given(queued).Fail("carrier_rejected", nil), bare)
+	then(t, given(queued, scheduled).Fail("carrier_rejected", nil), bare)
+	then(t, given(queued, routed, sending).Fail("carrier_rejected", nil), failed)
+	then(t, given(queued, routed, sending, sent).Fail("carrier_rejected", nil), failed)
+	then(t, given(queued, routed, sending, sent, delivered).Fail("carrier_rejected", nil))
+	then(t, given(queued, routed, sending, sent, read).Fail("carrier_rejected", nil))
+	then(t, given(queued, failed).Fail("carrier_rejected", nil))
+	then(t, given(&events.MessageReceived{MessageRef: ref}).Fail("carrier_rejected", nil))
+}
+
+func TestOnlyWhatNoCarrierCanHaveIsCanceled(t *testing.T) {
+	t.Parallel()
+	canceled := &events.MessageFailed{MessageRef: ref, Code: message.CodeOptedOut}
+	then(t, given(queued).Cancel(message.CodeOptedOut, nil), canceled)
+	then(t, given(queued, scheduled).Cancel(message.CodeOptedOut, nil), canceled)
+	withLine := *canceled
+	withLine.LineID = line("ln_1")
+	then(t, given(queued, routed, sending, retried(1, later)).Cancel(message.CodeOptedOut, nil), &withLine)
+	then(t, given(queued, routed, sending).Cancel(message.CodeOptedOut, nil))
+	then(t, given(queued, routed, sending, sent).Cancel(message.CodeOptedOut, nil))
+}
+
+func TestAMissingReceiptIsToldOnceAfterADay(t *testing.T) {
+	t.Parallel()
+	m := given(queued, routed, sending, sent)
+	day := noon.Add(message.ReceiptAfter)
+	then(t, m.MissReceipt(day.Add(-1)))
+	then(t, m.MissReceipt(day), missing)
+	then(t, given(queued, routed, sending, sent, missing).MissReceipt(day))
+	then(t, given(queued, routed, sending, sent, delivered).MissReceipt(day))
+	then(t, given(queued, routed, sending, sent, missing).Deliver(noon, "c"), delivered)
+}
+
+func TestTheSameHoldIsToldOnceAndLastsSevenDays(t *testing.T) {
+	t.Parallel()
+	m := given(queued)
+	require.True(t, m.HoldEnds().IsZero())
+	hold := message.Hold{Reason: "quiet_hours", Until: &later, LineID: "ln_1"}
+	deferred := m.Defer(hold, nil)
+	then(t, deferred, &events.MessageDeferred{MessageRef: ref, Reason: "quiet_hours", Until: &later, LineID: line("ln_1")})
+	m = m.Apply(deferred[0], events.Envelope{At: noon})
+	same := later
+	then(t, m.Defer(message.Hold{Reason: "quiet_hours", Until: &same, LineID: "ln_1"}, nil))
+	require.Len(t, m.Defer(message.Hold{Reason: "line_unavailable"}, nil), 1)
+	m = m.Apply(&events.MessageDeferred{MessageRef: ref, Reason: "line_unavailable"}, events.Envelope{At: later})
+	require.Equal(t, noon.Add(7*24*time.Hour), m.HoldEnds(), "another reason does not begin anew")
+	require.Equal(t, message.Queued, m.Status)
+}

@@ -1,0 +1,96 @@
+package organisation_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ledgerline/domain/fault"
+	"ledgerline/domain/organisation"
+	"ledgerline/events"
+)
+
+func TestAnOrganisationHasANameAndATimeZone(t *testing.T) {
+	t.Parallel()
+	made, err := organisation.Create(uuid.New(), "Acme", "Europe/Berlin")
+	require.NoError(t, err)
+	o := organisation.Organisation{}.Apply(made[0], events.Envelope{})
+	require.True(t, o.Exists())
+	require.Equal(t, organisation.Settings{}, o.Settings)
+	for _, zone := range []string{"", "Local", "Mars/Olympus"} {
+		_, err := organisation.Create(uuid.New(), " ", zone)
+		require.Len(t, fault.Of(err).Issues, 2, zone)
+	}
+	require.Error(t, organisation.CheckName("/name", strings.Repeat("ä", 121), 120))
+	require.NoError(t, organisation.CheckName("/name", strings.Repeat("ä", 120), 120))
+}
+
+func TestAPauseIsToldOnceAndLifted(t *testing.T) {
+	t.Parallel()
+	o := organisation.Organisation{ID: uuid.New()}
+	require.Empty(t, o.Resume())
+	o = o.Apply(o.Pause("unpaid")[0], events.Envelope{})
+	require.True(t, o.Paused)
+	require.Empty(t, o.Pause("again"))
+	require.False(t, o.Apply(o.Resume()[0], events.Envelope{}).Paused)
+}
+
+func TestAUserHasOneRoleInAWorkspace(t *testing.T) {
+	t.Parallel()
+	o, one, two := organisation.Organisation{ID: uuid.New()}, uuid.New(), uuid.New()
+	made, err := o.CreateUser(uuid.New(), events.UserPersonal{FullName: "Ada", Email: "ada@example.com"})
+	require.NoError(t, err)
+	u := organisation.User{}.Apply(made[0], events.Envelope{})
+	require.False(t, u.MemberOf(one))
+	grant := func(u organisation.User, workspace uuid.UUID, role organisation.Role) organisation.User {
+		granted, err := u.Grant(workspace, role)
+		require.NoError(t, err)
+		for _, e := range granted {
+			u = u.Apply(e, events.Envelope{})
+		}
+		return u
+	}
+	first := grant(u, one, organisation.Agent)
+	second := grant(grant(first, one, organisation.Admin), two, organisation.Analyst)
+	require.Equal(t, map[uuid.UUID]organisation.Role{one: organisation.Agent}, first.Roles, "an older state stays as it was")
+	require.Equal(t, map[uuid.UUID]organisation.Role{one: organisation.Admin, two: organisation.Analyst}, second.Roles)
+	again, err := second.Grant(one, organisation.Admin)
+	require.NoError(t, err)
+	require.Empty(t, again)
+	_, err = second.Grant(one, "god")
+	require.True(t, fault.Is(err, fault.ValidationFailed))
+	gone := second.Apply(second.Revoke(one)[0], events.Envelope{})
+	require.True(t, second.MemberOf(one), "an older state stays as it was")
+	require.False(t, gone.MemberOf(one))
+	require.Empty(t, gone.Revoke(one))
+}
+
+func TestAUserNeedsANameAndAnAddress(t *testing.T) {
+	t.Parallel()
+	for _, email := range []string{"", "x", "Ada <ada@example.com>"} {
+		_, err := organisation.Organisation{}.CreateUser(uuid.New(), events.UserPersonal{Email: email})
+		require.Len(t, fault.Of(err).Issues, 2, email)
+	}
+}
+
+func TestATeamHasAMemberOnce(t *testing.T) {
+	t.Parallel()
+	made, err := organisation.CreateTeam(uuid.New(), "Support")
+	require.NoError(t, err)
+	team, ada := organisation.Team{}.Apply(made[0], events.Envelope{}), uuid.New()
+	team = team.Apply(team.Add(ada)[0], events.Envelope{})
+	require.Empty(t, team.Add(ada))
+	_, err = organisation.CreateTeam(uuid.New(), "")
+	require.True(t, fault.Is(err, fault.ValidationFailed))
+}
+
+func TestAutomaticTextsNameTheOrganisation(t *testing.T) {
+	t.Parallel()
+	o := organisation.Organisation{Name: "Acme"}
+	require.Contains(t, o.ConfirmationText(), "Acme")
+	require.Contains(t, o.HelpText(), "Acme")
+	o.Settings.OptOutConfirmation = "Bye."
+	require.Equal(t, "Bye.", o.ConfirmationText())
+}
