@@ -149,13 +149,12 @@ func (r *Runner) work(ctx context.Context, task Task) ended {
 	case err == nil:
 		e.done, e.again = outcome.again == nil, outcome.again
 	case ctx.Err() != nil: // cancelled: no failure of the work
-		e.attempts = task.Attempts
+		e.failures = task.Attempts
 	default:
-		e.attempts = task.Attempts + 1
-		pause := r.cfg.Backoff(e.attempts)
-		seconds := pause.Seconds()
-		e.backoff = &seconds
-		r.log.Error("work failed", "key", task.Key, "failures", e.attempts, "retry_in", pause, "error", err)
+		e.failures = task.Attempts + 1
+		pause := r.cfg.Backoff(e.failures)
+		e.pause = &pause
+		r.log.Error("work failed", "key", task.Key, "failures", e.failures, "retry_in", pause, "error", err)
 	}
 	return e
 }

@@ -476,3 +476,46 @@ func TestRunnerRefusesToBeIncomplete(t *testing.T) {
 	_, err := processes.NewRunner(processes.RunnerConfig{Process: "x"})
 	require.Error(t, err)
 }
+
+func TestRenewalDoesNotTouchAnothersLeaseAndEndsTheWork(t *testing.T) {
+	t.Parallel()
+	pool := database(t)
+	started, ended := make(chan processes.Task, 1), make(chan error, 1)
+	runner, _ := run(t, processes.RunnerConfig{Pool: pool, Lease: time.Second, Work: func(ctx context.Context, task processes.Task) (processes.Outcome, error) {
+		started <- task
+		<-ctx.Done()
+		ended <- context.Cause(ctx)
+		return processes.Done, ctx.Err()
+	}})
+	ask(t, pool, at("k", 1, noon))
+	runner.Wake()
+	<-started
+	_, err := pool.Exec(t.Context(), `update process_todo set fence = nextval('process_todo_fence'), lease_until = '2099-01-01Z'`)
+	require.NoError(t, err)
+	require.ErrorIs(t, <-ended, processes.ErrLeaseLost)
+	var untouched bool
+	require.NoError(t, pool.QueryRow(t.Context(), `select lease_until = '2099-01-01Z' from process_todo`).Scan(&untouched))
+	require.True(t, untouched)
+}
+
+// BenchmarkKeys asks for keys a hundred at a time and works on each with nothing, as fast as it goes.
+func BenchmarkKeys(b *testing.B) {
+	pool := database(b)
+	var left sync.WaitGroup
+	runner, _ := run(b, processes.RunnerConfig{Pool: pool, Work: func(context.Context, processes.Task) (processes.Outcome, error) {
+		left.Done()
+		return processes.Done, nil
+	}})
+	left.Add(b.N)
+	b.ResetTimer()
+	for from := 0; from < b.N; from += 100 {
+		var asks []processes.Ask
+		for i := from; i < min(from+100, b.N); i++ {
+			asks = append(asks, at(fmt.Sprint(i), int64(i), noon))
+		}
+		ask(b, pool, asks...)
+		runner.Wake()
+	}
+	left.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "keys/s")
+}
