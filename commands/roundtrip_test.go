@@ -1,0 +1,65 @@
+package commands_test
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"ledgerline/commands"
+	"ledgerline/eventstore"
+)
+
+// questions counts what is asked of the database besides the committer's batches.
+type questions struct{ asked, batches atomic.Int64 }
+
+func (q *questions) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	if !strings.HasPrefix(data.SQL, "--") { // a pool's ping
+		q.asked.Add(1)
+	}
+	return ctx
+}
+func (q *questions) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (q *questions) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+	q.batches.Add(1)
+	return ctx
+}
+func (q *questions) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (q *questions) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+
+func TestAMessageToAKnownContactIsOneAppendAndNoQuestion(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	k := h.key("live", "send")
+	config, err := pgxpool.ParseConfig(h.dsn)
+	require.NoError(t, err)
+	var q questions
+	config.ConnConfig.Tracer = &q
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	ledger, err := eventstore.Open(t.Context(), eventstore.Config{Pool: pool, Keyring: h.ring, Clock: h.clock})
+	require.NoError(t, err)
+	t.Cleanup(func() { ledger.Close(); pool.Close() })
+	app, err := commands.New(commands.Config{Ledger: ledger})
+	require.NoError(t, err)
+
+	send := func(receipt string) {
+		access, err := app.FindKey(t.Context(), k.Secret, false)
+		require.NoError(t, err)
+		req := h.live()
+		req.Guards = access.Guards
+		req.Receipt = &eventstore.Receipt{Workspace: h.wsp.ID, Key: receipt, Fingerprint: []byte("f"), Status: 201}
+		_, err = app.QueueMessage(t.Context(), req, text(number(1)))
+		require.NoError(t, err)
+	}
+	send("first")
+	asked, batches := q.asked.Load(), q.batches.Load()
+	send("second")
+	require.Equal(t, asked, q.asked.Load())
+	require.Equal(t, batches+2, q.batches.Load(), "the append's two round trips")
+}
