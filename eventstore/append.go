@@ -74,6 +74,8 @@ func (l *Ledger) Append(ctx context.Context, a Append) (Result, error) {
 		c := l.committers[l.ShardOf(a.Organisation)]
 		select {
 		case c.queue <- p:
+		case <-l.closed:
+			return Result{}, ErrClosed
 		case <-ctx.Done():
 			return Result{}, fmt.Errorf("eventstore: append: %w", ctx.Err())
 		}
@@ -96,6 +98,13 @@ func (l *Ledger) Append(ctx context.Context, a Append) (Result, error) {
 				}
 			}
 			return out.result, out.err
+		case <-c.done: // it may have been queued behind the last look
+			select {
+			case out := <-p.done:
+				return out.result, out.err
+			default:
+				return Result{}, ErrClosed
+			}
 		case <-ctx.Done():
 			return Result{}, fmt.Errorf("eventstore: append: %w", ctx.Err())
 		}

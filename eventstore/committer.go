@@ -18,12 +18,14 @@ type committer struct {
 	ledger *Ledger
 	shard  int
 	queue  chan *pending
+	done   chan struct{} // closed when nothing more is taken
 }
 
 // reconnectFor bounds how long appends wait for a database that is away, before they are refused.
 const reconnectFor = 10 * time.Second
 
 func (c *committer) run(ctx context.Context) {
+	defer close(c.done)
 	for {
 		select {
 		case <-ctx.Done():
@@ -77,6 +79,9 @@ func (c *committer) commit(batch []*pending) {
 			return
 		}
 		if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && !transient(refused) {
+			if len(batch) == 1 && takenMeanwhile(refused) && !time.Now().After(deadline) {
+				continue // another shard took the claim between the question and the answer: now it is seen
+			}
 			if len(batch) == 1 {
 				batch[0].done <- outcome{err: fmt.Errorf("eventstore: append: %w", err)}
 				return
@@ -120,6 +125,11 @@ func (c *committer) answer(batch []*pending, outcomes []outcome) {
 	for i, p := range batch {
 		p.done <- outcomes[i]
 	}
+}
+
+// takenMeanwhile tells that a claim was taken by a committer of another shard, which this shard's lock does not hold off.
+func takenMeanwhile(e *pgconn.PgError) bool {
+	return e.Code == "23505" && e.ConstraintName == "ledger_claims_pkey"
 }
 
 // transient errors say that the server, not the batch, is the trouble.
@@ -247,8 +257,8 @@ const (
 // readFacts locks the head and reads, in one round trip, all that the batch's preconditions ask about.
 func (c *committer) readFacts(ctx context.Context, conn *pgxpool.Conn, batch []*pending) (*facts, error) {
 	f := &facts{
-		now: c.ledger.clock.Now(), versions: map[string]int{}, claims: map[claimKey]string{}, used: map[windowKey]int64{},
-		added: map[quotaKey]int64{}, receipts: map[receiptKey]Receipt{}, keys: map[string]bool{}, released: map[claimKey]bool{},
+		now: c.ledger.clock.Now(), versions: map[string]int{}, claims: map[claimKey]string{}, held: map[claimKey]string{}, used: map[windowKey]int64{},
+		added: map[quotaKey]int64{}, receipts: map[receiptKey]Receipt{}, keys: map[string]bool{},
 	}
 	q := collect(batch)
 	var b pgx.Batch
@@ -265,7 +275,10 @@ func (c *committer) readFacts(ctx context.Context, conn *pgxpool.Conn, batch []*
 	if len(q.claimScopes) > 0 {
 		b.Queue(claimsSQL, q.claimScopes, q.claimKeys).Query(func(rows pgx.Rows) error {
 			var scope, key, owner string
-			_, err := pgx.ForEachRow(rows, []any{&scope, &key, &owner}, func() error { f.claims[claimKey{scope, key}] = owner; return nil })
+			_, err := pgx.ForEachRow(rows, []any{&scope, &key, &owner}, func() error {
+				f.claims[claimKey{scope, key}], f.held[claimKey{scope, key}] = owner, owner
+				return nil
+			})
 			return err
 		})
 	}

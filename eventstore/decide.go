@@ -32,7 +32,7 @@ type facts struct {
 	receipts map[receiptKey]Receipt
 	keys     map[string]bool // subjects that have a key or a tombstone
 
-	released map[claimKey]bool
+	held map[claimKey]string // the claims as the database has them
 }
 
 // windowKey names one question to a quota: the sum from a moment on.
@@ -117,10 +117,8 @@ func (f *facts) accept(shard int, p *pending) Result {
 		switch {
 		case !c.Release:
 			f.claims[k] = c.Owner
-			delete(f.released, k)
 		case f.claims[k] == c.Owner:
 			delete(f.claims, k)
-			f.released[k] = true
 		}
 	}
 	for _, q := range a.Quotas {

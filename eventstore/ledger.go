@@ -42,6 +42,7 @@ type Ledger struct {
 
 	committers []*committer
 	stop       context.CancelFunc
+	closed     <-chan struct{}
 	done       sync.WaitGroup
 }
 
@@ -88,10 +89,10 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l := &Ledger{
 		pool: cfg.Pool, keyring: cfg.Keyring, keys: newKeyStore(cfg.Pool, cfg.Keyring.wrap), clock: cfg.Clock,
-		registry: cfg.Registry, log: cfg.Logger, shards: found, heads: newHeads(found), stop: stop,
+		registry: cfg.Registry, log: cfg.Logger, shards: found, heads: newHeads(found), stop: stop, closed: run.Done(),
 	}
 	for shard := range found {
-		c := &committer{ledger: l, shard: shard, queue: make(chan *pending, 4*MaxBatch)}
+		c := &committer{ledger: l, shard: shard, queue: make(chan *pending, 4*MaxBatch), done: make(chan struct{})}
 		l.committers = append(l.committers, c)
 		l.done.Go(func() { c.run(run) })
 	}

@@ -23,8 +23,7 @@ const (
 	destroyKeysSQL = `insert into ledger_keys (subject, destroyed_at) select s, $2 from unnest($1::text[]) s
 		on conflict (subject) do update set wrapped = null, destroyed_at = excluded.destroyed_at`
 	emptyReceiptsSQL = `update ledger_receipts set body = null where subject = any($1)`
-	takeClaimsSQL    = `insert into ledger_claims (scope, key, owner) select * from unnest($1::text[], $2::text[], $3::text[])
-		on conflict (scope, key) do update set owner = excluded.owner`
+	takeClaimsSQL    = `insert into ledger_claims (scope, key, owner) select * from unnest($1::text[], $2::text[], $3::text[])`
 	releaseClaimsSQL = `delete from ledger_claims c using unnest($1::text[], $2::text[]) u (scope, key)
 		where c.scope = u.scope and c.key = u.key`
 	addQuotasSQL = `insert into ledger_quotas as q (key, bucket, used) select * from unnest($1::text[], $2::timestamptz[], $3::bigint[])
@@ -120,30 +119,33 @@ func queueKeys(b *pgx.Batch, now time.Time, accepted []*pending) {
 	}
 }
 
-// queueClaims writes the state that the batch leaves behind, so that a claim released and taken again within one
-// batch comes out right.
+// queueClaims writes the difference that the batch makes, so that a claim released and taken again within one batch
+// comes out right. A claim that another shard took since it was looked at makes the insert fail.
 func queueClaims(b *pgx.Batch, f *facts, accepted []*pending) {
 	var scopes, keys, owners, freedScopes, freedKeys []string
-	written := map[claimKey]bool{}
+	seen := map[claimKey]bool{}
 	for _, p := range accepted {
 		for _, c := range p.append.Claims {
 			k := claimKey{c.Scope, c.Key}
-			if written[k] {
+			if seen[k] {
 				continue
 			}
-			written[k] = true
-			if owner, held := f.claims[k]; held {
-				scopes, keys, owners = append(scopes, k.scope), append(keys, k.key), append(owners, owner)
-			} else if f.released[k] {
+			seen[k] = true
+			before, had := f.held[k]
+			after, has := f.claims[k]
+			if had && before != after {
 				freedScopes, freedKeys = append(freedScopes, k.scope), append(freedKeys, k.key)
+			}
+			if has && before != after {
+				scopes, keys, owners = append(scopes, k.scope), append(keys, k.key), append(owners, after)
 			}
 		}
 	}
-	if len(scopes) > 0 {
-		b.Queue(takeClaimsSQL, scopes, keys, owners)
-	}
 	if len(freedScopes) > 0 {
 		b.Queue(releaseClaimsSQL, freedScopes, freedKeys)
+	}
+	if len(scopes) > 0 {
+		b.Queue(takeClaimsSQL, scopes, keys, owners)
 	}
 }
 

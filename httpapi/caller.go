@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 
 	"github.com/google/uuid"
@@ -47,7 +48,14 @@ type Credentials struct {
 	// WorkspaceHeader is x-workspace-id: a UUID, or "" when it was not sent.
 	WorkspaceHeader string
 	IP              netip.Addr
+	// Fresh asks for what holds at this moment. Without it the answer may be a moment old: a write leans on the
+	// caller's Guards, and is refused with ErrStaleCaller when they do not hold any more.
+	Fresh bool
 }
+
+// ErrStaleCaller is what a write returns, wrapped, when nothing was written because the caller's Guards do not hold.
+// The request is then authenticated afresh and run once more.
+var ErrStaleCaller = errors.New("the caller's credential has changed")
 
 // Authenticator finds out who a token belongs to. It returns fault unauthorized for a token that is not good, forbidden
 // for a good one that may not come from this address or into this workspace, and bad_request when a session has to

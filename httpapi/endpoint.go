@@ -109,10 +109,10 @@ func Write[In, Out any](
 		case nil:
 		case json.RawMessage:
 			return body, nil
-		case Out:
-			return render(&body, fill)
 		case *Out:
 			return render(body, fill)
+		case Out:
+			return render(&body, fill)
 		default:
 			return json.Marshal(body)
 		}
@@ -134,7 +134,9 @@ func Write[In, Out any](
 				return
 			}
 		}
-		a.writeOnce(q, e, func() (Done, error) { return do(q.ctx, &q.call, in) }, bodyOf)
+		a.writeOnce(q, e, func() (Done, error) {
+			return a.again(q, e, func() (Done, error) { return do(q.ctx, &q.call, in) })
+		}, bodyOf)
 	})
 }
 
@@ -172,7 +174,7 @@ func register[In any](a *API, e *endpoint, out reflect.Type, run func(q *request
 	huma.Register(a.huma, *op, func(ctx context.Context, in *In) (*nothing, error) {
 		q := requestOf(ctx)
 		if len(q.issues)+len(q.body.issues) > 0 {
-			a.refuse(q.gin, q.invalid())
+			a.refuse(q.gin, q.invalid()) //nolint:contextcheck // gin's context has the same one in it
 			return written, nil
 		}
 		run(q, in)

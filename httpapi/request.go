@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/netip"
 	"net/url"
@@ -31,12 +32,14 @@ const (
 // so that Huma reads the body that was checked.
 type request struct {
 	humaContext
-	gin    *gin.Context
-	ctx    context.Context //nolint:containedctx // the request's own; Huma asks for it by method
-	call   Call
-	body   *jsonBody
-	reader bytes.Reader
-	issues []fault.Issue
+	gin  *gin.Context
+	ctx  context.Context //nolint:containedctx // the request's own; Huma asks for it by method
+	call Call
+	// credentials are what the caller showed.
+	credentials Credentials
+	body        *jsonBody
+	reader      bytes.Reader
+	issues      []fault.Issue
 }
 
 // humaContext gives the embedded context another name than its own method has.
@@ -113,20 +116,16 @@ func (a *API) pass(q *request, e *endpoint) error {
 	if err != nil {
 		return err
 	}
-	caller, err := a.cfg.Authenticator.Authenticate(q.ctx, credentials)
-	if err != nil {
+	credentials.Fresh = !e.write
+	q.credentials = credentials
+	if err := a.authenticate(q); err != nil {
 		return err
 	}
-	caller.IP, caller.RequestID, caller.UserAgent = credentials.IP, requestID(c), printable(c.Request.UserAgent(), maxUserAgent)
-	q.call.Caller = caller
-	if err := a.countRequest(q.ctx, &caller, e.Sending); err != nil {
+	if err := a.countRequest(q.ctx, &q.call.Caller, e.Sending); err != nil {
 		return err
 	}
-	if err := e.Access.admit(&caller); err != nil {
+	if err := q.admit(e); err != nil {
 		return err
-	}
-	if e.write && caller.OrgPaused {
-		return fault.New(fault.OrgPaused, "The organisation is paused.")
 	}
 	if malformedWorkspace {
 		q.issue("header", "/x-workspace-id", "invalid_format", "Expected the UUID of a workspace.")
@@ -138,6 +137,47 @@ func (a *API) pass(q *request, e *endpoint) error {
 		return err
 	}
 	return a.takeBody(q, e)
+}
+
+func (a *API) authenticate(q *request) error {
+	caller, err := a.cfg.Authenticator.Authenticate(q.ctx, q.credentials)
+	if err != nil {
+		return err
+	}
+	caller.IP, caller.RequestID, caller.UserAgent = q.credentials.IP, requestID(q.gin), printable(q.gin.Request.UserAgent(), maxUserAgent)
+	q.call.Caller = caller
+	return nil
+}
+
+func (q *request) admit(e *endpoint) error {
+	if err := e.Access.admit(&q.call.Caller); err != nil {
+		return err
+	}
+	if e.write && q.call.OrgPaused {
+		return fault.New(fault.OrgPaused, "The organisation is paused.")
+	}
+	return nil
+}
+
+// again runs a write once more, behind fresh authentication, when its append was refused because the caller's
+// credential is not what it was: a key that was revoked a moment ago ends as 401 here, and has written nothing.
+func (a *API) again(q *request, e *endpoint, do func() (Done, error)) (Done, error) {
+	done, err := do()
+	if !errors.Is(err, ErrStaleCaller) {
+		return done, err
+	}
+	workspace := q.call.WorkspaceID
+	q.credentials.Fresh = true
+	if err := a.authenticate(q); err != nil {
+		return Done{}, err
+	}
+	if q.call.WorkspaceID != workspace {
+		return Done{}, fault.New(fault.Unauthorized, "The credential has changed. Repeat the request.")
+	}
+	if err := q.admit(e); err != nil {
+		return Done{}, err
+	}
+	return do()
 }
 
 // credentials reads the bearer token, the workspace and the address. A workspace id that has no form of one is told
@@ -158,10 +198,11 @@ func (a *API) credentials(c *gin.Context) (Credentials, bool, error) {
 	case len(values) > 1:
 		return credentials, true, nil
 	default:
-		if len(values[0]) != 36 || uuid.Validate(values[0]) != nil {
-			return credentials, true, nil
+		if id, err := uuid.Parse(values[0]); len(values[0]) == 36 && err == nil {
+			credentials.WorkspaceHeader = id.String()
+			return credentials, false, nil
 		}
-		credentials.WorkspaceHeader = values[0]
+		return credentials, true, nil
 	}
 	return credentials, false, nil
 }

@@ -104,8 +104,8 @@ type ConsentEvent struct {
 // ConsentFilter are the filters of the consent trail; empty ones do not filter. Type is the status that a change led
 // to; From and To bound the time, From included.
 type ConsentFilter struct {
-	Phone, NumberHash, ContactID, Type string
-	From, To                           *time.Time
+	NumberHash, ContactID, Type string
+	From, To                    *time.Time
 }
 
 const consentColumns = `e.id::text, e.contact_id, e.phone, e.number_hash, e.from_status, e.to_status, e.occurred_at, e.actor_type, e.actor_id,

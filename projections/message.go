@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"ledgerline/events"
@@ -199,9 +200,22 @@ func scanMessage(row pgx.CollectableRow) (Message, error) {
 	return m, err
 }
 
-// Message finds a message of the workspace; found is false when there is none.
+// messages limits an agent to the conversations that are its own or nobody's (interface 4.3 rule 1).
+func (v Viewer) messages() *filter {
+	f := &filter{}
+	f.add("m.workspace_id = %s", v.Workspace)
+	if v.Agent != uuid.Nil {
+		f.add(`exists (select from read.contacts c where c.id = m.contact_id
+			and (c.conversation_assignee is null or c.conversation_assignee = %s))`, v.Agent)
+	}
+	return f
+}
+
+// Message finds a message that the viewer can see; found is false when there is none.
 func (s *Store) Message(ctx context.Context, v Viewer, id string) (m Message, found bool, err error) {
-	rows, err := s.pool.Query(ctx, `select `+messageColumns+` from read.messages m where m.id = $1 and m.workspace_id = $2`, id, v.Workspace)
+	f := v.messages()
+	f.equal("m.id", id)
+	rows, err := s.pool.Query(ctx, `select `+messageColumns+` from read.messages m`+f.where(), f.args...)
 	if err == nil {
 		m, err = pgx.CollectExactlyOneRow(rows, scanMessage)
 	}
@@ -221,8 +235,7 @@ type MessageFilter struct {
 
 // Messages lists messages, newest first.
 func (s *Store) Messages(ctx context.Context, v Viewer, by MessageFilter, after *Cursor, limit int) (Page[Message], error) {
-	f := &filter{}
-	f.add("m.workspace_id = %s", v.Workspace)
+	f := v.messages()
 	f.equal("m.contact_id", by.ContactID)
 	f.equal("m.conversation_id", by.ConversationID)
 	f.equal("m.line_id", by.LineID)

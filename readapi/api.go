@@ -1,0 +1,86 @@
+// Package readapi holds the endpoints that only read, one file per resource. Every read waits, within a bound, until
+// the read models show what the ledger held when the request came in: whoever got the answer to a write sees it in
+// every later read, on any node.
+package readapi
+
+import (
+	"github.com/google/uuid"
+
+	"ledgerline/httpapi"
+	"ledgerline/projections"
+)
+
+// API is what the endpoints work on.
+type API struct {
+	store   *projections.Store
+	cursors *httpapi.Cursors
+}
+
+// Register puts all read endpoints on a router. This is the whole table: who may call what.
+func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors) {
+	a := &API{store, cursors}
+	reads := []httpapi.Scope{httpapi.ScopeRead}
+	admin := []httpapi.Scope{httpapi.ScopeAdmin}
+
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/contacts", ID: "list_contacts", Summary: "List contacts, newest first", Tags: []string{"contacts"},
+		Access: httpapi.Access{Keys: reads, Roles: httpapi.PermContactsRead},
+	}, a.contacts)
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/contacts/{id}", ID: "get_contact", Summary: "Get a contact", Tags: []string{"contacts"},
+		Access: httpapi.Access{Keys: reads, Roles: httpapi.PermContactsRead},
+	}, a.contact)
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/messages", ID: "list_messages", Summary: "List messages, newest first", Tags: []string{"messages"},
+		Access: httpapi.Access{Keys: reads, Roles: httpapi.PermInboxRead},
+	}, a.messages)
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/messages/{id}", ID: "get_message", Summary: "Get a message", Tags: []string{"messages"},
+		Access: httpapi.Access{Keys: reads, Roles: httpapi.PermInboxRead},
+	}, a.message)
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/messages/{id}/events", ID: "list_message_events", Summary: "Get a message's timeline, oldest first", Tags: []string{"messages"},
+		Access:      httpapi.Access{Keys: reads, Roles: httpapi.PermInboxRead},
+		Description: "The timeline is the message's own events in the ledger.",
+	}, a.timeline)
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/compliance/consent-events", ID: "list_consent_events", Summary: "List consent changes, newest first", Tags: []string{"compliance"},
+		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermAudit},
+		Description: "Who opted in or out, when, how, and through what. The trail stays when a contact is erased, without its personal data.",
+	}, a.consentEvents)
+}
+
+// viewer says what the caller sees.
+func (a *API) viewer(c *httpapi.Call) projections.Viewer {
+	v := projections.Viewer{Workspace: c.WorkspaceID, Shard: a.store.Ledger().ShardOf(c.OrganisationID)}
+	if c.OwnOnly() {
+		v.Agent = uuid.MustParse(c.ID) // a session's id is a user's
+	}
+	return v
+}
+
+// open reads a cursor of a list; nil without one.
+func (a *API) open(c *httpapi.Call, list string, filters any, cursor string) (*projections.Cursor, error) {
+	if cursor == "" {
+		return nil, nil //nolint:nilnil // the first page has none
+	}
+	var at projections.Cursor
+	err := a.cursors.Open(httpapi.Binding{List: list, Workspace: c.WorkspaceID, Filters: filters}, cursor, &at)
+	return &at, err
+}
+
+// seal makes the answer of a paged list.
+func seal[T any](a *API, c *httpapi.Call, list string, filters any, page projections.Page[T], err error) (httpapi.Page[T], error) {
+	if err != nil {
+		return httpapi.Page[T]{}, err
+	}
+	out := httpapi.Page[T]{Data: page.Rows}
+	if page.Next != nil {
+		next, err := a.cursors.Seal(httpapi.Binding{List: list, Workspace: c.WorkspaceID, Filters: filters}, page.Next)
+		if err != nil {
+			return out, err
+		}
+		out.NextCursor = &next
+	}
+	return out, nil
+}

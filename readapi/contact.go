@@ -1,0 +1,67 @@
+package readapi
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"ledgerline/domain/fault"
+	"ledgerline/domain/phone"
+	"ledgerline/httpapi"
+	"ledgerline/projections"
+)
+
+// ListContacts is the query of GET /v1/contacts (interface 4.1).
+type ListContacts struct {
+	httpapi.PageParams
+	Q             string                      `query:"q" maxLength:"100" doc:"Searches name, phone, email and company"`
+	Phone         string                      `query:"phone" doc:"E.164"`
+	Label         string                      `query:"label" maxLength:"64"`
+	SegmentID     httpapi.Optional[uuid.UUID] `query:"segment_id"`
+	ConsentStatus string                      `query:"consent_status" enum:"unknown,opted_in,opted_out"`
+	OwnerUserID   httpapi.Optional[uuid.UUID] `query:"owner_user_id"`
+	LineID        string                      `query:"line_id" doc:"Contacts whose sticky sender is this line"`
+}
+
+func (a *API) contacts(ctx context.Context, c *httpapi.Call, in *ListContacts) (httpapi.Page[projections.Contact], error) {
+	by := projections.ContactFilter{Q: in.Q, Label: in.Label, ConsentStatus: in.ConsentStatus, LineID: in.LineID}
+	if in.OwnerUserID.Set {
+		by.OwnerUserID = in.OwnerUserID.Value.String()
+	}
+	var issues []fault.Issue
+	if in.Phone != "" {
+		e164, err := phone.Parse(in.Phone, "/phone")
+		if err != nil {
+			issues = append(issues, fault.Issue{Location: "query", Path: "/phone", Code: "invalid_phone", Message: "Expected a phone number in E.164."})
+		}
+		by.Phone = e164
+	}
+	if in.SegmentID.Set { // there are no segments yet, so this one cannot be one
+		issues = append(issues, fault.Issue{Location: "query", Path: "/segment_id", Code: "not_found", Message: "There is no such segment in this workspace."})
+	}
+	if len(issues) > 0 {
+		return httpapi.Page[projections.Contact]{}, fault.Invalids(issues...)
+	}
+	after, err := a.open(c, "contacts", by, in.Cursor)
+	if err != nil {
+		return httpapi.Page[projections.Contact]{}, err
+	}
+	v := a.viewer(c)
+	if err := a.store.Current(ctx, v.Shard, projections.Contacts); err != nil {
+		return httpapi.Page[projections.Contact]{}, err
+	}
+	page, err := a.store.Contacts(ctx, v, by, after, in.Limit)
+	return seal(a, c, "contacts", by, page, err)
+}
+
+func (a *API) contact(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (projections.Contact, error) {
+	v := a.viewer(c)
+	if err := a.store.Current(ctx, v.Shard, projections.Contacts); err != nil {
+		return projections.Contact{}, err
+	}
+	found, ok, err := a.store.Contact(ctx, v, in.ID)
+	if err == nil && !ok {
+		err = fault.New(fault.NotFound, "There is no such contact.")
+	}
+	return found, err
+}

@@ -1,0 +1,142 @@
+package service
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ledgerline/clock"
+	"ledgerline/commands"
+	"ledgerline/domain/apikey"
+	"ledgerline/domain/fault"
+	"ledgerline/httpapi"
+)
+
+// authenticator finds callers in the ledger itself, never in a read model: a key that is revoked is refused by the
+// next request on every node.
+type authenticator struct {
+	app      *commands.App
+	sessions *httpapi.SessionVerifier // nil: there are none
+
+	mu      sync.Mutex
+	checked map[string]time.Time // when a credential was last compared with the ledger
+}
+
+// trust is how long a write goes by what this process remembers of a credential. Its append is refused if that has
+// changed, so this bounds only how long a revoked key can still be told why a request is wrong.
+const trust = time.Second
+
+func newAuthenticator(app *commands.App, sessions httpapi.SessionConfig, c clock.Clock) (*authenticator, error) {
+	a := &authenticator{app: app, checked: map[string]time.Time{}}
+	if sessions.Issuer != "" {
+		sessions.Clock = c
+		v, err := httpapi.NewSessionVerifier(sessions)
+		if err != nil {
+			return nil, err
+		}
+		a.sessions = v
+	}
+	return a, nil
+}
+
+// Authenticate implements httpapi.Authenticator.
+func (a *authenticator) Authenticate(ctx context.Context, c httpapi.Credentials) (httpapi.Caller, error) {
+	if strings.HasPrefix(c.Token, "ll_") {
+		return a.key(ctx, c)
+	}
+	if a.sessions == nil {
+		return httpapi.Caller{}, fault.New(fault.Unauthorized, "The token is not known.")
+	}
+	id, err := a.sessions.Verify(ctx, c.Token)
+	if err != nil {
+		return httpapi.Caller{}, err
+	}
+	return a.user(ctx, c, id)
+}
+
+// fresh tells whether a credential has to be compared with the ledger now.
+func (a *authenticator) fresh(name string, asked bool) bool {
+	now := time.Now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !asked && now.Sub(a.checked[name]) < trust {
+		return false
+	}
+	if len(a.checked) > 100_000 { // bounded; the next second fills it again with those in use
+		clear(a.checked)
+	}
+	a.checked[name] = now
+	return true
+}
+
+func (a *authenticator) key(ctx context.Context, c httpapi.Credentials) (httpapi.Caller, error) {
+	access, err := a.app.FindKey(ctx, c.Token, a.fresh(apikey.Hash(c.Token), c.Fresh))
+	if err != nil {
+		return httpapi.Caller{}, err
+	}
+	k := access.Key
+	if !k.Allows(c.IP.String()) {
+		return httpapi.Caller{}, fault.New(fault.Forbidden, "This key may not be used from this address.")
+	}
+	if c.WorkspaceHeader != "" && !strings.EqualFold(c.WorkspaceHeader, k.Workspace.String()) {
+		return httpapi.Caller{}, fault.New(fault.Forbidden, "The key belongs to another workspace.")
+	}
+	caller := httpapi.Caller{
+		Kind: httpapi.KindKey, ID: k.ID, KeyID: k.ID, OrganisationID: k.Organisation, WorkspaceID: k.Workspace,
+		Test: k.Env == apikey.Test, OrgPaused: access.Organisation.Paused, Guards: guards(access),
+	}
+	for _, s := range k.Scopes {
+		caller.Scopes = append(caller.Scopes, httpapi.Scope(s))
+	}
+	return caller, nil
+}
+
+func (a *authenticator) user(ctx context.Context, c httpapi.Credentials, id uuid.UUID) (httpapi.Caller, error) {
+	access, err := a.app.FindUser(ctx, id, a.fresh(id.String(), c.Fresh))
+	if err != nil {
+		return httpapi.Caller{}, err
+	}
+	workspace, err := chosen(access, c.WorkspaceHeader)
+	if err != nil {
+		return httpapi.Caller{}, err
+	}
+	return httpapi.Caller{
+		Kind: httpapi.KindSession, ID: id.String(), KeyID: id.String() + "/" + workspace.String(),
+		OrganisationID: access.User.Organisation, WorkspaceID: workspace, Role: httpapi.Role(access.User.Roles[workspace]),
+		OrgPaused: access.Organisation.Paused, Guards: guards(access),
+	}, nil
+}
+
+// chosen is the workspace of a session: the one that it names, or its only one (decisions, section 2).
+func chosen(access commands.Access, named string) (uuid.UUID, error) {
+	if named != "" {
+		id, err := uuid.Parse(named)
+		if err != nil || !access.User.MemberOf(id) {
+			return uuid.Nil, fault.New(fault.Forbidden, "You have no access to this workspace.")
+		}
+		return id, nil
+	}
+	switch len(access.User.Roles) {
+	case 0:
+		return uuid.Nil, fault.New(fault.Forbidden, "You are not a member of any workspace.")
+	case 1:
+		for id := range access.User.Roles {
+			return id, nil
+		}
+	}
+	return uuid.Nil, &fault.Fault{Code: fault.BadRequest, Message: "You are a member of several workspaces: choose one with x-workspace-id.", Issues: []fault.Issue{{
+		Location: "header", Path: "/x-workspace-id", Code: "required", Message: "Name the workspace.",
+	}}}
+}
+
+func guards(access commands.Access) []httpapi.Guard {
+	list := make([]httpapi.Guard, len(access.Guards))
+	for i, g := range access.Guards {
+		list[i] = httpapi.Guard(g)
+	}
+	return list
+}
+

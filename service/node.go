@@ -1,0 +1,338 @@
+// Package service puts the parts together into a node: a process with any of the roles write, read, project and
+// process, against one Postgres. Any number of nodes may run side by side. It holds no rules of its own.
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"ledgerline/adapters/simulator"
+	"ledgerline/clock"
+	"ledgerline/commands"
+	"ledgerline/eventstore"
+	"ledgerline/eventstore/feed"
+	"ledgerline/httpapi"
+	"ledgerline/migrations"
+	"ledgerline/processes"
+	"ledgerline/projections"
+	"ledgerline/readapi"
+	"ledgerline/writeapi"
+)
+
+// Roles are what a node does.
+type Roles struct {
+	Write   bool // serves the routes that change something
+	Read    bool // serves the routes that read
+	Project bool // runs the projections
+	Process bool // runs the processes: sending, receipts
+}
+
+// All has every role.
+var All = Roles{Write: true, Read: true, Project: true, Process: true}
+
+// Config says what a node needs. Zero values are filled in where a default is stated.
+type Config struct {
+	DSN     string
+	Keyring *eventstore.Keyring
+	Clock   clock.Clock // default: the real one
+	Roles   Roles
+	Shards  int // only for a new installation; default 1
+	// MaxConns bounds the connections to Postgres; default 32.
+	MaxConns int
+	// Sessions says whose session tokens are good; without an issuer there are no sessions.
+	Sessions   httpapi.SessionConfig
+	RateLimits bool
+	// Simulator lets lines whose carrier is the simulator send.
+	Simulator      bool
+	TrustedProxies []string
+	BaseURL        string
+	AccessLog      bool
+	Version        string
+	Logger         *slog.Logger // default: slog.Default()
+	// Workers is how many contacts the sending process serves at once; default 32.
+	Workers int
+	// LagBound is how far a projection may be behind, in positions, for /readyz; default 10,000.
+	LagBound int64
+}
+
+// Node is a running process.
+type Node struct {
+	Ledger    *eventstore.Ledger
+	App       *commands.App
+	Store     *projections.Store
+	Clock     clock.Clock
+	Simulator *simulator.Simulator // nil without
+	API       *httpapi.API         // the routes of the node's roles
+	Runner    *feed.Runner         // nil when the node neither projects nor processes
+
+	cfg      Config
+	pool     *pgxpool.Pool
+	progress *feed.Progress
+	metrics  *prometheus.Registry
+	stop     context.CancelFunc
+	running  sync.WaitGroup
+	failed   chan error
+}
+
+// Start migrates the database and starts a node. Stop it with Stop.
+func Start(ctx context.Context, cfg Config) (*Node, error) {
+	cfg.fill()
+	if err := migrations.Up(ctx, cfg.DSN); err != nil {
+		return nil, err
+	}
+	pool, err := Connect(ctx, cfg.DSN, cfg.MaxConns)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{Clock: cfg.Clock, cfg: cfg, pool: pool, progress: feed.NewProgress(), metrics: prometheus.NewRegistry(), failed: make(chan error, 8)}
+	n.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if err := n.assemble(ctx); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return n, nil
+}
+
+func (c *Config) fill() {
+	if c.Clock == nil {
+		c.Clock = clock.System()
+	}
+	if c.MaxConns == 0 {
+		c.MaxConns = 32
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Workers == 0 {
+		c.Workers = 32
+	}
+	if c.LagBound == 0 {
+		c.LagBound = 10_000
+	}
+}
+
+// Connect makes the pool that everything of a node shares.
+func Connect(ctx context.Context, dsn string, connections int) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return nil, errors.New("the database address is not valid") // the error of the library quotes it, password and all
+	}
+	cfg.MaxConns = int32(connections) //nolint:gosec // a configured, small number
+	cfg.ConnConfig.RuntimeParams["application_name"] = "ledgerline"
+	cfg.ConnConfig.RuntimeParams["timezone"] = "UTC"
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the database: %w", err)
+	}
+	return pool, nil
+}
+
+func (n *Node) assemble(ctx context.Context) (err error) {
+	cfg := &n.cfg
+	if n.Ledger, err = eventstore.Open(ctx, eventstore.Config{
+		Pool: n.pool, Keyring: cfg.Keyring, Clock: cfg.Clock, Shards: cfg.Shards, Logger: cfg.Logger,
+	}); err != nil {
+		return err
+	}
+	if n.App, err = commands.New(commands.Config{Ledger: n.Ledger, Logger: cfg.Logger}); err != nil {
+		return err
+	}
+	n.Store = projections.NewStore(n.Ledger, n.progress)
+	if err := projections.Prepare(ctx, n.Ledger, cfg.Logger); err != nil {
+		return err
+	}
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	n.stop = stop
+	n.goes(run, "feed notifications", func(ctx context.Context) error {
+		feed.Listen(ctx, n.Ledger, n.progress, cfg.Logger)
+		return nil
+	})
+	if err := n.follow(ctx, run); err != nil {
+		n.Stop()
+		return err
+	}
+	if err := n.serve(); err != nil {
+		n.Stop()
+		return err
+	}
+	return nil
+}
+
+// follow starts what reads the ledger on its own: projections, processes, the notary and the housekeeping.
+func (n *Node) follow(ctx, run context.Context) error {
+	cfg := &n.cfg
+	var consumers []feed.Consumer
+	if cfg.Roles.Project {
+		for _, p := range projections.All() {
+			consumers = append(consumers, p)
+		}
+		n.goes(run, "notary", func(ctx context.Context) error { n.Ledger.RunNotary(ctx); return nil })
+		n.goes(run, "housekeeping", n.keepHouse)
+	}
+	if cfg.Roles.Process {
+		sending, err := n.sending(ctx, run)
+		if err != nil {
+			return err
+		}
+		consumers = append(consumers, sending)
+	}
+	if len(consumers) == 0 {
+		return nil
+	}
+	var err error
+	n.Runner, err = feed.NewRunner(feed.Config{
+		Ledger: n.Ledger, Progress: n.progress, Consumers: consumers, Logger: cfg.Logger, Metrics: n.metrics,
+	})
+	if err != nil {
+		return err
+	}
+	n.goes(run, "feed", n.Runner.Run)
+	return nil
+}
+
+func (n *Node) sending(ctx, run context.Context) (*processes.Sending, error) {
+	carriers := map[string]processes.Carrier{}
+	if n.cfg.Simulator {
+		sim, err := simulator.Open(simulator.Config{
+			Pool: n.pool, Clock: n.Clock, AEAD: n.Ledger.Keyring().AEAD(), Inbox: processes.NewReports(n.App), Logger: n.cfg.Logger,
+		})
+		if err != nil {
+			return nil, err
+		}
+		n.Simulator, carriers[SimulatorCarrier] = sim, sim
+	}
+	sending, err := processes.NewSending(processes.SendingConfig{
+		App: n.App, Ledger: n.Ledger, Clock: n.Clock, Carriers: carriers, Workers: n.cfg.Workers, Logger: n.cfg.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := processes.Prepare(ctx, n.Ledger, sending.Name()); err != nil {
+		return nil, err
+	}
+	n.goes(run, "sending", sending.Run)
+	return sending, nil
+}
+
+// SimulatorCarrier is the carrier's name of lines that the simulator serves.
+const SimulatorCarrier = "simulator"
+
+// goes runs a part of the node until it stops; a part that fails is told once, through Failed.
+func (n *Node) goes(run context.Context, name string, part func(context.Context) error) {
+	n.running.Go(func() {
+		if err := part(run); err != nil && run.Err() == nil {
+			n.cfg.Logger.Error("a part of the node has failed", "part", name, "error", err)
+			select {
+			case n.failed <- fmt.Errorf("%s: %w", name, err):
+			default:
+			}
+		}
+	})
+}
+
+// Failed tells of a part that ended by itself: the node is then no longer whole.
+func (n *Node) Failed() <-chan error { return n.failed }
+
+// quotaLife is how long quota buckets are kept: longer than any window that is asked for.
+const quotaLife = 40 * 24 * time.Hour
+
+// keepHouse removes what counts no more, every ten minutes.
+func (n *Node) keepHouse(ctx context.Context) error {
+	tick := time.NewTicker(10 * time.Minute)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		for {
+			removed, err := n.Ledger.Prune(ctx, quotaLife)
+			if err != nil && ctx.Err() == nil {
+				n.cfg.Logger.Warn("housekeeping failed", "error", err)
+			}
+			if err != nil || removed == 0 {
+				break
+			}
+		}
+	}
+}
+
+func (n *Node) serve() error {
+	cfg := &n.cfg
+	if !cfg.Roles.Write && !cfg.Roles.Read {
+		return nil
+	}
+	auth, err := newAuthenticator(n.App, cfg.Sessions, cfg.Clock)
+	if err != nil {
+		return err
+	}
+	var limiter httpapi.Limiter
+	if cfg.RateLimits {
+		limiter = httpapi.NewMemoryLimiter()
+	}
+	n.API, err = httpapi.New(httpapi.Config{
+		Version: cfg.Version, BaseURL: cfg.BaseURL, Authenticator: auth, Receipts: receipts{n.App, n.Ledger, cfg.Logger}, Limiter: limiter,
+		Logger: cfg.Logger, AccessLog: cfg.AccessLog, Metrics: n.metrics, TrustedProxies: cfg.TrustedProxies,
+		Tracing: false,
+	})
+	if err != nil {
+		return err
+	}
+	if cfg.Roles.Write {
+		writeapi.Register(n.API, n.App, n.Store)
+	}
+	if cfg.Roles.Read {
+		cursors, err := httpapi.NewCursors(n.Ledger.Keyring().Derive("cursors"))
+		if err != nil {
+			return err
+		}
+		readapi.Register(n.API, n.Store, cursors)
+	}
+	n.API.Ready("database", func(ctx context.Context) error { return n.pool.Ping(ctx) })
+	if cfg.Roles.Project {
+		n.API.Ready("projections", n.caughtUp)
+	}
+	return nil
+}
+
+// caughtUp refuses readiness while a projection is too far behind.
+func (n *Node) caughtUp(context.Context) error {
+	for _, at := range n.Runner.Lag() {
+		if at.Behind > n.cfg.LagBound {
+			return fmt.Errorf("%s is %d positions behind on shard %d", at.Consumer, at.Behind, at.Shard)
+		}
+	}
+	return nil
+}
+
+// Handler serves the routes of the node's roles; nil when it has none.
+func (n *Node) Handler() http.Handler {
+	if n.API == nil {
+		return nil
+	}
+	return n.API.Handler()
+}
+
+// Stop ends everything that Start began, in order: nothing new is begun, what is under way is finished.
+func (n *Node) Stop() {
+	if n.API != nil {
+		n.API.Close()
+	}
+	n.stop()
+	n.running.Wait()
+	if n.Simulator != nil {
+		n.Simulator.Close()
+	}
+	n.Ledger.Close()
+	n.pool.Close()
+}

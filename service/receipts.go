@@ -1,0 +1,52 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/google/uuid"
+
+	"ledgerline/commands"
+	"ledgerline/events"
+	"ledgerline/eventstore"
+	"ledgerline/httpapi"
+)
+
+// receipts keeps the answers of idempotent writes in the ledger.
+type receipts struct {
+	app    *commands.App
+	ledger *eventstore.Ledger
+	log    *slog.Logger
+}
+
+// Find implements httpapi.Receipts.
+func (r receipts) Find(ctx context.Context, workspace uuid.UUID, key string) (*httpapi.Answer, error) {
+	found, err := r.ledger.FindReceipt(ctx, workspace, key)
+	if err != nil || found == nil {
+		return nil, err
+	}
+	return &httpapi.Answer{
+		Fingerprint: found.Fingerprint, Status: found.Status, Ref: found.Ref, Body: found.Body, Position: found.Position, Shard: found.Shard,
+	}, nil
+}
+
+// Keep implements httpapi.Receipts.
+func (r receipts) Keep(ctx context.Context, caller httpapi.Caller, key string, fingerprint []byte, answer httpapi.Answer) error {
+	err := r.app.KeepRefusal(ctx, commands.Request{
+		Organisation: caller.OrganisationID, Workspace: caller.WorkspaceID, Actor: events.Actor{Type: "system"}, RequestID: caller.RequestID,
+		Receipt: &eventstore.Receipt{Workspace: caller.WorkspaceID, Key: key, Fingerprint: fingerprint, Status: answer.Status, Body: answer.Body},
+	})
+	if exists := (*eventstore.ReceiptExists)(nil); errors.As(err, &exists) {
+		return fmt.Errorf("%w: %w", httpapi.ErrReceiptExists, err)
+	}
+	return err
+}
+
+// Finish implements httpapi.Receipts.
+func (r receipts) Finish(ctx context.Context, workspace uuid.UUID, key string, body []byte) {
+	if err := r.ledger.FinishReceipt(ctx, workspace, key, "", body); err != nil {
+		r.log.Warn("the answer was not stored; a retry builds it again", "error", err)
+	}
+}

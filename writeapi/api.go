@@ -1,0 +1,122 @@
+// Package writeapi holds the endpoints that change something, one file per resource. An endpoint translates a request
+// into a command and names the view that answers it; it decides nothing.
+package writeapi
+
+import (
+	"context"
+	"errors"
+
+	"ledgerline/commands"
+	"ledgerline/domain/fault"
+	"ledgerline/events"
+	"ledgerline/eventstore"
+	"ledgerline/httpapi"
+	"ledgerline/projections"
+
+	"github.com/google/uuid"
+)
+
+// API is what the endpoints work on.
+type API struct {
+	app   *commands.App
+	store *projections.Store
+}
+
+// Register puts all write endpoints on a router. This is the whole table: who may call what, and what it answers.
+func Register(r *httpapi.API, app *commands.App, store *projections.Store) {
+	a := &API{app, store}
+	admin := []httpapi.Scope{httpapi.ScopeAdmin}
+	sends := []httpapi.Scope{httpapi.ScopeSend}
+	either := []httpapi.Scope{httpapi.ScopeSend, httpapi.ScopeAdmin}
+
+	httpapi.Write(r, httpapi.Route{
+		Method: "POST", Path: "/v1/contacts", ID: "create_contact", Summary: "Create a contact", Tags: []string{"contacts"}, Status: 201,
+		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
+		Description: "The number is normalised to E.164. A number that opted out before makes the contact opted out, whatever was asked for.",
+	}, a.createContact, a.contact)
+	httpapi.Write[httpapi.IDParam, httpapi.Deleted](r, httpapi.Route{
+		Method: "DELETE", Path: "/v1/contacts/{id}", ID: "delete_contact", Summary: "Delete a contact", Tags: []string{"contacts"},
+		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
+		Description: "Erases the contact with its conversations, messages and notes. Its opt-out, if there is one, stays registered.",
+	}, a.deleteContact, nil)
+	httpapi.Write(r, httpapi.Route{
+		Method: "POST", Path: "/v1/contacts/{id}/consent", ID: "set_contact_consent", Summary: "Set the consent of a contact", Tags: []string{"contacts"},
+		Access: httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
+	}, a.setConsent, a.contact)
+	httpapi.Write(r, httpapi.Route{
+		Method: "POST", Path: "/v1/contacts/{id}/opt-out", ID: "opt_out_contact", Summary: "Opt a contact out", Tags: []string{"contacts"},
+		Access:      httpapi.Access{Keys: either, Roles: httpapi.PermContacts | httpapi.PermOptOut},
+		Description: "Sending stops at once, on every channel and in every workspace of the organisation.",
+	}, a.optOut, a.contact)
+
+	httpapi.Write(r, httpapi.Route{
+		Method: "POST", Path: "/v1/messages", ID: "send_message", Summary: "Send a message", Tags: []string{"messages"}, Status: 201,
+		Access: httpapi.Access{Keys: sends, Roles: httpapi.PermSending}, Sending: true, Errors: []int{422},
+		Description: "Accepts the message; it is sent as soon as the rules allow. An unknown number makes a contact.",
+	}, a.sendMessage, a.message)
+	httpapi.Write(r, httpapi.Route{
+		Method: "POST", Path: "/v1/messages/{id}/cancel", ID: "cancel_message", Summary: "Cancel a message that waits", Tags: []string{"messages"},
+		Access: httpapi.Access{Keys: sends, Roles: httpapi.PermSending},
+	}, a.cancelMessage, a.message)
+}
+
+// request says in the commands' terms who asks.
+func request(c *httpapi.Call) commands.Request {
+	r := commands.Request{
+		Organisation: c.OrganisationID, Workspace: c.WorkspaceID, Actor: actor(c), RequestID: c.RequestID,
+		UserAgent: c.UserAgent, Test: c.Test,
+	}
+	if c.IP.IsValid() {
+		r.IP = c.IP.String()
+	}
+	for _, g := range c.Guards {
+		r.Guards = append(r.Guards, eventstore.Guard(g))
+	}
+	if c.Intent != nil {
+		r.Receipt = &eventstore.Receipt{Workspace: c.WorkspaceID, Key: c.Intent.Key, Fingerprint: c.Intent.Fingerprint, Status: c.Intent.Status}
+	}
+	return r
+}
+
+func actor(c *httpapi.Call) events.Actor {
+	if c.Kind == httpapi.KindSession {
+		return events.Actor{Type: "user", ID: c.ID}
+	}
+	return events.Actor{Type: string(c.Kind), ID: c.ID}
+}
+
+// done says in HTTP's terms what a command did.
+func done(r commands.Result, err error) (httpapi.Done, error) {
+	if err != nil {
+		return httpapi.Done{}, translate(err)
+	}
+	return httpapi.Done{Ref: r.Ref, Shard: r.Shard, Position: r.Position}, nil
+}
+
+func translate(err error) error {
+	exists := (*eventstore.ReceiptExists)(nil)
+	switch {
+	case errors.Is(err, commands.ErrCredentialChanged):
+		return errors.Join(httpapi.ErrStaleCaller, err)
+	case errors.As(err, &exists):
+		return errors.Join(httpapi.ErrReceiptExists, err)
+	}
+	return err
+}
+
+// viewer says what the caller sees.
+func viewer(c *httpapi.Call, shard int) projections.Viewer {
+	v := projections.Viewer{Workspace: c.WorkspaceID, Shard: shard}
+	if c.OwnOnly() {
+		v.Agent = uuid.MustParse(c.ID) // a session's id is a user's
+	}
+	return v
+}
+
+// gone is for what a retry asks about and is not there any more.
+func gone(what string) error { return fault.New(fault.NotFound, "There is no such %s.", what) }
+
+// reach waits until what a command did can be read.
+func (a *API) reach(ctx context.Context, d httpapi.Done, ps ...*projections.Projection) error {
+	return a.store.Reached(ctx, d.Shard, d.Position, ps...)
+}

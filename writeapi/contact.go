@@ -1,0 +1,108 @@
+package writeapi
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"ledgerline/commands"
+	"ledgerline/domain/consent"
+	"ledgerline/httpapi"
+	"ledgerline/projections"
+)
+
+// CreateContact is the request of POST /v1/contacts (interface 4.1).
+type CreateContact struct {
+	Body struct {
+		Phone         string         `json:"phone" maxLength:"32" doc:"E.164 or a US/Canada national format"`
+		FirstName     *string        `json:"first_name,omitempty" maxLength:"100"`
+		LastName      *string        `json:"last_name,omitempty" maxLength:"100"`
+		Company       *string        `json:"company,omitempty" maxLength:"200"`
+		Email         *string        `json:"email,omitempty" format:"email" maxLength:"254"`
+		Fields        map[string]any `json:"fields,omitempty" doc:"Custom fields"`
+		Labels        []string       `json:"labels,omitempty" maxItems:"50" nullable:"false" doc:"Label names; one that does not exist is made"`
+		OwnerUserID   *uuid.UUID     `json:"owner_user_id,omitempty"`
+		ConsentStatus *string        `json:"consent_status,omitempty" enum:"unknown,opted_in"`
+		ConsentSource *string        `json:"consent_source,omitempty" maxLength:"200"`
+	}
+}
+
+func (a *API) createContact(ctx context.Context, c *httpapi.Call, in *CreateContact) (httpapi.Done, error) {
+	b := &in.Body
+	create := commands.CreateContact{
+		Phone: b.Phone, FirstName: b.FirstName, LastName: b.LastName, Company: b.Company, Email: b.Email, Fields: b.Fields,
+		Labels: b.Labels, OwnerUserID: b.OwnerUserID, ConsentSource: b.ConsentSource,
+	}
+	if b.ConsentStatus != nil {
+		create.ConsentStatus = consent.Status(*b.ConsentStatus)
+	}
+	return done(a.app.CreateContact(ctx, request(c), create))
+}
+
+// contact is the view that answers writes on a contact.
+func (a *API) contact(ctx context.Context, c *httpapi.Call, d httpapi.Done) (projections.Contact, error) {
+	if err := a.reach(ctx, d, projections.Contacts); err != nil {
+		return projections.Contact{}, err
+	}
+	found, ok, err := a.store.Contact(ctx, viewer(c, d.Shard), d.Ref)
+	if err == nil && !ok {
+		err = gone("contact")
+	}
+	return found, err
+}
+
+func (a *API) deleteContact(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (httpapi.Done, error) {
+	d, err := done(a.app.DeleteContact(ctx, request(c), in.ID))
+	if err != nil {
+		return d, err
+	}
+	d.Body = httpapi.Deleted{Deleted: true, ID: in.ID}
+	return d, a.reach(ctx, d, projections.Contacts, projections.Messages, projections.Consent)
+}
+
+// SetConsent is the request of POST /v1/contacts/{id}/consent (interface 4.1).
+type SetConsent struct {
+	httpapi.IDParam
+	Body struct {
+		Status string `json:"status" enum:"unknown,opted_in,opted_out"`
+		Source string `json:"source" maxLength:"200" doc:"Where the change comes from, for the record"`
+	}
+}
+
+func (a *API) setConsent(ctx context.Context, c *httpapi.Call, in *SetConsent) (httpapi.Done, error) {
+	if err := a.visible(ctx, c, in.ID); err != nil {
+		return httpapi.Done{}, err
+	}
+	return done(a.app.SetConsent(ctx, request(c), in.ID, consent.Status(in.Body.Status), in.Body.Source))
+}
+
+// OptOut is the request of POST /v1/contacts/{id}/opt-out (interface 4.1).
+type OptOut struct {
+	httpapi.IDParam
+	Body struct {
+		Source  string  `json:"source" maxLength:"200"`
+		Keyword *string `json:"keyword,omitempty" maxLength:"40"`
+	}
+}
+
+func (a *API) optOut(ctx context.Context, c *httpapi.Call, in *OptOut) (httpapi.Done, error) {
+	if err := a.visible(ctx, c, in.ID); err != nil {
+		return httpapi.Done{}, err
+	}
+	return done(a.app.OptOut(ctx, request(c), in.ID, in.Body.Source, in.Body.Keyword))
+}
+
+// visible refuses an agent's request about a contact that it cannot see, as if there were none (decisions, section 2).
+func (a *API) visible(ctx context.Context, c *httpapi.Call, id string) error {
+	if !c.OwnOnly() {
+		return nil
+	}
+	shard := a.store.Ledger().ShardOf(c.OrganisationID)
+	if err := a.store.Current(ctx, shard, projections.Contacts); err != nil {
+		return err
+	}
+	if _, ok, err := a.store.Contact(ctx, viewer(c, shard), id); err != nil || ok {
+		return err
+	}
+	return gone("contact")
+}

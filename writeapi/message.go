@@ -1,0 +1,82 @@
+package writeapi
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"ledgerline/commands"
+	"ledgerline/domain/fault"
+	"ledgerline/domain/message"
+	"ledgerline/events"
+	"ledgerline/httpapi"
+	"ledgerline/projections"
+)
+
+// Media is one attachment of a message to be sent (interface 4.3).
+type Media struct {
+	URL      string  `json:"url" format:"uri" maxLength:"2048" doc:"Publicly fetchable"`
+	Filename *string `json:"filename,omitempty" maxLength:"255"`
+	MIME     *string `json:"mime,omitempty" maxLength:"100"`
+}
+
+// SendMessage is the request of POST /v1/messages (interface 4.4, decisions section 7).
+type SendMessage struct {
+	Body struct {
+		To         *string        `json:"to,omitempty" doc:"E.164; this or contact_id"`
+		ContactID  *string        `json:"contact_id,omitempty"`
+		Body       string         `json:"body,omitempty" maxLength:"2000"`
+		Media      []Media        `json:"media,omitempty" maxItems:"10" nullable:"false"`
+		PoolID     *string        `json:"pool_id,omitempty" doc:"Chooses the sender by pool"`
+		LineID     *string        `json:"line_id,omitempty" doc:"Chooses the sender"`
+		SendAt     *time.Time     `json:"send_at,omitempty" doc:"At most 365 days ahead"`
+		Fallback   *bool          `json:"fallback,omitempty" doc:"false forbids SMS"`
+		ExternalID *string        `json:"external_id,omitempty" maxLength:"255" doc:"The caller's own reference"`
+		Metadata   map[string]any `json:"metadata,omitempty" doc:"The caller's own data, up to 50 keys"`
+	}
+}
+
+func (a *API) sendMessage(ctx context.Context, c *httpapi.Call, in *SendMessage) (httpapi.Done, error) {
+	b := &in.Body
+	queue := commands.QueueMessage{
+		To: b.To, ContactID: b.ContactID, Body: b.Body, PoolID: b.PoolID, LineID: b.LineID, SendAt: b.SendAt, Fallback: b.Fallback,
+		ExternalID: b.ExternalID, Metadata: b.Metadata, Source: "api",
+	}
+	if c.Kind == httpapi.KindSession {
+		queue.Source, queue.ByStaff = "dashboard", true
+	}
+	for _, m := range b.Media {
+		queue.Media = append(queue.Media, events.Media{URL: m.URL, Filename: m.Filename, MIME: m.MIME})
+	}
+	if c.Intent != nil {
+		queue.Answer = func(q commands.Queued) ([]byte, error) { return json.Marshal(projections.Queued(&q.Event, q.At)) }
+	}
+	queued, err := a.app.QueueMessage(ctx, request(c), queue)
+	d, err := done(queued.Result, err)
+	if err != nil {
+		return d, err
+	}
+	d.Body, d.Stored = projections.Queued(&queued.Event, queued.At), c.Intent != nil
+	return d, nil
+}
+
+// message is the view that answers writes on a message.
+func (a *API) message(ctx context.Context, c *httpapi.Call, d httpapi.Done) (projections.Message, error) {
+	if err := a.reach(ctx, d, projections.Messages); err != nil {
+		return projections.Message{}, err
+	}
+	found, ok, err := a.store.Message(ctx, viewer(c, d.Shard), d.Ref)
+	if err == nil && !ok {
+		err = gone("message")
+	}
+	return found, err
+}
+
+func (a *API) cancelMessage(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (httpapi.Done, error) {
+	after, result, err := a.app.CancelMessage(ctx, request(c), in.ID, message.CodeCanceled, nil)
+	d, err := done(result, err)
+	if err == nil && after.ErrorCode != message.CodeCanceled {
+		err = fault.New(fault.Conflict, "Only a message that is queued or scheduled can be canceled; this one is %s.", after.Status)
+	}
+	return d, err
+}
