@@ -109,7 +109,7 @@ func decodeBody(raw []byte) (*jsonBody, error) {
 		return nil, malformed(err)
 	}
 	body.canonical = canonical
-	body.tree = body.normalise(body.tree, "")
+	body.tree = body.normalise(body.tree, nil)
 	return body, nil
 }
 
@@ -160,37 +160,37 @@ func nesting(raw []byte) int {
 }
 
 // normalise makes a decoded tree ready for the schema: numbers become float64, keys are escaped, and what cannot be
-// stored is noted. The pointer is only built where it is needed.
-func (b *jsonBody) normalise(value any, pointer string) any {
+// stored is noted.
+func (b *jsonBody) normalise(value any, at *place) any {
 	switch v := value.(type) {
 	case json.Number:
 		number, err := v.Float64()
 		if err != nil {
-			b.add(pointer, "out_of_range", "This number is too large.")
+			b.add(at.String(), "out_of_range", "This number is too large.")
 		}
 		if strings.ContainsAny(v.String(), ".eE") {
 			if b.floats == nil {
 				b.floats = map[string]bool{}
 			}
-			b.floats[pointer] = true
+			b.floats[at.String()] = true
 		}
 		return number
 	case string:
 		if strings.IndexByte(v, 0) >= 0 {
-			b.add(pointer, "invalid_characters", "This text must be valid UTF-8 without NUL characters.")
+			b.add(at.String(), "invalid_characters", "This text must be valid UTF-8 without NUL characters.")
 		}
 	case []any:
 		for i, item := range v {
-			v[i] = b.normalise(item, pointer+"/"+strconv.Itoa(i))
+			v[i] = b.normalise(item, &place{above: at, index: i, isIndex: true})
 		}
 	case map[string]any:
 		var renamed map[string]any
 		for name, item := range v {
-			place := pointer + "/" + pointerEscaper.Replace(name)
+			here := place{above: at, name: name}
 			if strings.IndexByte(name, 0) >= 0 {
-				b.add(place, "invalid_characters", "A property name must be valid UTF-8 without NUL characters.")
+				b.add(here.String(), "invalid_characters", "A property name must be valid UTF-8 without NUL characters.")
 			}
-			v[name] = b.normalise(item, place)
+			v[name] = b.normalise(item, &here)
 			if strings.ContainsAny(name, ".[]") {
 				if renamed == nil {
 					renamed = map[string]any{}
@@ -206,6 +206,24 @@ func (b *jsonBody) normalise(value any, pointer string) any {
 	return value
 }
 
+// place is where in a body something lies. It becomes a JSON pointer only when there is something to tell about it.
+type place struct {
+	above   *place // nil for the root
+	name    string
+	index   int
+	isIndex bool
+}
+
+func (p *place) String() string {
+	if p == nil {
+		return ""
+	}
+	if p.isIndex {
+		return p.above.String() + "/" + strconv.Itoa(p.index)
+	}
+	return p.above.String() + "/" + pointerEscaper.Replace(p.name)
+}
+
 func (b *jsonBody) add(pointer, code, message string) {
 	b.issues = append(b.issues, fault.Issue{Location: "body", Path: pointer, Code: code, Message: message})
 }
@@ -214,6 +232,6 @@ func (b *jsonBody) add(pointer, code, message string) {
 // they are replaced while it looks, by code points that are no characters, and put back when its places are read.
 var (
 	keyEscaper     = strings.NewReplacer(".", "\uFDD0", "[", "\uFDD1", "]", "\uFDD2")
-	keyUnescaper   = strings.NewReplacer("\uFDD0", ".", "\uFDD1", "[", "\uFDD2", "]", "~", "~0", "/", "~1")
+	keyUnescaper   = strings.NewReplacer("\uFDD0", ".", "\uFDD1", "[", "\uFDD2", "]")
 	pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
 )

@@ -59,12 +59,16 @@ func (d ErrorDetails) MarshalJSON() ([]byte, error) {
 const maxIssues = 100
 
 // faultOf turns any error into the fault that the client is told. What is not a fault is the service's own failure: a
-// passed deadline is service_unavailable, everything else internal_error, and its text stays here.
+// passed deadline, and a credential that changes all the time, are service_unavailable, everything else is
+// internal_error, and its text stays here.
 func faultOf(err error) *fault.Fault {
 	if f := fault.Of(err); f != nil {
 		if _, known := statuses[f.Code]; known {
 			return f
 		}
+	}
+	if errors.Is(err, ErrStaleCaller) {
+		return &fault.Fault{Code: fault.Unavailable, Message: "Your credential is changing. Try again.", RetryAfter: time.Second, Cause: err}
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return &fault.Fault{Code: fault.Unavailable, Message: "The service took too long. Try again.", RetryAfter: time.Second, Cause: err}
@@ -119,6 +123,7 @@ func (a *API) answerFault(c *gin.Context, f *fault.Fault, body []byte) {
 		header.Set("retry-after", retryAfter(f.RetryAfter))
 	case fault.PayloadTooLarge:
 		header.Set("connection", "close") // the rest of the body is not worth reading
+	default:
 	}
 	answer(c, statuses[f.Code].status, body)
 }

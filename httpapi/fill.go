@@ -49,8 +49,9 @@ func fillerFor(t reflect.Type, above map[reflect.Type]bool) filler {
 		}
 	case reflect.Struct:
 		return structFiller(t, above)
+	default:
+		return nil
 	}
-	return nil
 }
 
 func structFiller(t reflect.Type, above map[reflect.Type]bool) filler {

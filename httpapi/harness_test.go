@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -267,7 +268,7 @@ func (r reply) issues() []string {
 		issue, ok := one.(map[string]any)
 		require.True(r.t, ok)
 		require.NotEmpty(r.t, issue["message"])
-		found = append(found, issue["location"].(string)+" "+issue["path"].(string)+" "+issue["code"].(string))
+		found = append(found, fmt.Sprintf("%s %s %s", issue["location"], issue["path"], issue["code"]))
 	}
 	return found
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 
@@ -152,6 +153,10 @@ func (a *API) finish(q *request, e *endpoint, done Done, err error, bodyOf func(
 // is kept if its code is one of those that are.
 func (a *API) settle(q *request, refused error, bodyOf func(*request, Done) ([]byte, error)) {
 	intent := q.call.Intent
+	if f := fault.Of(refused); f != nil && denied(f.Code) {
+		a.refuse(q.gin, f) // who may not do it any more does not learn what came of it
+		return
+	}
 	for range 2 { // the second time when somebody else got in between
 		earlier, err := a.cfg.Receipts.Find(q.ctx, q.call.WorkspaceID, intent.Key)
 		if err != nil {
@@ -183,6 +188,12 @@ func (a *API) settle(q *request, refused error, bodyOf func(*request, Done) ([]b
 		refused = fault.New(fault.IdempotencyConflict, "The idempotency key has been used. Try another one.")
 	}
 	a.refuse(q.gin, refused)
+}
+
+// denied: the refusal is about the caller and not about the request.
+func denied(code fault.Code) bool {
+	status := statuses[code].status
+	return status == http.StatusUnauthorized || status == http.StatusForbidden
 }
 
 // replay gives the answer of the first request with this key.

@@ -17,9 +17,9 @@ import (
 // Huma keeps its messages, its error type and a few habits in package variables. They are set once, here, before
 // anything is registered. A message carries the issue's code before a bar; issueOf takes the two apart.
 func init() { //nolint:gochecknoinits // these are the library's only settings for it
-	huma.DefaultArrayNullable = false // a list is empty, never null
-	huma.ValidateStrictCasing = true  // "Phone" is not "phone"
-	huma.ErrorFormatter = func(format string, args ...any) string {
+	huma.DefaultArrayNullable = false                               // a list is empty, never null
+	huma.ValidateStrictCasing = true                                // "Phone" is not "phone"
+	huma.ErrorFormatter = func(format string, args ...any) string { //nolint:reassign // made to be replaced
 		if !strings.Contains(format, "%") {
 			return format // a message that leaves out the value, which may be somebody's address
 		}
@@ -155,7 +155,7 @@ func pointerOf(place string) (location, pointer string) {
 			segment = strings.TrimSuffix(segment, "]")
 		}
 		path.WriteByte('/')
-		path.WriteString(keyUnescaper.Replace(segment))
+		path.WriteString(pointerEscaper.Replace(keyUnescaper.Replace(segment)))
 		if closing < 0 {
 			break
 		}
@@ -174,13 +174,13 @@ func (b *jsonBody) check(registry huma.Registry, schema *huma.Schema) {
 	for _, problem := range result.Errors {
 		b.issues = append(b.issues, issueOf(problem))
 	}
-	b.stricter(registry, schema, b.tree, "")
+	b.stricter(registry, schema, b.tree, nil)
 	if len(b.issues) > 1 {
 		sort.SliceStable(b.issues, func(i, j int) bool { return b.issues[i].Path < b.issues[j].Path })
 	}
 }
 
-func (b *jsonBody) stricter(registry huma.Registry, schema *huma.Schema, value any, pointer string) {
+func (b *jsonBody) stricter(registry huma.Registry, schema *huma.Schema, value any, at *place) {
 	for schema != nil && schema.Ref != "" {
 		schema = registry.SchemaFromRef(schema.Ref)
 	}
@@ -190,40 +190,42 @@ func (b *jsonBody) stricter(registry huma.Registry, schema *huma.Schema, value a
 	switch v := value.(type) {
 	case float64:
 		if schema.Type == huma.TypeInteger {
-			b.integer(schema, v, pointer)
+			b.integer(schema, v, at)
 		}
 	case string:
 		switch schema.Format {
 		case "email":
 			if address, err := mail.ParseAddress(v); err == nil && address.Address != v {
-				b.add(pointer, "invalid_format", "Expected an e-mail address.")
+				b.add(at.String(), "invalid_format", "Expected an e-mail address.")
 			}
 		case "uuid":
 			if len(v) == 32 || len(v) == 38 || len(v) == 45 {
-				b.add(pointer, "invalid_format", "Expected a UUID.")
+				b.add(at.String(), "invalid_format", "Expected a UUID.")
 			}
 		}
 	case []any:
+		if schema.Items == nil {
+			return
+		}
 		for i, item := range v {
-			if schema.Items != nil {
-				b.stricter(registry, schema.Items, item, fmt.Sprintf("%s/%d", pointer, i))
-			}
+			b.stricter(registry, schema.Items, item, &place{above: at, index: i, isIndex: true})
 		}
 	case map[string]any:
 		for name, item := range v {
 			property := schema.Properties[name]
-			if property == nil {
-				property, _ = schema.AdditionalProperties.(*huma.Schema)
+			declared := property != nil
+			if !declared {
+				if property, _ = schema.AdditionalProperties.(*huma.Schema); property == nil {
+					continue
+				}
+				name = keyUnescaper.Replace(name)
 			}
-			if property == nil {
+			here := place{above: at, name: name}
+			if item == nil && declared && !required(schema, name) && refusesNull(registry, property) {
+				b.add(here.String(), "null_not_allowed", "This property may be left out, but it cannot be null.")
 				continue
 			}
-			place := pointer + "/" + keyUnescaper.Replace(name)
-			if item == nil && schema.Properties[name] != nil && !required(schema, name) && refusesNull(registry, property) {
-				b.add(place, "null_not_allowed", "This property may be left out, but it cannot be null.")
-				continue
-			}
-			b.stricter(registry, property, item, place)
+			b.stricter(registry, property, item, &here)
 		}
 	}
 }
@@ -231,14 +233,14 @@ func (b *jsonBody) stricter(registry huma.Registry, schema *huma.Schema, value a
 // maxInteger bounds every integer that has no tighter bound (interface, section 2.1).
 const maxInteger = 1<<53 - 1
 
-func (b *jsonBody) integer(schema *huma.Schema, v float64, pointer string) {
+func (b *jsonBody) integer(schema *huma.Schema, v float64, at *place) {
 	switch {
 	case v > maxInteger && schema.Maximum == nil:
-		b.add(pointer, "too_large", "Expected at most 9007199254740991.")
+		b.add(at.String(), "too_large", "Expected at most 9007199254740991.")
 	case v < -maxInteger && schema.Minimum == nil:
-		b.add(pointer, "too_small", "Expected at least -9007199254740991.")
-	case b.floats[pointer] && v == math.Trunc(v):
-		b.add(pointer, "invalid_type", "Expected a whole number without fraction and exponent.")
+		b.add(at.String(), "too_small", "Expected at least -9007199254740991.")
+	case b.floats != nil && v == math.Trunc(v) && b.floats[at.String()]:
+		b.add(at.String(), "invalid_type", "Expected a whole number without fraction and exponent.")
 	}
 }
 

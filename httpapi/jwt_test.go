@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
@@ -201,7 +200,7 @@ func TestTheJWKSIsCachedAndAskedAgainForAnUnknownKey(t *testing.T) {
 	r := newRing(t)
 	var fetched atomic.Int64
 	var set atomic.Pointer[[]byte]
-	first := jwks(t, jose.JSONWebKey{Key: crypto.PublicKey(r.ed.Public()), KeyID: "ed"})
+	first := jwks(t, jose.JSONWebKey{Key: r.ed.Public(), KeyID: "ed"})
 	set.Store(&first)
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fetched.Add(1)
@@ -215,7 +214,7 @@ func TestTheJWKSIsCachedAndAskedAgainForAnUnknownKey(t *testing.T) {
 		accepted(t, v, signed(t, jwt.SigningMethodEdDSA, r.ed, "ed", nil))
 	}
 	require.EqualValues(t, 1, fetched.Load())
-	second := jwks(t, jose.JSONWebKey{Key: crypto.PublicKey(r.ec.Public()), KeyID: "ec"})
+	second := jwks(t, jose.JSONWebKey{Key: r.ec.Public(), KeyID: "ec"})
 	set.Store(&second)
 	accepted(t, v, signed(t, jwt.SigningMethodES256, r.ec, "ec", nil))
 	require.EqualValues(t, 2, fetched.Load())

@@ -72,8 +72,8 @@ func TestASpanPerRequestKnowsItsRouteAndNoPersonalData(t *testing.T) {
 	span := recorder.Ended()[0]
 	require.Equal(t, "GET /v1/things/:id", span.Name())
 	for _, attribute := range span.Attributes() {
-		require.NotContains(t, attribute.Value.Emit(), "thg_1234")
-		require.NotContains(t, attribute.Value.Emit(), "127.0.0.1")
+		require.NotContains(t, attribute.Value.String(), "thg_1234")
+		require.NotContains(t, attribute.Value.String(), "127.0.0.1")
 	}
 }
 
