@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// loop is a running Runner. Only the goroutine of Run touches it; workers report through ended.
+// loop is a running Runner. Only the goroutine of Run touches it; workers report through ended. The context that its
+// methods get, for the database and for work, outlives the end of Run's own.
 type loop struct {
 	*Runner
-	base context.Context // of work and of the database: it outlives the end of Run's context
 
 	look    bool              // there may be due keys that have not been looked for
 	renew   bool              // it is time to renew the leases
@@ -32,9 +32,9 @@ type holder struct {
 	expiry *time.Timer // cancels the work when its lease was not renewed, whatever else hangs
 }
 
-func newLoop(ctx context.Context, r *Runner) *loop {
+func newLoop(r *Runner) *loop {
 	return &loop{
-		Runner: r, base: context.WithoutCancel(ctx), look: true,
+		Runner: r, look: true,
 		held: map[int64]*holder{}, ended: make(chan ended, r.cfg.Workers),
 		stopDue: func() {}, poll: time.NewTimer(r.cfg.Poll), renewal: time.NewTicker(r.cfg.Lease / 3),
 	}
@@ -54,7 +54,7 @@ func (l *loop) wants() bool {
 }
 
 // turn visits the database once: with everything that has ended by now, so that visits get fewer as load grows.
-func (l *loop) turn() {
+func (l *loop) turn(ctx context.Context) {
 	l.collect()
 	if len(l.unsaved) > 0 {
 		l.look = true // what was asked for again meanwhile is due
@@ -63,14 +63,14 @@ func (l *loop) turn() {
 	if l.look {
 		take = min(l.free(), l.cfg.Batch)
 	}
-	if t, err := l.visit(take); err == nil && take > 0 {
+	if t, err := l.visit(ctx, take); err == nil && take > 0 {
 		l.look = len(t.taken) == take
 		l.arm(t)
 	}
 }
 
 // visit writes down what has ended, renews leases if it is time, takes up to so many keys and starts work on them.
-func (l *loop) visit(take int) (*turn, error) {
+func (l *loop) visit(ctx context.Context, take int) (*turn, error) {
 	t := &turn{ended: l.unsaved, take: take, now: l.cfg.Clock.Now()}
 	if l.renew {
 		for _, h := range l.held {
@@ -78,9 +78,9 @@ func (l *loop) visit(take int) (*turn, error) {
 		}
 	}
 	asked := time.Now() // leases run from before the question, so that ours end first
-	ctx, cancel := context.WithTimeout(l.base, l.cfg.Lease/3)
+	bounded, cancel := context.WithTimeout(ctx, l.cfg.Lease/3)
 	defer cancel()
-	if err := t.run(ctx, l.Runner); err != nil {
+	if err := t.run(bounded, l.Runner); err != nil {
 		pause := min(100*time.Millisecond<<min(l.failures, 10), l.cfg.Poll)
 		l.failures++
 		l.rested = time.After(pause)
@@ -97,13 +97,13 @@ func (l *loop) visit(take int) (*turn, error) {
 		}
 	}
 	for _, task := range t.taken {
-		l.start(task, left)
+		l.start(ctx, task, left)
 	}
 	return t, nil
 }
 
-func (l *loop) start(task Task, lease time.Duration) {
-	ctx, cancel := context.WithCancelCause(l.base)
+func (l *loop) start(ctx context.Context, task Task, lease time.Duration) {
+	ctx, cancel := context.WithCancelCause(ctx)
 	l.held[task.Fence] = &holder{
 		task: task, cancel: cancel, expiry: time.AfterFunc(lease, func() { cancel(ErrLeaseLost) }),
 	}
@@ -145,12 +145,12 @@ func (l *loop) collect() {
 }
 
 // stop ends the work and writes it down.
-func (l *loop) stop() error {
+func (l *loop) stop(ctx context.Context) error {
 	grace := time.NewTimer(l.cfg.Grace)
 	defer grace.Stop()
 	for len(l.held) > 0 {
 		if l.rested == nil && (len(l.unsaved) > 0 || l.renew) {
-			_, _ = l.visit(0) // told there, and tried again
+			_, _ = l.visit(ctx, 0) // told there, and tried again
 		}
 		select {
 		case e := <-l.ended:
@@ -170,6 +170,6 @@ func (l *loop) stop() error {
 	if len(l.unsaved) == 0 {
 		return nil
 	}
-	_, err := l.visit(0)
+	_, err := l.visit(ctx, 0)
 	return err
 }

@@ -115,11 +115,12 @@ func (r *Runner) Held(ctx context.Context, t Task) (bool, error) {
 // for it to return, and writes everything down: finished keys as finished, cancelled ones as free. It returns an error
 // only when that last writing failed; the keys then come back when their leases end.
 func (r *Runner) Run(ctx context.Context) error {
-	l := newLoop(ctx, r)
+	l := newLoop(r)
+	outlasting := context.WithoutCancel(ctx)
 	defer l.close()
 	for ctx.Err() == nil {
 		if l.wants() {
-			l.turn()
+			l.turn(outlasting)
 			continue
 		}
 		select {
@@ -138,7 +139,7 @@ func (r *Runner) Run(ctx context.Context) error {
 			l.put(e)
 		}
 	}
-	return l.stop()
+	return l.stop(outlasting)
 }
 
 // work calls Work and turns what it gives into how the task ended.

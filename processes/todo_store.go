@@ -130,7 +130,7 @@ func (t *turn) queueEnded(batch *pgx.Batch, process string) {
 	for _, e := range t.ended {
 		c.add(e)
 	}
-	batch.Queue(todoPutSQL, process, c.keys, c.fences, c.asked, c.dues, c.done, c.agains, c.failures, c.pauses)
+	batch.Queue(todoPutSQL, process, c.keys, c.fences, c.asked, c.dues, c.done, c.later, c.failures, c.pauses)
 }
 
 // endedColumns are ended tasks as the arrays that a statement takes.
@@ -139,7 +139,7 @@ type endedColumns struct {
 	fences, asked []int64
 	dues          []time.Time
 	done          []bool
-	agains        []*time.Time
+	later         []*time.Time
 	failures      []int
 	pauses        []*time.Duration
 }
@@ -150,7 +150,7 @@ func (c *endedColumns) add(e ended) {
 	c.asked = append(c.asked, e.task.AskedAt)
 	c.dues = append(c.dues, e.task.DueAt)
 	c.done = append(c.done, e.done)
-	c.agains = append(c.agains, e.again)
+	c.later = append(c.later, e.again)
 	c.failures = append(c.failures, e.failures)
 	c.pauses = append(c.pauses, e.pause)
 }

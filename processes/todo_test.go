@@ -387,8 +387,7 @@ func TestFailuresAndPanicsBackOffInRealTimeAndAreCounted(t *testing.T) {
 			case 1:
 				panic("at the disco")
 			case 2:
-				var none map[string]int
-				none["x"] = 1
+				_ = []int{0}[task.Attempts]
 			}
 			return processes.Done, nil
 		},

@@ -1,0 +1,191 @@
+package simulator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"ledgerline/processes"
+)
+
+const (
+	// maxSteps is how many messages one transaction takes steps of.
+	maxSteps = 500
+	// reportTimeout bounds one report to the Inbox.
+	reportTimeout = 10 * time.Second
+	// maxFailures is how often in a row a report is tried before the script is given up: with the pauses, 45 min or more.
+	maxFailures = 50
+)
+
+const (
+	// stepsSQL locks what it takes until its steps are written down. A process that dies lets go of them at once.
+	stepsSQL = `
+select message_id, carrier_id, script, accepted_at, step, failures, sealed from simulator.messages
+where due_at <= $1 and due_at is not null and sends > 0 and (retry_at is null or retry_at <= now())
+order by due_at limit $2 for update skip locked`
+	nextSQL = `
+select due_at from simulator.messages
+where due_at > $1 and due_at is not null and sends > 0 order by due_at limit 1`
+	advanceSQL = `select simulator.advance($1, $2, $3, $4, $5, $6)`
+)
+
+// playing is a message whose next step is due.
+type playing struct {
+	MessageID  string
+	CarrierID  string
+	Script     string
+	AcceptedAt time.Time
+	Step       int
+	Failures   int
+	Sealed     []byte
+}
+
+// play takes the steps that are due, until ctx ends.
+func (s *Simulator) play(ctx context.Context) {
+	poll := time.NewTimer(s.cfg.Poll)
+	defer poll.Stop()
+	for ctx.Err() == nil {
+		var due <-chan time.Time
+		stopDue := func() {}
+		wait := s.cfg.Poll
+		taken, failures, next, err := s.steps(ctx)
+		switch {
+		case err != nil:
+			if ctx.Err() == nil {
+				s.cfg.Logger.Warn("simulator: scripts stand still", "error", err)
+			}
+			wait = min(wait, time.Second)
+		case taken == maxSteps: // there may be more
+			continue
+		case failures > 0:
+			wait = min(wait, time.Second)
+		}
+		if next != nil {
+			due, stopDue = s.cfg.Clock.Timer(*next)
+		}
+		poll.Reset(wait)
+		select {
+		case <-ctx.Done():
+		case <-s.wake:
+		case <-due:
+		case <-poll.C:
+		}
+		stopDue()
+	}
+}
+
+// steps takes the steps of one batch of messages, and tells when the next one is due.
+func (s *Simulator) steps(ctx context.Context) (taken, failures int, next *time.Time, err error) {
+	now := s.cfg.Clock.Now()
+	err = pgx.BeginFunc(context.WithoutCancel(ctx), s.cfg.Pool, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, stepsSQL, now, maxSteps)
+		if err != nil {
+			return err
+		}
+		list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[playing])
+		if err != nil {
+			return err
+		}
+		taken = len(list)
+		if taken > 0 {
+			failures, err = s.report(ctx, tx, list, now)
+			if err != nil {
+				return err
+			}
+		}
+		var due time.Time
+		switch err := tx.QueryRow(context.WithoutCancel(ctx), nextSQL, now).Scan(&due); {
+		case errors.Is(err, pgx.ErrNoRows):
+			return nil
+		case err != nil:
+			return err
+		}
+		next = &due
+		return nil
+	})
+	if err != nil {
+		return 0, 0, nil, fmt.Errorf("simulator: steps: %w", err)
+	}
+	return taken, failures, next, nil
+}
+
+// report plays each message as far as it is due, several at once, and writes down how far that was.
+func (s *Simulator) report(ctx context.Context, tx pgx.Tx, list []playing, now time.Time) (failures int, err error) {
+	errs := make([]error, len(list))
+	var group errgroup.Group
+	group.SetLimit(s.cfg.Reports)
+	for i := range list {
+		group.Go(func() error {
+			errs[i] = s.playOn(ctx, &list[i], now)
+			return nil
+		})
+	}
+	_ = group.Wait()
+	var (
+		ids    []string
+		steps  []int16
+		dues   []*time.Time
+		keep   []bool
+		failed []int
+		pauses []*time.Duration
+	)
+	for i, p := range list {
+		sc := scriptNamed(p.Script)
+		due := sc.next(p.Step, p.AcceptedAt)
+		var pause *time.Duration
+		if errs[i] != nil && ctx.Err() == nil {
+			failures++
+			p.Failures++
+			in := min(time.Second<<min(p.Failures-1, 10), time.Minute)
+			pause = &in
+			s.cfg.Logger.Warn("simulator: report not taken", "message_id", p.MessageID, "failures", p.Failures, "error", errs[i])
+			if p.Failures >= maxFailures {
+				due = nil
+			}
+		}
+		ids, steps = append(ids, p.MessageID), append(steps, int16(p.Step)) //nolint:gosec // scripts are short
+		dues, keep = append(dues, due), append(keep, due != nil && sc.repliesFrom(p.Step))
+		failed, pauses = append(failed, p.Failures), append(pauses, pause)
+	}
+	// Also when ctx has ended meanwhile: what has been reported need not be reported again.
+	_, err = tx.Exec(context.WithoutCancel(ctx), advanceSQL, ids, steps, dues, keep, failed, pauses)
+	return failures, err
+}
+
+// playOn reports the steps of a message that are due, in order, and counts them in it.
+func (s *Simulator) playOn(ctx context.Context, p *playing, now time.Time) error {
+	sc := scriptNamed(p.Script)
+	for due := sc.next(p.Step, p.AcceptedAt); due != nil && !due.After(now); due = sc.next(p.Step, p.AcceptedAt) {
+		if err := s.tell(ctx, p, sc.steps[p.Step], *due); err != nil {
+			return err
+		}
+		p.Step++
+		p.Failures = 0
+	}
+	return nil
+}
+
+func (s *Simulator) tell(ctx context.Context, p *playing, st step, at time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
+	defer cancel()
+	if !st.replies() {
+		return s.cfg.Inbox.Receipt(ctx, processes.Receipt{MessageID: p.MessageID, Kind: st.receipt, Code: st.code, At: at})
+	}
+	sent, err := s.open(p.MessageID, p.Sealed)
+	if err != nil {
+		return err
+	}
+	in := processes.Inbound{
+		CarrierID: p.CarrierID + "_reply", // the same whenever it is told again
+		Line:      sent.Line, From: sent.Contact, Channel: sent.Channel, Body: st.reply,
+	}
+	if st.echo {
+		in.Body, in.Media = sent.Body, sent.Media
+	}
+	_, err = s.cfg.Inbox.Message(ctx, in)
+	return err
+}

@@ -1,0 +1,209 @@
+package simulator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"ledgerline/events"
+	"ledgerline/processes"
+)
+
+// maxSends is how many waiting sends one commit takes.
+const maxSends = 256
+
+// commitTimeout bounds a commit; after it nobody knows.
+const commitTimeout = 30 * time.Second
+
+// takeSQL takes a message, or refuses it for now as long as its script says so. A message that comes again is counted
+// and keeps its script going as it was.
+const takeSQL = `
+insert into simulator.messages as m (message_id, carrier_id, script, calls, refuses, sends, accepted_at, due_at, sealed)
+select id, carrier, script, 1, greatest(refuses - 1, 0), case when refuses > 0 then 0 else 1 end, at, due, sealed
+from unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::timestamptz[], $6::timestamptz[], $7::bytea[])
+     as t(id, carrier, script, refuses, at, due, sealed)
+on conflict (message_id) do update set
+    calls = m.calls + 1,
+    refuses = greatest(m.refuses - 1, 0),
+    sends = m.sends + case when m.refuses > 0 then 0 else 1 end,
+    accepted_at = case when m.sends = 0 then excluded.accepted_at else m.accepted_at end,
+    due_at = case when m.sends = 0 then excluded.due_at else m.due_at end
+returning message_id, carrier_id, sends > 0`
+
+var errClosed = errors.New("simulator: closed")
+
+// payload is what replies need.
+type payload struct {
+	Line    string         `json:"line"`
+	Contact string         `json:"contact"`
+	Body    string         `json:"body"`
+	Media   []events.Media `json:"media,omitempty"`
+	Channel string         `json:"channel"`
+}
+
+// call is one Send on its way.
+type call struct {
+	messageID string
+	script    script
+	at        time.Time
+	sealed    []byte
+	answer    chan answer // has room for it
+}
+
+type answer struct {
+	accepted processes.Accepted
+	err      error
+}
+
+// Send implements processes.Carrier. Numbers that are not on chat are rejected there with not_on_chat; 88 is rejected by
+// SMS too, with sms_undeliverable.
+func (s *Simulator) Send(ctx context.Context, out processes.Outgoing) (processes.Accepted, error) {
+	c := &call{messageID: out.MessageID, script: scriptOf(out), at: s.cfg.Clock.Now(), answer: make(chan answer, 1)}
+	if c.script.rejects != "" {
+		return processes.Accepted{}, &processes.Rejected{Code: c.script.rejects}
+	}
+	if c.script.repliesFrom(0) {
+		var err error
+		if c.sealed, err = s.seal(out); err != nil {
+			return processes.Accepted{}, err
+		}
+	}
+	select {
+	case s.queue <- c:
+	case <-ctx.Done():
+		return processes.Accepted{}, fmt.Errorf("simulator: send: %w", ctx.Err())
+	case <-s.closed:
+		return processes.Accepted{}, errClosed
+	}
+	// It is taken, or will be: whether or not the caller still waits, the answer must be the true one.
+	a := <-c.answer
+	return a.accepted, a.err
+}
+
+func (s *Simulator) seal(out processes.Outgoing) ([]byte, error) {
+	plain, err := json.Marshal(payload{Line: out.From, Contact: out.To, Body: out.Body, Media: out.Media, Channel: out.Channel})
+	if err != nil {
+		return nil, fmt.Errorf("simulator: seal: %w", err)
+	}
+	sealed, err := s.cfg.AEAD.Encrypt(plain, []byte("simulator "+out.MessageID))
+	if err != nil {
+		return nil, fmt.Errorf("simulator: seal: %w", err)
+	}
+	return sealed, nil
+}
+
+func (s *Simulator) open(messageID string, sealed []byte) (payload, error) {
+	var p payload
+	plain, err := s.cfg.AEAD.Decrypt(sealed, []byte("simulator "+messageID))
+	if err == nil {
+		err = json.Unmarshal(plain, &p)
+	}
+	if err != nil {
+		return p, fmt.Errorf("simulator: open: %w", err)
+	}
+	return p, nil
+}
+
+// commit takes what waits, as many at a time as there are, until ctx ends.
+func (s *Simulator) commit(ctx context.Context) {
+	var later []*call // a message that was in the batch already
+	for {
+		waiting := later
+		later = nil
+		if len(waiting) == 0 {
+			select {
+			case c := <-s.queue:
+				waiting = append(waiting, c)
+			case <-ctx.Done():
+				return
+			}
+		}
+		waiting = s.drain(waiting)
+		batch := map[string]*call{}
+		for _, c := range waiting {
+			if batch[c.messageID] == nil {
+				batch[c.messageID] = c
+			} else {
+				later = append(later, c)
+			}
+		}
+		s.take(context.WithoutCancel(ctx), batch)
+	}
+}
+
+func (s *Simulator) drain(waiting []*call) []*call {
+	for len(waiting) < maxSends {
+		select {
+		case c := <-s.queue:
+			waiting = append(waiting, c)
+		default:
+			return waiting
+		}
+	}
+	return waiting
+}
+
+// take commits a batch and answers its calls.
+func (s *Simulator) take(ctx context.Context, batch map[string]*call) {
+	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
+	defer cancel()
+	calls := make([]*call, 0, len(batch))
+	for _, c := range batch {
+		calls = append(calls, c)
+	}
+	// In the order of keys, so that two simulators cannot wait for each other's rows.
+	slices.SortFunc(calls, func(a, b *call) int { return strings.Compare(a.messageID, b.messageID) })
+	var (
+		ids, carriers, names []string
+		refuses              []int
+		ats                  []time.Time
+		dues                 []*time.Time
+		sealed               [][]byte
+	)
+	for _, c := range calls {
+		ids, carriers = append(ids, c.messageID), append(carriers, "sim_"+uuid.Must(uuid.NewV7()).String())
+		names, refuses = append(names, c.script.name), append(refuses, c.script.refuses)
+		ats, dues = append(ats, c.at), append(dues, c.script.next(0, c.at))
+		sealed = append(sealed, c.sealed)
+	}
+	answers := make(map[string]answer, len(calls))
+	rows, err := s.cfg.Pool.Query(ctx, takeSQL, ids, carriers, names, refuses, ats, dues, sealed)
+	if err == nil {
+		var id, carrier string
+		var taken bool
+		_, err = pgx.ForEachRow(rows, []any{&id, &carrier, &taken}, func() error {
+			if taken {
+				answers[id] = answer{accepted: processes.Accepted{CarrierID: carrier}}
+			} else {
+				answers[id] = answer{err: processes.ErrTransient}
+			}
+			return nil
+		})
+	}
+	for _, c := range calls {
+		switch {
+		case err == nil:
+			c.answer <- answers[c.messageID]
+		case pgconn.SafeToRetry(err): // nothing has reached the database
+			c.answer <- answer{err: fmt.Errorf("%w: simulator: %w", processes.ErrTransient, err)}
+		default:
+			c.answer <- answer{err: fmt.Errorf("simulator: send: %w", err)}
+		}
+	}
+	s.notify()
+}
+
+func (s *Simulator) notify() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
