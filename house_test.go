@@ -41,12 +41,14 @@ var walls = map[string][]string{
 	"migrations":   {},
 	"localpg":      {},
 	"testkit/...":  {"..."},
+	"service/...":  {"adapters/...", "clock", "commands/...", "domain/...", "events", "eventstore/...", "httpapi/...", "migrations", "processes/...", "projections/...", "readapi/...", "writeapi/..."},
+	"bench/...":    {"..."},
 	"cmd/...":      {"..."},
 }
 
 // importers closes some packages to all but these.
 var importers = map[string][]string{
-	"localpg":     {"testkit/...", "cmd/..."},
+	"localpg":     {"testkit/...", "cmd/...", "bench/..."},
 	"testkit/...": {"testkit/..."}, // tests alone; their imports are not judged here
 }
 
@@ -57,7 +59,7 @@ var impure = []string{
 }
 
 // timekeepers may read the machine's time; everybody else asks the clock.
-var timekeepers = []string{"clock", "cmd/...", "testkit/...", "localpg"}
+var timekeepers = []string{"clock", "cmd/...", "testkit/...", "localpg", "bench/..."}
 
 // realTime are the files outside of them that measure how long something takes here and now. Nothing that they read from the
 // machine is stored, shown or compared with a time that is; a clock that is frozen or moved by hand would stop or break them.
@@ -68,6 +70,7 @@ var realTime = map[string]string{
 	"httpapi/observe.go":        "how long a request took",
 	"httpapi/ratelimit.go":      "limits per second protect the machine",
 	"processes/todo_loop.go":    "leases are about workers that die, whatever the service's time is",
+	"service/auth.go":           "for how many real moments a credential is taken from memory",
 	"projections/revisions.go":  "how long a replay took, for its report",
 }
 

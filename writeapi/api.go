@@ -8,8 +8,6 @@ import (
 
 	"ledgerline/commands"
 	"ledgerline/domain/fault"
-	"ledgerline/events"
-	"ledgerline/eventstore"
 	"ledgerline/httpapi"
 	"ledgerline/projections"
 
@@ -70,19 +68,19 @@ func request(c *httpapi.Call) commands.Request {
 		r.IP = c.IP.String()
 	}
 	for _, g := range c.Guards {
-		r.Guards = append(r.Guards, eventstore.Guard(g))
+		r.Guards = append(r.Guards, commands.Guard(g))
 	}
 	if c.Intent != nil {
-		r.Receipt = &eventstore.Receipt{Workspace: c.WorkspaceID, Key: c.Intent.Key, Fingerprint: c.Intent.Fingerprint, Status: c.Intent.Status}
+		r.Receipt = &commands.Promise{Workspace: c.WorkspaceID, Key: c.Intent.Key, Fingerprint: c.Intent.Fingerprint, Status: c.Intent.Status}
 	}
 	return r
 }
 
-func actor(c *httpapi.Call) events.Actor {
+func actor(c *httpapi.Call) commands.Actor {
 	if c.Kind == httpapi.KindSession {
-		return events.Actor{Type: "user", ID: c.ID}
+		return commands.Actor{Type: "user", ID: c.ID}
 	}
-	return events.Actor{Type: string(c.Kind), ID: c.ID}
+	return commands.Actor{Type: string(c.Kind), ID: c.ID}
 }
 
 // done says in HTTP's terms what a command did.
@@ -94,7 +92,7 @@ func done(r commands.Result, err error) (httpapi.Done, error) {
 }
 
 func translate(err error) error {
-	exists := (*eventstore.ReceiptExists)(nil)
+	exists := (*commands.ReceiptExists)(nil)
 	switch {
 	case errors.Is(err, commands.ErrCredentialChanged):
 		return errors.Join(httpapi.ErrStaleCaller, err)

@@ -8,7 +8,6 @@ import (
 	"ledgerline/commands"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/message"
-	"ledgerline/events"
 	"ledgerline/httpapi"
 	"ledgerline/projections"
 )
@@ -46,7 +45,7 @@ func (a *API) sendMessage(ctx context.Context, c *httpapi.Call, in *SendMessage)
 		queue.Source, queue.ByStaff = "dashboard", true
 	}
 	for _, m := range b.Media {
-		queue.Media = append(queue.Media, events.Media{URL: m.URL, Filename: m.Filename, MIME: m.MIME})
+		queue.Media = append(queue.Media, commands.Media{URL: m.URL, Filename: m.Filename, MIME: m.MIME})
 	}
 	if c.Intent != nil {
 		queue.Answer = func(q commands.Queued) ([]byte, error) { return json.Marshal(projections.Queued(&q.Event, q.At)) }
