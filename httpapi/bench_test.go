@@ -3,9 +3,12 @@ package httpapi_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"testing"
+
+	"github.com/gin-gonic/gin"
 
 	"ledgerline/httpapi"
 )
@@ -42,8 +45,15 @@ func BenchmarkRequest(b *testing.B) {
 			return httpapi.Done{Body: thing{ID: "msg_1", Name: in.Body.To}, Stored: true}, nil
 		}, func(context.Context, *httpapi.Call, httpapi.Done) (thing, error) { return thing{}, nil })
 	things(api, newReceipts())
-	handler := api.Handler()
-	run := func(method, path, key string, payload []byte) func(*testing.B) {
+	bare := gin.New()
+	bare.POST("/v1/messages", func(c *gin.Context) {
+		var in messageIn
+		if err := json.NewDecoder(c.Request.Body).Decode(&in.Body); err != nil {
+			b.Fatal(err)
+		}
+		c.JSON(http.StatusCreated, thing{ID: "msg_1", Name: in.Body.To})
+	})
+	on := func(handler http.Handler, method, path, key string, payload []byte) func(*testing.B) {
 		return func(b *testing.B) {
 			request, err := http.NewRequestWithContext(b.Context(), method, path, nil)
 			if err != nil {
@@ -69,7 +79,8 @@ func BenchmarkRequest(b *testing.B) {
 		}
 	}
 	message := []byte(`{"to":"+12125550123","body":"Your order has left the house and will be with you tomorrow between nine and noon.","external_id":"order-4711","metadata":{"order":"4711"}}`)
-	b.Run("get", run("GET", "/v1/things/thg_1234", "", nil))
-	b.Run("post", run("POST", "/v1/messages", "", message))
-	b.Run("post with key", run("POST", "/v1/messages", "k1", message))
+	b.Run("bare gin post", on(bare, "POST", "/v1/messages", "", message))
+	b.Run("get", on(api.Handler(), "GET", "/v1/things/thg_1234", "", nil))
+	b.Run("post", on(api.Handler(), "POST", "/v1/messages", "", message))
+	b.Run("post with key", on(api.Handler(), "POST", "/v1/messages", "k1", message))
 }

@@ -104,11 +104,7 @@ func decodeBody(raw []byte) (*jsonBody, error) {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, fault.New(fault.BadRequest, "The body is not valid JSON: something follows its end.")
 	}
-	canonical, err := json.Marshal(body.tree) // sorts keys and keeps json.Number as it was written
-	if err != nil {
-		return nil, malformed(err)
-	}
-	body.canonical = canonical
+	body.canonical = appendCanonical(make([]byte, 0, len(raw)), body.tree)
 	body.tree = body.normalise(body.tree, nil)
 	return body, nil
 }
