@@ -43,6 +43,7 @@ var walls = map[string][]string{
 	"testkit/...":  {"..."},
 	"service/...":  {"adapters/...", "clock", "commands/...", "domain/...", "events", "eventstore/...", "httpapi/...", "migrations", "processes/...", "projections/...", "readapi/...", "writeapi/..."},
 	"bench/...":    {"..."},
+	"e2e":          {}, // tests alone
 	"cmd/...":      {"..."},
 }
 

@@ -1,0 +1,213 @@
+// Package app is the harness of tests that go through the whole service: nodes on a database of their own with a clock
+// that is moved by hand, an organisation with everything that sending needs, and a small HTTP client.
+//
+// It is a package of its own, beside testkit, so that the tests of the parts need not be built with all of them.
+package app
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"ledgerline/clock"
+	"ledgerline/eventstore"
+	"ledgerline/httpapi"
+	"ledgerline/processes"
+	"ledgerline/service"
+	"ledgerline/testkit"
+)
+
+// Noon is where a frozen clock stands when nothing else is said: noon in New York, a Monday.
+var Noon = time.Date(2026, 3, 2, 17, 0, 0, 0, time.UTC)
+
+// Sessions of the harness are signed with these.
+const (
+	Issuer   = "ledgerline-test"
+	Audience = "ledgerline"
+)
+
+// Secret signs the sessions.
+var Secret = []byte("a secret of thirty-two bytes, or more")
+
+// App is a running service. It embeds its first workspace.
+type App struct {
+	*Workspace
+	DSN   string
+	Ring  *eventstore.Keyring
+	Clock *clock.Movable
+	Nodes []*Node
+	Pool  *pgxpool.Pool // for looking into the database, beside the service
+
+	t         testing.TB
+	client    *http.Client
+	nextPhone int
+}
+
+// Node is one process of the service with its server.
+type Node struct {
+	*service.Node
+	Roles service.Roles
+	URL   string // "" when it serves nothing
+
+	server *httptest.Server
+}
+
+// Option changes how the service is started.
+type Option func(*options)
+
+type options struct {
+	shards     int
+	nodes      []service.Roles
+	clock      *clock.Movable
+	rateLimits bool
+	proxies    []string
+}
+
+// Shards makes an installation of n shards.
+func Shards(n int) Option { return func(o *options) { o.shards = n } }
+
+// Nodes starts one node for each set of roles, on the same database.
+func Nodes(roles ...service.Roles) Option { return func(o *options) { o.nodes = roles } }
+
+// TwoNodes starts a node that writes, and another one that reads, projects and processes.
+func TwoNodes() Option {
+	return Nodes(service.Roles{Write: true}, service.Roles{Read: true, Project: true, Process: true})
+}
+
+// RunningClock lets time pass; without it the clock stands at Noon until it is moved.
+func RunningClock() Option { return func(o *options) { o.clock = clock.Running() } }
+
+// RateLimits turns the limits per key on.
+func RateLimits() Option { return func(o *options) { o.rateLimits = true } }
+
+// TrustedProxies believes what these addresses say about where a request came from.
+func TrustedProxies(addresses ...string) Option {
+	return func(o *options) { o.proxies = addresses }
+}
+
+// Start starts the service and stops it when the test has ended.
+func Start(t testing.TB, opts ...Option) *App {
+	t.Helper()
+	o := options{shards: 1, nodes: []service.Roles{service.All}, clock: clock.Frozen(Noon)}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	ring, _, err := eventstore.NewKeyring()
+	require.NoError(t, err)
+	a := &App{
+		DSN: testkit.Database(t), Ring: ring, Clock: o.clock, t: t,
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: time.Minute},
+	}
+	a.Pool, err = pgxpool.New(context.WithoutCancel(t.Context()), a.DSN)
+	require.NoError(t, err)
+	t.Cleanup(a.Pool.Close)
+	for _, roles := range o.nodes {
+		a.startNode(roles, &o)
+	}
+	t.Cleanup(a.client.CloseIdleConnections)
+	a.Workspace = a.NewOrganisation("Acme")
+	return a
+}
+
+func (a *App) startNode(roles service.Roles, o *options) {
+	a.t.Helper()
+	n := &Node{Roles: roles}
+	logger := slog.New(slog.NewTextHandler(a.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	var err error
+	n.Node, err = service.Start(context.WithoutCancel(a.t.Context()), service.Config{
+		DSN: a.DSN, Keyring: a.Ring, Clock: a.Clock, Roles: roles, Shards: o.shards, MaxConns: 16, RateLimits: o.rateLimits,
+		Simulator: true, TrustedProxies: o.proxies, Version: "test", Logger: logger, Workers: 8,
+		Sessions: httpapi.SessionConfig{Issuer: Issuer, Audience: Audience, Secret: Secret},
+	})
+	require.NoError(a.t, err)
+	if handler := n.Handler(); handler != nil {
+		n.server = httptest.NewServer(handler)
+		n.URL = n.server.URL
+	}
+	a.Nodes = append(a.Nodes, n)
+	a.t.Cleanup(func() {
+		if n.server != nil {
+			n.server.Close()
+		}
+		n.Stop()
+	})
+}
+
+// url is the address of the first node that serves such a request.
+func (a *App) url(method string) string {
+	for _, n := range a.Nodes {
+		if reads := method == http.MethodGet; reads && n.Roles.Read || !reads && n.Roles.Write {
+			return n.URL
+		}
+	}
+	a.t.Fatalf("no node serves %s", method)
+	return ""
+}
+
+// Advance moves the clock and lets everything happen that has become due.
+func (a *App) Advance(d time.Duration) {
+	a.t.Helper()
+	_, err := a.Clock.Advance(d)
+	require.NoError(a.t, err)
+	a.Settle()
+}
+
+// settledSQL looks at everything that can still move without a request, in one snapshot: events that a consumer has not
+// seen, keys that are due or worked on, and steps of the simulator's scripts that are due.
+const settledSQL = `select
+	not exists (select from feed_consumers f
+		join feed_checkpoints c on c.name = f.name and c.revision = f.revision
+		join ledger_heads h on h.shard = c.shard where c.position < h.position)
+	and not exists (select from process_todo where due_at <= $1 or lease_until > now())
+	and not exists (select from simulator.messages where due_at <= $1 and sends > 0)`
+
+// settleFor bounds Settle, in real time.
+const settleFor = 30 * time.Second
+
+// Settle returns when nothing more happens until the clock moves or somebody asks for something.
+func (a *App) Settle() {
+	a.t.Helper()
+	require.Eventually(a.t, func() bool {
+		var settled bool
+		err := a.Pool.QueryRow(context.Background(), settledSQL, a.Clock.Now()).Scan(&settled)
+		return err == nil && settled
+	}, settleFor, 3*time.Millisecond, "the service does not come to rest")
+}
+
+// processor is a node that talks to carriers.
+func (a *App) processor() *Node {
+	for _, n := range a.Nodes {
+		if n.Roles.Process {
+			return n
+		}
+	}
+	a.t.Fatal("no node processes")
+	return nil
+}
+
+// Inbound plays a contact's message to a line's number, as the carrier would report it, and gives its id.
+func (a *App) Inbound(from, line, body string) (messageID string) {
+	a.t.Helper()
+	messageID, err := processes.NewReports(a.processor().App).Message(a.t.Context(), processes.Inbound{Line: line, From: from, Body: body, Channel: "chat"})
+	require.NoError(a.t, err)
+	return messageID
+}
+
+// One reads one row's columns with SQL.
+func (a *App) One(sql string, args []any, into ...any) {
+	a.t.Helper()
+	require.NoError(a.t, a.Pool.QueryRow(a.t.Context(), sql, args...).Scan(into...))
+}
+
+// Exec changes the database behind the service's back.
+func (a *App) Exec(sql string, args ...any) {
+	a.t.Helper()
+	_, err := a.Pool.Exec(a.t.Context(), sql, args...)
+	require.NoError(a.t, err)
+}
