@@ -12,8 +12,8 @@ import (
 	"ledgerline/projections"
 )
 
-// Media is one attachment of a message to be sent (interface 4.3).
-type Media struct {
+// MediaInput is one attachment of a message to be sent (interface 4.3).
+type MediaInput struct {
 	URL      string  `json:"url" format:"uri" maxLength:"2048" doc:"Publicly fetchable"`
 	Filename *string `json:"filename,omitempty" maxLength:"255"`
 	MIME     *string `json:"mime,omitempty" maxLength:"100"`
@@ -25,7 +25,7 @@ type SendMessage struct {
 		To         *string        `json:"to,omitempty" doc:"E.164; this or contact_id"`
 		ContactID  *string        `json:"contact_id,omitempty"`
 		Body       string         `json:"body,omitempty" maxLength:"2000"`
-		Media      []Media        `json:"media,omitempty" maxItems:"10" nullable:"false"`
+		Media      []MediaInput   `json:"media,omitempty" maxItems:"10" nullable:"false"`
 		PoolID     *string        `json:"pool_id,omitempty" doc:"Chooses the sender by pool"`
 		LineID     *string        `json:"line_id,omitempty" doc:"Chooses the sender"`
 		SendAt     *time.Time     `json:"send_at,omitempty" doc:"At most 365 days ahead"`

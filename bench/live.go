@@ -1,0 +1,193 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ledgerline/commands"
+	"ledgerline/projections"
+	"ledgerline/service"
+)
+
+// measureVisible appends at a steady pace with all projections on, and takes the time from the append's answer until the
+// row can be read, as a client's next request would.
+func measureVisible(ctx context.Context, b *bench) error {
+	const pace = 1000.0 // events/s
+	s, err := b.site(ctx, "", service.All)
+	if err != nil {
+		return err
+	}
+	defer s.Stop()
+	const eventsPerContact = 2 // contact.created, number.linked
+	var n atomic.Int64
+	var mu sync.Mutex
+	var all []time.Duration
+	var failure error
+	var wg sync.WaitGroup
+	started := time.Now()
+	end := started.Add(b.For + b.For/5)
+	v := projections.Viewer{Workspace: s.wsp, Shard: s.Ledger.ShardOf(s.org)}
+	for range 16 {
+		wg.Go(func() {
+			for {
+				i := n.Add(1)
+				due := started.Add(time.Duration(float64(i) / (pace / eventsPerContact) * float64(time.Second)))
+				if due.After(end) {
+					return
+				}
+				time.Sleep(time.Until(due))
+				r, err := s.App.CreateContact(ctx, s.request(), commands.CreateContact{Phone: fmt.Sprintf("+1415%07d", 2000000+i)})
+				answered := time.Now()
+				found := false
+				if err == nil {
+					err = s.Store.Reached(ctx, r.Shard, r.Position, projections.Contacts)
+				}
+				if err == nil {
+					_, found, err = s.Store.Contact(ctx, v, r.Ref)
+				}
+				took := time.Since(answered)
+				if err == nil && !found {
+					err = errors.New("a contact that was answered for cannot be read")
+				}
+				mu.Lock()
+				failure = errors.Join(failure, err)
+				if due.Sub(started) > b.For/5 {
+					all = append(all, took)
+				}
+				mu.Unlock()
+				if err != nil {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if failure != nil {
+		return failure
+	}
+	b.tell(Figure{Measurement: "visible", What: "p50 from an append's answer to the row being read, 1,000 events/s", Value: percentile(all, 0.5), Unit: "ms", Goal: "under 5 ms"})
+	b.tell(Figure{Measurement: "visible", What: "p99", Value: percentile(all, 0.99), Unit: "ms", Goal: "under 25 ms"})
+	return nil
+}
+
+// measureDelivery takes messages from acceptance through the simulator with everything on.
+func measureDelivery(ctx context.Context, b *bench) error {
+	s, err := b.site(ctx, "", service.All)
+	if err != nil {
+		return err
+	}
+	defer s.Stop()
+	const messages = 5000
+	started := time.Now()
+	var n atomic.Int64
+	var wg sync.WaitGroup
+	var failure atomic.Pointer[error]
+	for range b.Callers {
+		wg.Go(func() {
+			for i := n.Add(1); i <= messages; i = n.Add(1) {
+				to := fmt.Sprintf("+1415%05d00", 20000+i%1000)
+				if _, err := s.App.QueueMessage(ctx, s.request(), commands.QueueMessage{To: &to, Body: "Hello", Source: "api"}); err != nil {
+					failure.Store(&err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := failure.Load(); err != nil {
+		return *err
+	}
+	accepted := time.Since(started)
+	var delivered int
+	for delivered < messages {
+		if time.Since(started) > 2*time.Minute {
+			return fmt.Errorf("only %d of %d messages were delivered", delivered, messages)
+		}
+		if err := s.pool.QueryRow(ctx, `select count(*) from ledger_events where type = 'message.delivered'`).Scan(&delivered); err != nil {
+			return err
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	b.tell(Figure{Measurement: "delivery", What: "accepted, all projections and processes on", Value: messages / accepted.Seconds(), Unit: "messages/s"})
+	b.tell(Figure{Measurement: "delivery", What: "accepted to delivered through the simulator, the same", Value: messages / time.Since(started).Seconds(), Unit: "messages/s"})
+	return nil
+}
+
+// measureIdle watches a node that has nothing to do, its server included.
+func measureIdle(ctx context.Context, b *bench) error {
+	s, err := b.site(ctx, "", service.All)
+	if err != nil {
+		return err
+	}
+	defer s.Stop()
+	time.Sleep(3 * time.Second) // the start's own work is over, the notary has closed its block
+	wal := func() (at int64, err error) {
+		err = s.pool.QueryRow(ctx, `select (pg_current_wal_insert_lsn() - '0/0')::bigint`).Scan(&at)
+		return at, err
+	}
+	walBefore, err := wal()
+	if err != nil {
+		return err
+	}
+	nodeBefore, serverBefore := cpu(os.Getpid()), b.serverCPU()
+	started := time.Now()
+	time.Sleep(max(b.For, 10*time.Second))
+	took := time.Since(started)
+	node, server := cpu(os.Getpid())-nodeBefore, b.serverCPU()-serverBefore
+	walAfter, err := wal()
+	if err != nil {
+		return err
+	}
+	share := func(d time.Duration) float64 { return 100 * d.Seconds() / took.Seconds() }
+	b.tell(Figure{Measurement: "idle", What: "node, all roles", Value: share(node), Unit: "% of core", Goal: "under 2 % with the server"})
+	b.tell(Figure{Measurement: "idle", What: "PostgreSQL", Value: share(server), Unit: "% of core"})
+	b.tell(Figure{Measurement: "idle", What: "write-ahead log", Value: float64(walAfter-walBefore) / took.Seconds(), Unit: "bytes/s"})
+	return nil
+}
+
+// cpu is the time that a process has used; 0 where the system does not tell.
+func cpu(pid int) time.Duration {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond
+}
+
+// serverCPU adds up the server's processes: the postmaster, its children and those that have ended.
+func (b *bench) serverCPU() time.Duration {
+	parent := strconv.Itoa(b.server.PID())
+	total := cpu(b.server.PID())
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return total
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + e.Name() + "/stat")
+		if err != nil {
+			continue
+		}
+		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		if len(fields) > 1 && fields[1] == parent {
+			total += cpu(pid)
+		}
+	}
+	return total
+}
