@@ -39,7 +39,7 @@ const (
 	receiptProcess = "receipt" // one key per message that waits for its first receipt
 	// receiptDue is when a message without any receipt is told to miss it (decisions, section 7).
 	receiptDue = 24 * time.Hour
-	// outboxPage is how many open messages of a contact are looked at in one turn.
+	// outboxPage is how many open messages of a contact are read at a time.
 	outboxPage = 100
 )
 
@@ -196,20 +196,31 @@ func keys(set map[string]bool) []string {
 	return list
 }
 
-const outboxSQL = `select message_id from sending_outbox where contact_id = $1 order by position limit $2`
+const outboxSQL = `select message_id, position from sending_outbox where contact_id = $1 and position > $2 order by position limit $3`
+
+// opened is a message that is still open, and where it was accepted.
+type opened struct {
+	MessageID string
+	Position  int64
+}
+
+func (s *Sending) outbox(ctx context.Context, contactID string, after int64) ([]opened, error) {
+	rows, err := s.ledger.Pool().Query(ctx, outboxSQL, contactID, after, outboxPage)
+	if err != nil {
+		return nil, fmt.Errorf("processes: outbox: %w", err)
+	}
+	open, err := pgx.CollectRows(rows, pgx.RowToStructByPos[opened])
+	if err != nil {
+		return nil, fmt.Errorf("processes: outbox: %w", err)
+	}
+	return open, nil
+}
 
 // serve drains one contact's open messages in order.
 func (s *Sending) serve(ctx context.Context, task Task) (Outcome, error) {
-	rows, err := s.ledger.Pool().Query(ctx, outboxSQL, task.Key, outboxPage)
-	if err != nil {
-		return Done, fmt.Errorf("processes: outbox: %w", err)
-	}
-	open, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return Done, fmt.Errorf("processes: outbox: %w", err)
-	}
-	if len(open) == 0 {
-		return Done, nil
+	open, err := s.outbox(ctx, task.Key, 0)
+	if err != nil || len(open) == 0 {
+		return Done, err
 	}
 	c, err := s.app.FindContact(ctx, task.Key)
 	gone := fault.Is(err, fault.NotFound)
@@ -218,26 +229,31 @@ func (s *Sending) serve(ctx context.Context, task Task) (Outcome, error) {
 	}
 	optedOut := !gone && c.Consent == consent.OptedOut
 	var next *time.Time
-	for _, id := range open {
-		t, err := s.bring(ctx, id, optedOut)
-		if err != nil {
+	for len(open) > 0 {
+		for _, o := range open {
+			t, err := s.bring(ctx, o.MessageID, optedOut)
+			if err != nil {
+				return Done, err
+			}
+			if t.Step != commands.Wait {
+				continue
+			}
+			if next == nil || t.Until.Before(*next) {
+				next = &t.Until
+			}
+			if t.Message.Status != message.Scheduled {
+				return Again(*next), nil // a hold of the contact or the line, or a retry, keeps the order; a message's own send_at steps aside
+			}
+		}
+		if len(open) < outboxPage {
+			break
+		}
+		if open, err = s.outbox(ctx, task.Key, open[len(open)-1].Position); err != nil {
 			return Done, err
 		}
-		if t.Step != commands.Wait {
-			continue
-		}
-		if next == nil || t.Until.Before(*next) {
-			next = &t.Until
-		}
-		if t.Message.Status != message.Scheduled {
-			break // a hold of the contact or the line, or a retry, keeps the order; a message's own send_at steps aside
-		}
 	}
-	switch {
-	case next != nil:
+	if next != nil {
 		return Again(*next), nil
-	case len(open) == outboxPage:
-		return Again(s.clock.Now()), nil
 	}
 	return Done, nil
 }
