@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,6 +28,7 @@ import (
 	"ledgerline/domain/message"
 	"ledgerline/domain/number"
 	"ledgerline/domain/organisation"
+	"ledgerline/domain/phone"
 	"ledgerline/events"
 	"ledgerline/eventstore"
 )
@@ -72,6 +74,9 @@ type App struct {
 
 	// What a claim that never moves was found to belong to: phones of lines, secrets of keys, names of labels.
 	owners *lru.Cache[owned, string]
+	// Numbers as they were typed, and in E.164: reading one takes longer than all else that accepting a message asks of
+	// the processor.
+	phones *lru.Cache[string, string]
 }
 
 type owned struct{ scope, key string }
@@ -97,9 +102,13 @@ func New(cfg Config) (*App, error) {
 	if err != nil {
 		return nil, fmt.Errorf("commands: cache: %w", err)
 	}
+	phones, err := lru.New[string, string](cfg.Cache)
+	if err != nil {
+		return nil, fmt.Errorf("commands: cache: %w", err)
+	}
 	l, n := cfg.Ledger, cfg.Cache
 	return &App{
-		ledger: l, ids: cfg.IDs, random: cfg.Random, log: cfg.Logger, turns: newTurns(), owners: owners,
+		ledger: l, ids: cfg.IDs, random: cfg.Random, log: cfg.Logger, turns: newTurns(), owners: owners, phones: phones,
 		checkKey:      l.Keyring().Derive("api key check"),
 		organisations: newKind[organisation.Organisation](l, "org_", n),
 		workspaces:    newKind[organisation.Workspace](l, "wsp_", n),
@@ -151,6 +160,19 @@ var ErrCredentialChanged = errors.New("commands: what the caller was let in with
 func (a *App) KeepRefusal(ctx context.Context, req Request) error {
 	_, err := a.run(ctx, req, func(context.Context, *unit) error { return nil })
 	return err
+}
+
+// phone is phone.Parse with a memory.
+func (a *App) phone(input, pointer string) (string, error) {
+	const longest = 64 // what is kept is bounded in size too
+	if e164, ok := a.phones.Get(input); ok {
+		return e164, nil
+	}
+	e164, err := phone.Parse(input, pointer)
+	if err == nil && len(input) <= longest {
+		a.phones.Add(strings.Clone(input), e164)
+	}
+	return e164, err
 }
 
 type realIDs struct{}

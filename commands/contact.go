@@ -9,7 +9,6 @@ import (
 	"ledgerline/domain/contact"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/number"
-	"ledgerline/domain/phone"
 	"ledgerline/events"
 )
 
@@ -32,7 +31,7 @@ type CreateContact struct {
 func (a *App) CreateContact(ctx context.Context, req Request, in CreateContact) (Result, error) {
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		var issues []fault.Issue
-		e164, err := phone.Parse(in.Phone, "/phone")
+		e164, err := u.app.phone(in.Phone, "/phone")
 		if issues, err = collect(issues, err); err != nil {
 			return err
 		}

@@ -9,7 +9,6 @@ import (
 	"ledgerline/domain/contact"
 	"ledgerline/domain/message"
 	"ledgerline/domain/organisation"
-	"ledgerline/domain/phone"
 	"ledgerline/events"
 )
 
@@ -51,7 +50,7 @@ func (a *App) ReceiveInbound(ctx context.Context, req Request, in Inbound) (Rece
 	if !found {
 		return Received{}, notFound("line")
 	}
-	from, err := phone.Parse(in.From, "/from")
+	from, err := a.phone(in.From, "/from")
 	if err != nil {
 		return Received{}, err
 	}

@@ -97,7 +97,7 @@ func (u *unit) queue(ctx context.Context, in *QueueMessage) (*events.MessageQueu
 		e164 = c.State.Phone
 		num, err = u.numberByHash(ctx, c.State.NumberHash)
 	default:
-		if e164, err = phone.Parse(*in.To, "/to"); err == nil {
+		if e164, err = u.app.phone(*in.To, "/to"); err == nil {
 			num, err = u.number(ctx, e164)
 		}
 		if err == nil {

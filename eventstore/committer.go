@@ -19,6 +19,7 @@ type committer struct {
 	shard  int
 	queue  chan *pending
 	done   chan struct{} // closed when nothing more is taken
+	rest   int           // batches that are not guessed, see assume
 }
 
 // reconnectFor bounds how long appends wait for a database that is away, before they are refused.
@@ -141,8 +142,8 @@ func transient(e *pgconn.PgError) bool {
 	return e.Code == "25006" // read-only: a standby is being promoted
 }
 
-// try runs one transaction in two round trips: lock the head and read the facts; then write what was accepted.
-// The outcomes are valid when err is nil, and also when the connection broke while committing and the batch turns
+// try runs one transaction: on assumptions in one round trip, or else in two, which lock the head and read the facts,
+// then write what was accepted. The outcomes are valid when err is nil, and also when the connection broke while committing and the batch turns
 // out to have been written.
 func (c *committer) try(batch []*pending) (outcomes []outcome, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -151,6 +152,9 @@ func (c *committer) try(batch []*pending) (outcomes []outcome, err error) {
 		for i := range p.rows {
 			p.rows[i].position = 0
 		}
+	}
+	if outcomes, done, err := c.tryAssumed(ctx, batch); done || err != nil {
+		return outcomes, err
 	}
 	conn, err := c.ledger.pool.Acquire(ctx)
 	if err != nil {
@@ -174,7 +178,7 @@ func (c *committer) try(batch []*pending) (outcomes []outcome, err error) {
 		_, err = conn.Exec(ctx, "rollback")
 		return outcomes, err
 	}
-	return outcomes, c.write(ctx, conn, f, accepted)
+	return outcomes, c.write(ctx, conn, f, accepted, func(b *pgx.Batch) { b.Queue(moveHeadSQL, c.shard, f.head) })
 }
 
 // release gives a connection back; one that may still be inside a transaction is closed.
@@ -256,10 +260,7 @@ const (
 
 // readFacts locks the head and reads, in one round trip, all that the batch's preconditions ask about.
 func (c *committer) readFacts(ctx context.Context, conn *pgxpool.Conn, batch []*pending) (*facts, error) {
-	f := &facts{
-		now: c.ledger.clock.Now(), versions: map[string]int{}, claims: map[claimKey]string{}, held: map[claimKey]string{}, used: map[windowKey]int64{},
-		added: map[quotaKey]int64{}, receipts: map[receiptKey]Receipt{}, keys: map[string]bool{},
-	}
+	f := newFacts(0, c.ledger.clock.Now())
 	q := collect(batch)
 	var b pgx.Batch
 	b.Queue("begin")
@@ -291,7 +292,7 @@ func (c *committer) readFacts(ctx context.Context, conn *pgxpool.Conn, batch []*
 		})
 	}
 	if len(q.receiptKeys) > 0 {
-		b.Queue(receiptsSQL, q.receiptWorkspaces, q.receiptKeys).Query(func(rows pgx.Rows) error {
+		b.Queue(receiptsSQL, uuids(q.receiptWorkspaces), q.receiptKeys).Query(func(rows pgx.Rows) error {
 			found, err := pgx.CollectRows(rows, scanReceipt)
 			for _, r := range found {
 				f.receipts[receiptKey{r.Workspace, r.Key}] = r

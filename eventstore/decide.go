@@ -35,6 +35,13 @@ type facts struct {
 	held map[claimKey]string // the claims as the database has them
 }
 
+func newFacts(head int64, now time.Time) *facts {
+	return &facts{
+		head: head, now: now, versions: map[string]int{}, claims: map[claimKey]string{}, held: map[claimKey]string{},
+		used: map[windowKey]int64{}, added: map[quotaKey]int64{}, receipts: map[receiptKey]Receipt{}, keys: map[string]bool{},
+	}
+}
+
 // windowKey names one question to a quota: the sum from a moment on.
 type windowKey struct {
 	key  string

@@ -34,6 +34,12 @@ func (h *heads) advance(shard int, position int64) {
 	}
 }
 
+func (h *heads) at(shard int) int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.positions[shard]
+}
+
 // OnAppend calls wake whenever this process learns that a shard has grown: at once for its own appends, through
 // Listen for those of others. wake must not block. The returned function ends it.
 func (l *Ledger) OnAppend(shard int, wake func()) (stop func()) {
@@ -58,8 +64,4 @@ func (l *Ledger) Advance(shard int, position int64) {
 }
 
 // KnownHead is the newest head that this process has heard of.
-func (l *Ledger) KnownHead(shard int) int64 {
-	l.heads.mu.Lock()
-	defer l.heads.mu.Unlock()
-	return l.heads.positions[shard]
-}
+func (l *Ledger) KnownHead(shard int) int64 { return l.heads.at(shard) }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -38,11 +39,12 @@ const (
 	notifySQL   = `select pg_notify('ledger_head', $1)`
 )
 
-// write sends everything that the accepted appends change, and the commit, in one round trip.
-func (c *committer) write(ctx context.Context, conn *pgxpool.Conn, f *facts, accepted []*pending) error {
+// write sends everything that the accepted appends change, and the commit, in one round trip. first goes in front and
+// moves the head.
+func (c *committer) write(ctx context.Context, conn *pgxpool.Conn, f *facts, accepted []*pending, first func(*pgx.Batch)) error {
 	var b pgx.Batch
+	first(&b)
 	if queueEvents(&b, c.shard, accepted) {
-		b.Queue(moveHeadSQL, c.shard, f.head)
 		b.Queue(notifySQL, strconv.Itoa(c.shard)+":"+strconv.FormatInt(f.head, 10))
 	}
 	queueKeys(&b, f.now, accepted)
@@ -70,8 +72,8 @@ func queueEvents(b *pgx.Batch, shard int, accepted []*pending) bool {
 		return false
 	}
 	positions, versions, schemas := make([]int64, 0, n), make([]int32, 0, n), make([]int16, 0, n)
-	ids, organisations, correlations := make([]uuid.UUID, 0, n), make([]uuid.UUID, 0, n), make([]uuid.UUID, 0, n)
-	workspaces, causations := make([]*uuid.UUID, 0, n), make([]*uuid.UUID, 0, n)
+	ids, organisations, correlations := make([]pgtype.UUID, 0, n), make([]pgtype.UUID, 0, n), make([]pgtype.UUID, 0, n)
+	workspaces, causations := make([]pgtype.UUID, 0, n), make([]pgtype.UUID, 0, n)
 	streams, types, actorTypes, actorIDs := make([]string, 0, n), make([]string, 0, n), make([]string, 0, n), make([]string, 0, n)
 	requests, data := make([]string, 0, n), make([]string, 0, n)
 	times := make([]time.Time, 0, n)
@@ -81,8 +83,8 @@ func queueEvents(b *pgx.Batch, shard int, accepted []*pending) bool {
 		for i := range p.rows {
 			r := &p.rows[i]
 			positions, versions, schemas = append(positions, r.position), append(versions, int32(r.version)), append(schemas, int16(r.schema)) //nolint:gosec // both are small
-			ids, organisations, correlations = append(ids, r.id), append(organisations, a.Organisation), append(correlations, a.CorrelationID)
-			workspaces, causations = append(workspaces, nullable(&r.workspace)), append(causations, nullable(&a.CausationID))
+			ids, organisations, correlations = append(ids, native(r.id)), append(organisations, native(a.Organisation)), append(correlations, native(a.CorrelationID))
+			workspaces, causations = append(workspaces, native(r.workspace)), append(causations, native(a.CausationID))
 			streams, types = append(streams, r.stream), append(types, r.name)
 			actorTypes, actorIDs = append(actorTypes, a.Actor.Type), append(actorIDs, a.Actor.ID)
 			requests, data, times = append(requests, a.RequestID), append(data, string(r.data)), append(times, a.At)
@@ -94,11 +96,15 @@ func queueEvents(b *pgx.Batch, shard int, accepted []*pending) bool {
 	return true
 }
 
-func nullable(id *uuid.UUID) *uuid.UUID {
-	if *id == uuid.Nil {
-		return nil
+// native is an id in pgx's own type, which it encodes without reflection; uuid.Nil is null.
+func native(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: id != uuid.Nil} }
+
+func uuids(ids []uuid.UUID) []pgtype.UUID {
+	list := make([]pgtype.UUID, len(ids))
+	for i, id := range ids {
+		list[i] = native(id)
 	}
-	return id
+	return list
 }
 
 func queueKeys(b *pgx.Batch, now time.Time, accepted []*pending) {
@@ -166,6 +172,6 @@ func queueReceipts(b *pgx.Batch, shard int, f *facts, accepted []*pending) {
 		subjects, positions = append(subjects, r.Subject), append(positions, r.Position)
 	}
 	if len(keys) > 0 {
-		b.Queue(insertReceiptsSQL, workspaces, keys, fingerprints, refs, statuses, bodies, subjects, positions, shard, f.now)
+		b.Queue(insertReceiptsSQL, uuids(workspaces), keys, fingerprints, refs, statuses, bodies, subjects, positions, shard, f.now)
 	}
 }

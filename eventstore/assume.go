@@ -1,0 +1,132 @@
+package eventstore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Most batches find what they expect: streams at the versions they were decided at, free claims, unused keys. Such a
+// batch is decided on these assumptions and sent whole, with one question in front that fails the transaction when
+// anything is otherwise: one round trip, where reading first and writing then would take two. A batch that assumed
+// wrongly has written nothing, and is decided again on what is there.
+
+// errAssumed says that the batch was decided on assumptions that do not hold.
+const errAssumed = "LL002"
+
+// restAfterMiss is how many batches go the careful way after an assumption failed: where others write to the shard
+// too, or callers often collide, guessing would cost more than it saves.
+const restAfterMiss = 16
+
+// assumption is what a batch is taken to find, and the question that makes sure.
+type assumption struct {
+	facts    *facts
+	streams  []string
+	versions []int32
+	free     []claimKey
+	receipts []receiptKey
+	subjects []string
+}
+
+const assumeSQL = `select ledger_assume($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`
+
+// assume builds the facts that the appends of a batch expect. ok is false for a batch that cannot be guessed: one with
+// quotas, whose counters nobody knows, with releases, with streams at any version, or one whose appends expect
+// different things.
+func (c *committer) assume(batch []*pending) (*assumption, bool) {
+	if c.rest > 0 {
+		c.rest--
+		return nil, false
+	}
+	as := &assumption{facts: newFacts(c.ledger.heads.at(c.shard), c.ledger.clock.Now())}
+	known := func(stream string, version int) bool {
+		if had, seen := as.facts.versions[stream]; seen {
+			return had == version
+		}
+		as.facts.versions[stream] = version
+		as.streams, as.versions = append(as.streams, stream), append(as.versions, int32(version)) //nolint:gosec // small
+		return true
+	}
+	written := map[string]bool{}
+	for _, p := range batch {
+		a := p.append
+		if len(a.Quotas) > 0 || len(a.Forget) > 0 {
+			return nil, false
+		}
+		for _, g := range a.Guards {
+			if written[g.Stream] || !known(g.Stream, g.Version) {
+				return nil, false
+			}
+		}
+		for _, s := range a.Streams {
+			// Two writers of one stream in one batch: one of them will be refused.
+			if s.Expected == AnyVersion || written[s.Stream] || !known(s.Stream, s.Expected) {
+				return nil, false
+			}
+		}
+		for _, s := range a.Streams {
+			written[s.Stream] = true
+		}
+		for _, cl := range a.Claims {
+			if cl.Release {
+				return nil, false
+			}
+			as.free = append(as.free, claimKey{cl.Scope, cl.Key})
+		}
+		if r := a.Receipt; r != nil {
+			as.receipts = append(as.receipts, receiptKey{r.Workspace, r.Key})
+		}
+		for _, k := range p.newKeys {
+			as.subjects = append(as.subjects, k.subject)
+		}
+	}
+	return as, true
+}
+
+// question puts the assumption in front of what is written.
+func (as *assumption) question(b *pgx.Batch, shard int, head int64) {
+	scopes, keys := make([]string, len(as.free)), make([]string, len(as.free))
+	for i, k := range as.free {
+		scopes[i], keys[i] = k.scope, k.key
+	}
+	workspaces, receipts := make([]uuid.UUID, len(as.receipts)), make([]string, len(as.receipts))
+	for i, k := range as.receipts {
+		workspaces[i], receipts[i] = k.workspace, k.key
+	}
+	b.Queue(assumeSQL, shard, head, as.facts.head, as.streams, as.versions, scopes, keys, uuids(workspaces), receipts, as.subjects)
+}
+
+// tryAssumed writes a batch on its assumption. done is false when the careful way has to be gone.
+func (c *committer) tryAssumed(ctx context.Context, batch []*pending) (outcomes []outcome, done bool, err error) {
+	as, ok := c.assume(batch)
+	if !ok {
+		return nil, false, nil
+	}
+	head := as.facts.head
+	outcomes = make([]outcome, len(batch))
+	for i, p := range batch {
+		if outcomes[i].result, outcomes[i].err = as.facts.decide(c.shard, p); outcomes[i].err != nil {
+			return nil, false, nil // they collide among themselves
+		}
+	}
+	conn, err := c.ledger.pool.Acquire(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { release(conn, err) }()
+	err = c.write(ctx, conn, as.facts, batch, func(b *pgx.Batch) {
+		b.Queue("begin")
+		as.question(b, c.shard, head)
+	})
+	if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && refused.Code == errAssumed {
+		c.rest = restAfterMiss
+		if _, err = conn.Exec(ctx, "rollback"); err != nil {
+			return nil, false, err
+		}
+		return nil, false, nil
+	}
+	return outcomes, true, err
+}
