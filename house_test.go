@@ -65,14 +65,16 @@ var timekeepers = []string{"clock", "cmd/...", "testkit/...", "localpg", "bench/
 // realTime are the files outside of them that measure how long something takes here and now. Nothing that they read from the
 // machine is stored, shown or compared with a time that is; a clock that is frozen or moved by hand would stop or break them.
 var realTime = map[string]string{
-	"eventstore/committer.go":   "how long to go on trying to reach the database",
-	"eventstore/feed/listen.go": "how long a connection has held",
-	"httpapi/jwks.go":           "how old fetched keys are",
-	"httpapi/observe.go":        "how long a request took",
-	"httpapi/ratelimit.go":      "limits per second protect the machine",
-	"processes/todo_loop.go":    "leases are about workers that die, whatever the service's time is",
-	"service/auth.go":           "for how many real moments a credential is taken from memory",
-	"projections/revisions.go":  "how long a replay took, for its report",
+	"eventstore/committer.go":       "how long to go on trying to reach the database",
+	"eventstore/feed/subscriber.go": "how long a checkpoint has stood still",
+	"eventstore/feed/tail.go":       "how long ago the database was asked",
+	"eventstore/feed/listen.go":     "how long a connection has held",
+	"httpapi/jwks.go":               "how old fetched keys are",
+	"httpapi/observe.go":            "how long a request took",
+	"httpapi/ratelimit.go":          "limits per second protect the machine",
+	"processes/todo_loop.go":        "leases are about workers that die, whatever the service's time is",
+	"service/auth.go":               "for how many real moments a credential is taken from memory",
+	"projections/revisions.go":      "how long a replay took, for its report",
 }
 
 type goPackage struct {

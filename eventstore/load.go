@@ -16,6 +16,7 @@ const (
 	loadSQL  = `select ` + eventColumns + ` from ledger_events where stream = $1 and version > $2 order by version`
 	rangeSQL = `select ` + eventColumns + ` from ledger_events where shard = $1 and position > $2 and position <= $3 order by position`
 	typedSQL = `select ` + eventColumns + ` from ledger_events where shard = $1 and position > $2 and position <= $3 and type = any($4) order by position`
+	afterSQL = `select ` + eventColumns + ` from ledger_events where shard = $1 and position > $2 order by position limit $3`
 	claimSQL = `select owner from ledger_claims where scope = $1 and key = $2`
 )
 
@@ -57,6 +58,11 @@ func (l *Ledger) Range(ctx context.Context, shard int, after, upto int64, types 
 		return l.query(ctx, rangeSQL, shard, after, upto)
 	}
 	return l.query(ctx, typedSQL, shard, after, upto, types)
+}
+
+// After reads the next events of a shard behind a position, in order, still sealed.
+func (l *Ledger) After(ctx context.Context, shard int, position int64, limit int) ([]Recorded, error) {
+	return l.query(ctx, afterSQL, shard, position, limit)
 }
 
 // Open decodes events in place and opens their personal data. One that cannot be decoded stops it with an

@@ -60,6 +60,7 @@ func (n *node) join(t *testing.T, shards int) {
 	n.Store = projections.NewStore(n.Ledger, progress)
 	n.viewer = projections.Viewer{Workspace: n.wsp, Shard: n.ShardOf(n.org)}
 	listening := make(chan struct{})
+	go feed.Tell(ctx, n.Ledger, progress, slog.New(slog.DiscardHandler))
 	go func() { defer close(listening); feed.Listen(ctx, n.Ledger, progress, slog.New(slog.DiscardHandler)) }()
 	n.run = func(extra ...feed.Consumer) {
 		var consumers []feed.Consumer

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -32,11 +33,10 @@ func NewStore(ledger *eventstore.Ledger, progress *feed.Progress) *Store {
 // Ledger gives what is read from the ledger itself, the timelines.
 func (s *Store) Ledger() *eventstore.Ledger { return s.ledger }
 
-const reachedSQL = `select h.position, coalesce(min(c.position), 0), count(c.position)
-	from ledger_heads h
-	left join feed_consumers f on f.name = any($2)
-	left join feed_checkpoints c on c.name = f.name and c.revision = f.revision and c.shard = h.shard
-	where h.shard = $1 group by h.position`
+const reachedSQL = `select h.position, ` + feed.EpochSQL + `,
+	array(select f.name from feed_consumers f join feed_checkpoints c on c.name = f.name and c.revision = f.revision and c.shard = h.shard
+		where f.name = any($2) and c.position >= case when $3::bigint < 0 then h.position else $3 end)
+	from ledger_heads h where h.shard = $1`
 
 // Current waits until the projections show everything that the ledger holds at this moment. Past the bound it is a
 // fault Unavailable.
@@ -61,41 +61,33 @@ func (s *Store) wait(ctx context.Context, shard int, goal int64, ps []*Projectio
 	for i, p := range ps {
 		names[i] = p.ID
 	}
-	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
-		var head, reached int64
-		var found int
-		if err := s.pool.QueryRow(ctx, reachedSQL, shard, names).Scan(&head, &reached, &found); err != nil {
+	for {
+		var head, epoch int64
+		var there []string
+		if err := s.pool.QueryRow(ctx, reachedSQL, shard, names, goal).Scan(&head, &epoch, &there); err != nil {
 			return s.behind(ctx, err)
 		}
 		if goal < 0 {
 			goal = head
 		}
-		if found == len(names) && reached >= goal {
+		// What notifications told counts only if it was learned of this run of the server: one that crashed may have
+		// gone back.
+		s.progress.Epoch(epoch)
+		behind := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(there, n) })
+		short, done := context.WithTimeout(ctx, askAgain)
+		err := s.progress.Wait(short, shard, goal, behind...)
+		done()
+		if err == nil {
 			return nil
 		}
-		// The database is asked again even when a notification says that the goal is reached: a server that crashed
-		// may have gone back.
-		short, done := context.WithTimeout(ctx, pause)
-		err := s.progress.Wait(short, shard, goal, names...)
-		done()
-		if err == nil && reached < goal {
-			err = s.pause(ctx)
-		}
-		if err != nil && ctx.Err() != nil {
+		if ctx.Err() != nil {
 			return s.behind(ctx, ctx.Err())
 		}
 	}
 }
 
-// pause lets a moment pass when memory and database disagree, so that the loop does not spin.
-func (s *Store) pause(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(time.Millisecond):
-		return nil
-	}
-}
+// askAgain is after what time without a notification the database is asked again.
+const askAgain = 100 * time.Millisecond
 
 func (s *Store) behind(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {

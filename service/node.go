@@ -56,8 +56,10 @@ type Config struct {
 	TrustedProxies []string
 	BaseURL        string
 	AccessLog      bool
-	Version        string
-	Logger         *slog.Logger // default: slog.Default()
+	// Tracing makes a span of every request, once httpapi.StartTracing has run.
+	Tracing bool
+	Version string
+	Logger  *slog.Logger // default: slog.Default()
 	// Workers is how many contacts the sending process serves at once; default 32.
 	Workers int
 	// LagBound is how far a projection may be behind, in positions, for /readyz; default 10,000.
@@ -154,6 +156,10 @@ func (n *Node) assemble(ctx context.Context) (err error) {
 	n.stop = stop
 	n.goes(run, "feed notifications", func(ctx context.Context) error {
 		feed.Listen(ctx, n.Ledger, n.progress, cfg.Logger)
+		return nil
+	})
+	n.goes(run, "feed progress", func(ctx context.Context) error {
+		feed.Tell(ctx, n.Ledger, n.progress, cfg.Logger)
 		return nil
 	})
 	if err := n.follow(ctx, run); err != nil {
@@ -268,10 +274,7 @@ func (n *Node) keepHouse(ctx context.Context) error {
 }
 
 func (n *Node) serve() error {
-	cfg := &n.cfg
-	if !cfg.Roles.Write && !cfg.Roles.Read {
-		return nil
-	}
+	cfg := &n.cfg // a node without HTTP roles serves the operational routes: health, readiness, metrics
 	auth, err := newAuthenticator(n.App, cfg.Sessions, cfg.Clock)
 	if err != nil {
 		return err
@@ -283,7 +286,7 @@ func (n *Node) serve() error {
 	n.API, err = httpapi.New(httpapi.Config{
 		Version: cfg.Version, BaseURL: cfg.BaseURL, Authenticator: auth, Receipts: receipts{n.App, n.Ledger, cfg.Logger}, Limiter: limiter,
 		Logger: cfg.Logger, AccessLog: cfg.AccessLog, Metrics: n.metrics, TrustedProxies: cfg.TrustedProxies,
-		Tracing: false,
+		Tracing: cfg.Tracing,
 	})
 	if err != nil {
 		return err
@@ -315,13 +318,8 @@ func (n *Node) caughtUp(context.Context) error {
 	return nil
 }
 
-// Handler serves the routes of the node's roles; nil when it has none.
-func (n *Node) Handler() http.Handler {
-	if n.API == nil {
-		return nil
-	}
-	return n.API.Handler()
-}
+// Handler serves the routes of the node's roles, and what operators ask.
+func (n *Node) Handler() http.Handler { return n.API.Handler() }
 
 // Stop ends everything that Start began, in order: nothing new is begun, what is under way is finished.
 func (n *Node) Stop() {

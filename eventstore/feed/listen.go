@@ -48,6 +48,11 @@ func listen(ctx context.Context, ledger *eventstore.Ledger, progress *Progress) 
 	if _, err := conn.Exec(ctx, listenSQL); err != nil {
 		return err
 	}
+	var epoch int64
+	if err := conn.QueryRow(ctx, `select `+epochSQL).Scan(&epoch); err != nil {
+		return err
+	}
+	progress.Epoch(epoch)
 	for shard := range ledger.Shards() {
 		if _, err := ledger.Head(ctx, shard); err != nil {
 			return err
@@ -62,9 +67,46 @@ func listen(ctx context.Context, ledger *eventstore.Ledger, progress *Progress) 
 		switch {
 		case n.Channel == headChannel && len(fields) == 2:
 			ledger.Advance(number(fields[0]), int64(number(fields[1])))
-		case n.Channel == movedChannel && len(fields) == 3:
-			progress.set(fields[0], number(fields[1]), int64(number(fields[2])))
+		case n.Channel == movedChannel:
+			for _, one := range strings.Split(n.Payload, ",") {
+				if fields := strings.Split(one, ":"); len(fields) == 3 {
+					progress.set(fields[0], number(fields[1]), int64(number(fields[2])))
+				}
+			}
 		}
+	}
+}
+
+// Tell tells other processes, until ctx ends, what the consumers of this one have passed over: a notification, no
+// write. What comes together is told together.
+func Tell(ctx context.Context, ledger *eventstore.Ledger, progress *Progress, log *slog.Logger) {
+	const most = 7000 // bytes; a notification takes 8000
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-progress.tell:
+		}
+		var payload strings.Builder
+		send := func() {
+			if payload.Len() == 0 {
+				return
+			}
+			if _, err := ledger.Pool().Exec(ctx, movedSQL, payload.String()); err != nil && ctx.Err() == nil {
+				log.Warn("feed: others were not told of progress; they will ask", "error", err)
+			}
+			payload.Reset()
+		}
+		for at, position := range progress.untold() {
+			if payload.Len() > most {
+				send()
+			}
+			if payload.Len() > 0 {
+				payload.WriteByte(',')
+			}
+			payload.WriteString(at.consumer + ":" + strconv.Itoa(at.shard) + ":" + strconv.FormatInt(position, 10))
+		}
+		send()
 	}
 }
 

@@ -24,8 +24,8 @@ const parkSQL = `insert into feed_parked (name, shard, position, event_id, type,
 // Publish implements message.Publisher.
 func (p parker) Publish(_ string, messages ...*message.Message) error {
 	for _, msg := range messages {
-		c := p.runner.consumers[msg.Metadata.Get(middleware.PoisonedHandlerKey)]
-		if c == nil {
+		c, known := p.runner.consumers[msg.Metadata.Get(middleware.PoisonedHandlerKey)]
+		if !known {
 			return fmt.Errorf("feed: poison from an unknown handler %q", msg.Metadata.Get(middleware.PoisonedHandlerKey))
 		}
 		b, err := decodeBatch(msg.Payload)
@@ -43,7 +43,7 @@ func (p parker) Publish(_ string, messages ...*message.Message) error {
 func (p parker) Close() error { return nil }
 
 // takeApart writes the events one by one, each with the checkpoint behind it.
-func (p parker) takeApart(ctx context.Context, c Consumer, b *Batch) error {
+func (p parker) takeApart(ctx context.Context, c handler, b *Batch) error {
 	after := b.After
 	for i := range b.Events {
 		single := &Batch{Consumer: b.Consumer, Revision: b.Revision, Shard: b.Shard, After: after, Through: b.Events[i].Position, Events: b.Events[i : i+1]}
@@ -64,7 +64,7 @@ func (p parker) takeApart(ctx context.Context, c Consumer, b *Batch) error {
 }
 
 // takeOne handles one event and turns a panic into an error.
-func (r *Runner) takeOne(ctx context.Context, c Consumer, b *Batch) (err error) {
+func (r *Runner) takeOne(ctx context.Context, c handler, b *Batch) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &PoisonError{fmt.Errorf("panic: %v", v)}
@@ -76,7 +76,7 @@ func (r *Runner) takeOne(ctx context.Context, c Consumer, b *Batch) (err error) 
 	return r.write(ctx, c, b, func(q *pgx.Batch) error { return c.Write(q, b.Revision, b.Events) })
 }
 
-func (p parker) park(ctx context.Context, c Consumer, b *Batch, cause error) error {
+func (p parker) park(ctx context.Context, c handler, b *Batch, cause error) error {
 	e := &b.Events[0]
 	p.runner.log.Error("feed: event parked", "consumer", c.Name(), "shard", e.Shard, "position", e.Position, "type", e.Type, "error", cause)
 	return p.runner.write(ctx, c, b, func(q *pgx.Batch) error {

@@ -35,7 +35,13 @@ type Runner struct {
 	progress  *Progress
 	log       *slog.Logger
 	router    *message.Router
-	consumers map[string]Consumer // by handler
+	consumers map[string]handler // by watermill's handler name
+}
+
+// handler is one consumer on one shard.
+type handler struct {
+	Consumer
+	source *source
 }
 
 // topic is the one topic of the ledger.
@@ -48,7 +54,7 @@ func NewRunner(cfg Config) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("feed: router: %w", err)
 	}
-	r := &Runner{ledger: cfg.Ledger, progress: cfg.Progress, log: cfg.Logger, router: router, consumers: map[string]Consumer{}}
+	r := &Runner{ledger: cfg.Ledger, progress: cfg.Progress, log: cfg.Logger, router: router, consumers: map[string]handler{}}
 	poison, err := middleware.PoisonQueueWithFilter(parker{r}, "parked", isPoison)
 	if err != nil {
 		return nil, fmt.Errorf("feed: poison queue: %w", err)
@@ -59,15 +65,24 @@ func NewRunner(cfg Config) (*Runner, error) {
 		cfg.Metrics.MustRegister(r.lag())
 	}
 	router.AddMiddleware(poison, middleware.Recoverer)
+	tails := make([]*tail, cfg.Ledger.Shards())
+	for shard := range tails {
+		tails[shard] = &tail{ledger: cfg.Ledger, shard: shard}
+	}
 	for _, c := range cfg.Consumers {
-		for shard := range cfg.Ledger.Shards() {
-			sub, err := newSubscriber(&source{cfg.Ledger, c, shard, cfg.Progress}, quiet)
+		wants := map[string]bool{}
+		for _, name := range c.Types() {
+			wants[name] = true
+		}
+		for shard := range tails {
+			src := &source{ledger: cfg.Ledger, consumer: c, shard: shard, progress: cfg.Progress, tail: tails[shard], wants: wants}
+			sub, err := newSubscriber(src, quiet)
 			if err != nil {
 				return nil, err
 			}
 			name := c.Name() + "/" + strconv.Itoa(shard)
-			r.consumers[name] = c
-			router.AddConsumerHandler(name, topic, sub, func(msg *message.Message) error { return r.handle(msg.Context(), c, msg) })
+			r.consumers[name] = handler{c, src}
+			router.AddConsumerHandler(name, topic, sub, func(msg *message.Message) error { return r.handle(msg.Context(), name, msg) })
 		}
 	}
 	return r, nil
@@ -96,7 +111,10 @@ const (
 // errMoved says that another worker wrote the batch, or that another revision took over.
 const errMoved = "LL001"
 
-func (r *Runner) handle(ctx context.Context, c Consumer, msg *message.Message) error {
+// handle writes the batch of a message. The subscriber asks its source for more only when that has ended, so the two
+// never work on the source at once.
+func (r *Runner) handle(ctx context.Context, name string, msg *message.Message) error {
+	h := r.consumers[name]
 	b, err := decodeBatch(msg.Payload)
 	if err != nil {
 		return err
@@ -104,11 +122,11 @@ func (r *Runner) handle(ctx context.Context, c Consumer, msg *message.Message) e
 	if err := r.ledger.Open(ctx, b.Events); err != nil {
 		return err
 	}
-	return r.write(ctx, c, b, func(q *pgx.Batch) error { return c.Write(q, b.Revision, b.Events) })
+	return r.write(ctx, h, b, func(q *pgx.Batch) error { return h.Write(q, b.Revision, b.Events) })
 }
 
 // write commits a batch's statements with the checkpoint in one round trip.
-func (r *Runner) write(ctx context.Context, c Consumer, b *Batch, statements func(*pgx.Batch) error) error {
+func (r *Runner) write(ctx context.Context, h handler, b *Batch, statements func(*pgx.Batch) error) error {
 	var q pgx.Batch
 	q.Queue(beginSQL)
 	q.Queue(relaxedSQL)
@@ -120,12 +138,13 @@ func (r *Runner) write(ctx context.Context, c Consumer, b *Batch, statements fun
 	q.Queue("commit")
 	if err := send(ctx, r.ledger, &q); err != nil {
 		if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && refused.Code == errMoved {
-			return nil
+			return nil // the source looks where the checkpoint is now
 		}
 		return fmt.Errorf("feed: write batch of %s: %w", b.Consumer, err)
 	}
+	h.source.settle(b)
 	r.progress.set(b.Consumer, b.Shard, b.Through)
-	c.Committed(b)
+	h.Committed(b)
 	return nil
 }
 

@@ -23,38 +23,90 @@ const slowPoll = 5 * time.Second
 // source reads the next batch of one consumer and shard. It stands in for the database that watermill-sql's
 // subscriber expects, because that subscriber wraps each poll in a transaction and writes its offset there: here a
 // poll is one plain read, and an idle consumer causes no write at all.
+//
+// What holds nothing for the consumer is passed over without moving the checkpoint in the database; Progress knows of
+// it, and the next batch with something in it, a long stretch, or a quiet moment takes the checkpoint along.
 type source struct {
 	ledger   *eventstore.Ledger
 	consumer Consumer
 	shard    int
 	progress *Progress
+	tail     *tail
+	wants    map[string]bool // empty: all
+
+	known    bool // the fields below are what the database has, as far as this process knows
+	revision int
+	written  int64 // the checkpoint
+	seen     int64 // passed over up to here
+	epoch    int64
+	moved    time.Time // when the checkpoint was written last
 }
 
-const nextSQL = `select f.revision, c.position, h.position
+const checkpointSQL = `select f.revision, c.position, ` + epochSQL + `
 	from feed_consumers f
 	join feed_checkpoints c on c.name = f.name and c.revision = f.revision and c.shard = $2
-	join ledger_heads h on h.shard = $2
 	where f.name = $1`
+
+// passOver is how far a checkpoint may lie behind what was passed over: a restart reads that much again.
+const passOver = 10 * BatchSize
 
 // next gives the batch behind the checkpoint; nil when there is nothing new.
 func (s *source) next(ctx context.Context) (*Batch, error) {
-	b := &Batch{Consumer: s.consumer.Name(), Shard: s.shard}
-	var head int64
-	err := s.ledger.Pool().QueryRow(ctx, nextSQL, b.Consumer, s.shard).Scan(&b.Revision, &b.After, &head)
+	if !s.known || s.epoch != s.progress.current() {
+		if err := s.load(ctx); err != nil || !s.known {
+			return nil, err
+		}
+	}
+	for {
+		found, through, err := s.tail.after(ctx, s.seen, s.consumer.Types())
+		if err != nil {
+			return nil, err
+		}
+		idle := through == s.seen
+		if idle && (s.seen == s.written || time.Since(s.moved) < slowPoll) {
+			return nil, nil //nolint:nilnil // nothing new
+		}
+		wanted := s.wanted(found)
+		if len(wanted) > 0 || idle || through-s.written > passOver {
+			b := &Batch{Consumer: s.consumer.Name(), Revision: s.revision, Shard: s.shard, After: s.written, Through: through, Events: wanted}
+			s.known = false // until it is known to be written
+			return b, nil
+		}
+		s.seen = through
+		s.progress.passed(s.consumer.Name(), s.shard, through)
+	}
+}
+
+// settle tells that the batch was written.
+func (s *source) settle(b *Batch) {
+	s.known, s.written, s.seen, s.moved = true, b.Through, b.Through, time.Now()
+}
+
+func (s *source) load(ctx context.Context) error {
+	s.known = false
+	err := s.ledger.Pool().QueryRow(ctx, checkpointSQL, s.consumer.Name(), s.shard).Scan(&s.revision, &s.written, &s.epoch)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil //nolint:nilnil // its tables are being made; there will be a wake-up
+		return nil // its tables are being made; there will be a wake-up
 	}
 	if err != nil {
-		return nil, fmt.Errorf("feed: checkpoint of %s: %w", b.Consumer, err)
+		return fmt.Errorf("feed: checkpoint of %s: %w", s.consumer.Name(), err)
 	}
-	s.ledger.Advance(s.shard, head)
-	s.progress.set(b.Consumer, s.shard, b.After)
-	if b.After >= head {
-		return nil, nil //nolint:nilnil // nothing new
+	s.known, s.seen = true, s.written
+	s.progress.start(s.epoch, s.consumer.Name(), s.shard, s.written)
+	return nil
+}
+
+func (s *source) wanted(found []eventstore.Recorded) []eventstore.Recorded {
+	if len(s.wants) == 0 {
+		return found
 	}
-	b.Through = min(head, b.After+BatchSize)
-	b.Events, err = s.ledger.Range(ctx, s.shard, b.After, b.Through, s.consumer.Types()...)
-	return b, err
+	var wanted []eventstore.Recorded
+	for i := range found {
+		if s.wants[found[i].Type] {
+			wanted = append(wanted, found[i])
+		}
+	}
+	return wanted
 }
 
 // The types below are the shapes that watermill-sql wants.
@@ -114,7 +166,7 @@ func (schema) InsertQuery(sql.InsertQueryParams) (sql.Query, error) {
 }
 
 func (schema) SelectQuery(sql.SelectQueryParams) (sql.Query, error) {
-	return sql.Query{Query: nextSQL}, nil
+	return sql.Query{Query: checkpointSQL}, nil
 }
 
 func (schema) UnmarshalMessage(p sql.UnmarshalMessageParams) (sql.Row, error) {
@@ -213,6 +265,7 @@ func newSubscriber(src *source, log watermill.LoggerAdapter) (*subscriber, error
 	if err != nil {
 		return nil, fmt.Errorf("feed: subscriber: %w", err)
 	}
+	src.progress.onEpoch(w.ring)
 	return &subscriber{Subscriber: inner, waker: w, stop: src.ledger.OnAppend(src.shard, w.ring)}, nil
 }
 
