@@ -57,7 +57,6 @@ type bench struct {
 	server *localpg.Server
 	ring   *eventstore.Keyring
 	names  int
-	last   []Figure
 }
 
 type measurement struct {
@@ -131,7 +130,9 @@ func (b *bench) tell(f Figure) {
 	}
 	_, _ = fmt.Fprintln(b.Out, strings.TrimRight(line, " "))
 	if b.JSON != nil {
-		_ = json.NewEncoder(b.JSON).Encode(f)
+		if err := json.NewEncoder(b.JSON).Encode(f); err != nil {
+			b.say("a figure was not written: " + err.Error())
+		}
 	}
 }
 
@@ -148,19 +149,16 @@ func (b *bench) database(ctx context.Context) (string, error) {
 // site is a node with an organisation, a workspace, three lines and a key.
 type site struct {
 	*service.Node
-	dsn    string
 	pool   *pgxpool.Pool
 	org    uuid.UUID
 	wsp    uuid.UUID
 	secret string
 }
 
-func (b *bench) site(ctx context.Context, dsn string, roles service.Roles) (*site, error) {
-	if dsn == "" {
-		var err error
-		if dsn, err = b.database(ctx); err != nil {
-			return nil, err
-		}
+func (b *bench) site(ctx context.Context, roles service.Roles) (*site, error) {
+	dsn, err := b.database(ctx)
+	if err != nil {
+		return nil, err
 	}
 	node, err := service.Start(ctx, service.Config{
 		DSN: dsn, Keyring: b.ring, Roles: roles, Simulator: true, Logger: slog.New(slog.NewTextHandler(b.Log, &slog.HandlerOptions{Level: slog.LevelWarn})),
@@ -168,7 +166,7 @@ func (b *bench) site(ctx context.Context, dsn string, roles service.Roles) (*sit
 	if err != nil {
 		return nil, err
 	}
-	s := &site{Node: node, dsn: dsn, pool: node.Ledger.Pool()}
+	s := &site{Node: node, pool: node.Ledger.Pool()}
 	if err := s.furnish(ctx); err != nil {
 		node.Stop()
 		return nil, err

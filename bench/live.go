@@ -20,7 +20,7 @@ import (
 // row can be read, as a client's next request would.
 func measureVisible(ctx context.Context, b *bench) error {
 	const pace = 1000.0 // events/s
-	s, err := b.site(ctx, "", service.All)
+	s, err := b.site(ctx, service.All)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func measureVisible(ctx context.Context, b *bench) error {
 
 // measureDelivery takes messages from acceptance through the simulator with everything on.
 func measureDelivery(ctx context.Context, b *bench) error {
-	s, err := b.site(ctx, "", service.All)
+	s, err := b.site(ctx, service.All)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func measureDelivery(ctx context.Context, b *bench) error {
 
 // measureIdle watches a node that has nothing to do, its server included.
 func measureIdle(ctx context.Context, b *bench) error {
-	s, err := b.site(ctx, "", service.All)
+	s, err := b.site(ctx, service.All)
 	if err != nil {
 		return err
 	}

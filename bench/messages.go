@@ -29,7 +29,7 @@ import (
 const contacts = 5000
 
 func measureMessages(ctx context.Context, b *bench) error {
-	s, err := b.site(ctx, "", service.Roles{Write: true})
+	s, err := b.site(ctx, service.Roles{Write: true})
 	if err != nil {
 		return err
 	}
@@ -189,8 +189,8 @@ func (b *bench) singleRowInserts(ctx context.Context) (rate float64, how string,
 	}
 	bin, err := localpg.Find()
 	if err == nil { // the directory may hold links to some of the programs only
-		if real, linkErr := filepath.EvalSymlinks(filepath.Join(bin, "postgres")); linkErr == nil {
-			bin = filepath.Dir(real)
+		if target, linkErr := filepath.EvalSymlinks(filepath.Join(bin, "postgres")); linkErr == nil {
+			bin = filepath.Dir(target)
 		}
 		program := filepath.Join(bin, "pgbench")
 		if _, err := os.Stat(program); err == nil {

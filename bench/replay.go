@@ -53,7 +53,7 @@ func life(i int, wsp uuid.UUID, at time.Time) []eventstore.StreamEvents {
 
 // measureReplay fills a ledger and builds all read models from it.
 func measureReplay(ctx context.Context, b *bench) error {
-	s, err := b.site(ctx, "", service.Roles{Write: true})
+	s, err := b.site(ctx, service.Roles{Write: true})
 	if err != nil {
 		return err
 	}

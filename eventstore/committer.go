@@ -101,8 +101,13 @@ func (c *committer) commit(batch []*pending) {
 			}
 			return
 		}
-		time.Sleep(pause)
+		c.pause(pause)
 	}
+}
+
+// pause lets the database recover. What is under way when the ledger closes is still decided.
+func (*committer) pause(d time.Duration) {
+	<-time.After(d)
 }
 
 func stillWanted(batch []*pending) []*pending {
@@ -221,7 +226,7 @@ func (c *committer) written(batch []*pending, deadline time.Time) (written, know
 		if time.Now().After(deadline) {
 			return false, false
 		}
-		time.Sleep(100 * time.Millisecond)
+		c.pause(100 * time.Millisecond)
 	}
 }
 

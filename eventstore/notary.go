@@ -85,15 +85,20 @@ func (l *Ledger) closeBlock(ctx context.Context, last Block, to int64) error {
 // With nothing appended it does nothing at all. Its time is real time, also in dev mode.
 func (l *Ledger) RunNotary(ctx context.Context) {
 	grown := make(chan struct{}, 1)
+	var stops []func()
 	for shard := range l.shards {
-		stop := l.OnAppend(shard, func() {
+		stops = append(stops, l.OnAppend(shard, func() {
 			select {
 			case grown <- struct{}{}:
 			default:
 			}
-		})
-		defer stop()
+		}))
 	}
+	defer func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}()
 	for {
 		for shard := range l.shards {
 			if _, err := l.Notarise(ctx, shard); err != nil && ctx.Err() == nil {

@@ -147,7 +147,11 @@ func (r *oneRow) Next() bool {
 }
 
 func (r *oneRow) Scan(dest ...any) error {
-	*dest[0].(*Batch) = *r.batch
+	into, ok := dest[0].(*Batch)
+	if !ok {
+		return fmt.Errorf("feed: cannot scan a batch into %T", dest[0])
+	}
+	*into = *r.batch
 	return nil
 }
 
