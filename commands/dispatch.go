@@ -248,7 +248,8 @@ func (a *App) onMessage(ctx context.Context, req Request, messageID string, resu
 			return notFound("message")
 		}
 		if req.Workspace == m.State.Workspace || req.Actor.Type == "system" {
-			u.req.Organisation, u.req.Workspace, u.ref = m.State.Organisation, m.State.Workspace, messageID
+			u.req.Organisation, u.req.Workspace = m.State.Organisation, m.State.Workspace
+			u.ref, u.subject = messageID, m.State.ContactID
 			return decide(ctx, u, m)
 		}
 		return notFound("message")

@@ -127,7 +127,7 @@ func (a *API) writeOnce(q *request, e *endpoint, do func() (Done, error), bodyOf
 
 	done, err := do()
 	if err != nil {
-		a.settle(q, err, bodyOf)
+		a.settle(q, e, err, bodyOf)
 		return
 	}
 	if body := a.finish(q, e, done, nil, bodyOf); body != nil && !done.Stored && !e.Unstored {
@@ -151,7 +151,7 @@ func (a *API) finish(q *request, e *endpoint, done Done, err error, bodyOf func(
 
 // settle answers a write that failed under a key: with the first answer when there is one, else with the refusal, which
 // is kept if its code is one of those that are.
-func (a *API) settle(q *request, refused error, bodyOf func(*request, Done) ([]byte, error)) {
+func (a *API) settle(q *request, e *endpoint, refused error, bodyOf func(*request, Done) ([]byte, error)) {
 	intent := q.call.Intent
 	if f := fault.Of(refused); f != nil && denied(f.Code) {
 		a.refuse(q.gin, f) // who may not do it any more does not learn what came of it
@@ -164,6 +164,12 @@ func (a *API) settle(q *request, refused error, bodyOf func(*request, Done) ([]b
 			return
 		}
 		if earlier != nil {
+			if !q.credentials.Fresh { // the ledger tells of the key before it looks at the caller
+				if err := a.reenter(q, e); err != nil {
+					a.refuse(q.gin, err)
+					return
+				}
+			}
 			a.replay(q, earlier, bodyOf)
 			return
 		}

@@ -118,13 +118,7 @@ func (a *API) pass(q *request, e *endpoint) error {
 	}
 	credentials.Fresh = !e.write
 	q.credentials = credentials
-	if err := a.authenticate(q); err != nil {
-		return err
-	}
-	if err := a.countRequest(q.ctx, &q.call.Caller, e.Sending); err != nil {
-		return err
-	}
-	if err := q.admit(e); err != nil {
+	if err := a.enter(q, e); err != nil {
 		return err
 	}
 	if malformedWorkspace {
@@ -137,6 +131,45 @@ func (a *API) pass(q *request, e *endpoint) error {
 		return err
 	}
 	return a.takeBody(q, e)
+}
+
+// enter authenticates, counts and admits. Whoever is refused on what may be a moment old is looked at afresh: a role that
+// was just given, and an organisation that was just resumed, count at once, as their opposites do.
+func (a *API) enter(q *request, e *endpoint) error {
+	err := a.authenticate(q)
+	if err != nil && !q.credentials.Fresh {
+		err = a.authenticateAfresh(q)
+	}
+	if err != nil {
+		return err
+	}
+	if err := a.countRequest(q.ctx, &q.call.Caller, e.Sending); err != nil {
+		return err
+	}
+	err = q.admit(e)
+	if err != nil && !q.credentials.Fresh {
+		if err = a.authenticateAfresh(q); err == nil {
+			err = q.admit(e)
+		}
+	}
+	return err
+}
+
+func (a *API) authenticateAfresh(q *request) error {
+	q.credentials.Fresh = true
+	return a.authenticate(q)
+}
+
+// reenter lets the caller in again, on what holds at this moment.
+func (a *API) reenter(q *request, e *endpoint) error {
+	workspace := q.call.WorkspaceID
+	if err := a.authenticateAfresh(q); err != nil {
+		return err
+	}
+	if q.call.WorkspaceID != workspace {
+		return fault.New(fault.Unauthorized, "The credential has changed. Repeat the request.")
+	}
+	return q.admit(e)
 }
 
 func (a *API) authenticate(q *request) error {
@@ -166,15 +199,7 @@ func (a *API) again(q *request, e *endpoint, do func() (Done, error)) (Done, err
 	if !errors.Is(err, ErrStaleCaller) {
 		return done, err
 	}
-	workspace := q.call.WorkspaceID
-	q.credentials.Fresh = true
-	if err := a.authenticate(q); err != nil {
-		return Done{}, err
-	}
-	if q.call.WorkspaceID != workspace {
-		return Done{}, fault.New(fault.Unauthorized, "The credential has changed. Repeat the request.")
-	}
-	if err := q.admit(e); err != nil {
+	if err := a.reenter(q, e); err != nil {
 		return Done{}, err
 	}
 	return do()

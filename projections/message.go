@@ -184,6 +184,21 @@ func Queued(e *events.MessageQueued, at time.Time) Message {
 	return m
 }
 
+// Accepted is an outbound message of the workspace as it was when it was accepted, from its first event in the ledger;
+// found is false when there is none or its contact was erased.
+func (s *Store) Accepted(ctx context.Context, v Viewer, id string) (m Message, found bool, err error) {
+	recorded, err := s.ledger.Load(ctx, id, 0)
+	if err != nil || len(recorded) == 0 {
+		return Message{}, false, err
+	}
+	first := &recorded[0]
+	e, ok := first.Event.(*events.MessageQueued)
+	if !ok || first.Erased || first.WorkspaceID != v.Workspace {
+		return Message{}, false, nil
+	}
+	return Queued(e, first.OccurredAt), true, nil
+}
+
 const messageColumns = `m.id, m.conversation_id, m.contact_id, m.direction, m.channel, m.status, m.body, m.sender, m.recipient, m.line_id,
 	m.external_id, m.is_test, m.media, m.metadata, m.error_code, m.error_details, m.source, m.sent_by_staff,
 	m.scheduled_for, m.sent_at, m.delivered_at, m.read_at, m.created_at, m.updated_at`

@@ -32,11 +32,11 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store) {
 		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
 		Description: "The number is normalised to E.164. A number that opted out before makes the contact opted out, whatever was asked for.",
 	}, a.createContact, a.contact)
-	httpapi.Write[httpapi.IDParam, httpapi.Deleted](r, httpapi.Route{
+	httpapi.Write(r, httpapi.Route{
 		Method: "DELETE", Path: "/v1/contacts/{id}", ID: "delete_contact", Summary: "Delete a contact", Tags: []string{"contacts"},
 		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
 		Description: "Erases the contact with its conversations, messages and notes. Its opt-out, if there is one, stays registered.",
-	}, a.deleteContact, nil)
+	}, a.deleteContact, a.deleted)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/contacts/{id}/consent", ID: "set_contact_consent", Summary: "Set the consent of a contact", Tags: []string{"contacts"},
 		Access: httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
@@ -51,7 +51,7 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store) {
 		Method: "POST", Path: "/v1/messages", ID: "send_message", Summary: "Send a message", Tags: []string{"messages"}, Status: 201,
 		Access: httpapi.Access{Keys: sends, Roles: httpapi.PermSending}, Sending: true, Errors: []int{422},
 		Description: "Accepts the message; it is sent as soon as the rules allow. An unknown number makes a contact.",
-	}, a.sendMessage, a.message)
+	}, a.sendMessage, a.accepted)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/messages/{id}/cancel", ID: "cancel_message", Summary: "Cancel a message that waits", Tags: []string{"messages"},
 		Access: httpapi.Access{Keys: sends, Roles: httpapi.PermSending},

@@ -52,12 +52,12 @@ func (a *API) contact(ctx context.Context, c *httpapi.Call, d httpapi.Done) (pro
 }
 
 func (a *API) deleteContact(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (httpapi.Done, error) {
-	d, err := done(a.app.DeleteContact(ctx, request(c), in.ID))
-	if err != nil {
-		return d, err
-	}
-	d.Body = httpapi.Deleted{Deleted: true, ID: in.ID}
-	return d, a.reach(ctx, d, projections.Contacts, projections.Messages, projections.Consent)
+	return done(a.app.DeleteContact(ctx, request(c), in.ID))
+}
+
+// deleted answers the deletion of a contact when nothing shows the contact any more.
+func (a *API) deleted(ctx context.Context, _ *httpapi.Call, d httpapi.Done) (httpapi.Deleted, error) {
+	return httpapi.Deleted{Deleted: true, ID: d.Ref}, a.reach(ctx, d, projections.Contacts, projections.Messages, projections.Consent)
 }
 
 // SetConsent is the request of POST /v1/contacts/{id}/consent (interface 4.1).

@@ -59,6 +59,15 @@ func (a *API) sendMessage(ctx context.Context, c *httpapi.Call, in *SendMessage)
 	return d, nil
 }
 
+// accepted answers a retry as the first request was answered, whatever has become of the message since.
+func (a *API) accepted(ctx context.Context, c *httpapi.Call, d httpapi.Done) (projections.Message, error) {
+	first, ok, err := a.store.Accepted(ctx, viewer(c, d.Shard), d.Ref)
+	if err == nil && !ok {
+		err = gone("message")
+	}
+	return first, err
+}
+
 // message is the view that answers writes on a message.
 func (a *API) message(ctx context.Context, c *httpapi.Call, d httpapi.Done) (projections.Message, error) {
 	if err := a.reach(ctx, d, projections.Messages); err != nil {

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"ledgerline/eventstore"
 	"ledgerline/httpapi"
 	"ledgerline/processes"
+	"ledgerline/projections"
 	"ledgerline/service"
 	"ledgerline/testkit"
 )
@@ -158,26 +160,58 @@ func (a *App) Advance(d time.Duration) {
 	a.Settle()
 }
 
-// settledSQL looks at everything that can still move without a request, in one snapshot: events that a consumer has not
-// seen, keys that are due or worked on, and steps of the simulator's scripts that are due.
-const settledSQL = `select
-	not exists (select from feed_consumers f
-		join feed_checkpoints c on c.name = f.name and c.revision = f.revision
-		join ledger_heads h on h.shard = c.shard where c.position < h.position)
-	and not exists (select from process_todo where due_at <= $1 or lease_until > now())
-	and not exists (select from simulator.messages where due_at <= $1 and sends > 0)`
+// unsettledSQL tells everything that can still move without a request, in one snapshot: consumers that have not written
+// an event that they want, keys that are due or worked on, and steps of the simulator's scripts that are due. $2 and $3
+// are the consumers and the events that they want, in pairs.
+const unsettledSQL = `select coalesce(string_agg(what, '; '), '') from (
+	select distinct format('%s has not written what is after %s on shard %s', f.name, c.position, c.shard)
+		from feed_consumers f join feed_checkpoints c on c.name = f.name and c.revision = f.revision
+		join ledger_events e on e.shard = c.shard and e.position > c.position
+		join unnest($2::text[], $3::text[]) w (consumer, type) on w.consumer = f.name and w.type = e.type
+	union all select format('%s %s: due %s, lease %s, retry %s', process, key, due_at, lease_until, retry_at)
+		from process_todo where due_at <= $1 or lease_until > now()
+	union all select format('simulator %s: step %s due %s', script, step, due_at) from simulator.messages where due_at <= $1 and sends > 0
+) x (what)`
 
 // settleFor bounds Settle, in real time.
-const settleFor = 30 * time.Second
+const settleFor = 20 * time.Second
 
 // Settle returns when nothing more happens until the clock moves or somebody asks for something.
 func (a *App) Settle() {
 	a.t.Helper()
+	consumers := []interface {
+		Name() string
+		Types() []string
+	}{&processes.Sending{}}
+	for _, p := range projections.All() {
+		consumers = append(consumers, p)
+	}
+	var names, types []string
+	for _, c := range consumers {
+		for _, name := range c.Types() {
+			names, types = append(names, c.Name()), append(types, name)
+		}
+	}
+	var last unsettled
 	require.Eventually(a.t, func() bool {
-		var settled bool
-		err := a.Pool.QueryRow(context.Background(), settledSQL, a.Clock.Now()).Scan(&settled)
-		return err == nil && settled
-	}, settleFor, 3*time.Millisecond, "the service does not come to rest")
+		var what string
+		if err := a.Pool.QueryRow(context.Background(), unsettledSQL, a.Clock.Now(), names, types).Scan(&what); err != nil {
+			what = err.Error()
+		}
+		last.Store(&what)
+		return what == ""
+	}, settleFor, 3*time.Millisecond, "the service does not come to rest: %s", &last)
+}
+
+// unsettled is what was seen last, told only when the time is up.
+type unsettled struct{ atomic.Pointer[string] }
+
+// String implements fmt.Stringer.
+func (u *unsettled) String() string {
+	if what := u.Load(); what != nil {
+		return *what
+	}
+	return "it was never asked"
 }
 
 // processor is a node that talks to carriers.
@@ -211,3 +245,6 @@ func (a *App) Exec(sql string, args ...any) {
 	_, err := a.Pool.Exec(a.t.Context(), sql, args...)
 	require.NoError(a.t, err)
 }
+
+// Everything is a node with all roles.
+var Everything = service.All

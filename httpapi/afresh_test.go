@@ -1,0 +1,71 @@
+package httpapi_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ledgerline/domain/fault"
+	"ledgerline/httpapi"
+)
+
+// remembering is an Authenticator that answers differently from memory and afresh.
+type remembering struct{ old, fresh func() (httpapi.Caller, error) }
+
+func (r remembering) Authenticate(_ context.Context, credentials httpapi.Credentials) (httpapi.Caller, error) {
+	if credentials.Fresh {
+		return r.fresh()
+	}
+	return r.old()
+}
+
+func entries(t *testing.T, callers remembering) *service {
+	t.Helper()
+	return serve(t, func(c *httpapi.Config) { c.Authenticator = callers }, func(api *httpapi.API, kept *receipts) {
+		httpapi.Write(api, httpapi.Route{Method: "POST", Path: "/v1/entries", ID: "entry", Access: anybody()},
+			func(_ context.Context, c *httpapi.Call, _ *struct{}) (httpapi.Done, error) {
+				if c.Intent != nil {
+					if err := kept.append(c.WorkspaceID, c.Intent.Key, httpapi.Answer{Fingerprint: c.Intent.Fingerprint, Status: 200}); err != nil {
+						return httpapi.Done{}, err
+					}
+				}
+				return httpapi.Done{Body: entry{Ref: "done"}}, nil
+			}, func(context.Context, *httpapi.Call, httpapi.Done) (entry, error) { return entry{Ref: "done"}, nil })
+	})
+}
+
+func good() (httpapi.Caller, error) { return key("key_all", httpapi.ScopeSend), nil }
+
+func TestNobodyIsRefusedOnWhatIsAMomentOld(t *testing.T) {
+	t.Parallel()
+	for name, old := range map[string]func() (httpapi.Caller, error){
+		"unknown": func() (httpapi.Caller, error) { return httpapi.Caller{}, fault.New(fault.Unauthorized, "Unknown.") },
+		"no scope": func() (httpapi.Caller, error) {
+			return key("key_all"), nil
+		},
+		"paused": func() (httpapi.Caller, error) {
+			c := key("key_all", httpapi.ScopeSend)
+			c.OrgPaused = true
+			return c, nil
+		},
+	} {
+		s := entries(t, remembering{old: old, fresh: good})
+		require.Equal(t, 200, s.post("/v1/entries", "").Status, name)
+	}
+}
+
+func TestAnEarlierAnswerIsToldOnlyToWhomMayComeNow(t *testing.T) {
+	t.Parallel()
+	revoked := false
+	s := entries(t, remembering{old: good, fresh: func() (httpapi.Caller, error) {
+		if revoked {
+			return httpapi.Caller{}, fault.New(fault.Unauthorized, "Unknown.")
+		}
+		return good()
+	}})
+	require.Equal(t, 200, s.postKey("/v1/entries", "k1", "").Status)
+	require.Equal(t, 200, s.postKey("/v1/entries", "k1", "").Status)
+	revoked = true
+	s.postKey("/v1/entries", "k1", "").refused(401, "unauthorized")
+}
