@@ -117,6 +117,9 @@ func (a *API) Handler() http.Handler { return a.engine }
 // recovery, logs and metrics, and no authentication.
 func (a *API) Engine() *gin.Engine { return a.engine }
 
+// Refuse answers a request to such a route with an error, in the shape of every refusal.
+func (a *API) Refuse(c *gin.Context, err error) { a.refuse(c, err) }
+
 // Close waits until the answers that were given are stored. Call it when the server has stopped.
 func (a *API) Close() { a.later.close() }
 

@@ -85,3 +85,28 @@ func (s *Store) Workspaces(ctx context.Context) ([]Workspace, error) {
 	}
 	return found, nil
 }
+
+// Organisation is one organisation as the operator sees it.
+type Organisation struct {
+	OrganisationID uuid.UUID `json:"organisation_id"`
+	Name           string    `json:"name"`
+	TimeZone       string    `json:"time_zone"`
+	Paused         bool      `json:"paused"`
+	Workspaces     int       `json:"workspaces"`
+}
+
+const organisationsSQL = `select o.id, o.name, o.time_zone, o.paused, (select count(*) from read.workspaces w where w.organisation_id = o.id)
+	from read.organisations o order by o.created_at, o.id`
+
+// Organisations lists all organisations of the installation, oldest first.
+func (s *Store) Organisations(ctx context.Context) ([]Organisation, error) {
+	rows, err := s.pool.Query(ctx, organisationsSQL)
+	if err != nil {
+		return nil, fmt.Errorf("projections: organisations: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Organisation])
+	if err != nil {
+		return nil, fmt.Errorf("projections: organisations: %w", err)
+	}
+	return found, nil
+}

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"time"
+
+	"ledgerline/bench"
+)
+
+// benchCommand measures beside raw baselines; docs/measurements.md says how to read it.
+type benchCommand struct {
+	Only    []string      `help:"Measure only these: append, messages, visible, delivery, replay, idle."`
+	For     time.Duration `help:"How long each timed part runs." default:"10s"`
+	Callers int           `help:"Concurrent callers and connections." default:"64"`
+	Events  int           `help:"Size of the ledger that is replayed." default:"1000000"`
+	Data    string        `help:"Where the private PostgreSQL lives meanwhile. Default: a temporary directory." type:"path"`
+	JSON    string        `help:"Write the figures to this file too, one JSON object a line." type:"path"`
+}
+
+// Run implements the command.
+func (b *benchCommand) Run(ctx context.Context, con *console) error {
+	if b.For < time.Second || b.Callers < 1 || b.Callers > 256 || b.Events < 1000 {
+		return usage("--for takes at least 1s, --callers 1 to 256, --events at least 1000")
+	}
+	cfg := bench.Config{Only: b.Only, For: b.For, Callers: b.Callers, Events: b.Events, DataDir: b.Data, Out: con.out, Log: con.err}
+	if b.JSON != "" {
+		f, err := os.Create(b.JSON)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }()
+		cfg.JSON = io.Writer(f)
+	}
+	return bench.Run(ctx, cfg)
+}

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"ledgerline/clock"
+	"ledgerline/eventstore"
+	"ledgerline/httpapi"
+	"ledgerline/localpg"
+	"ledgerline/projections"
+	"ledgerline/service"
+)
+
+// databaseName is the database within a private PostgreSQL.
+const databaseName = "ledgerline"
+
+// devCommand runs everything on this machine.
+type devCommand struct {
+	Addr        string `help:"Where to listen; port 0 chooses a free one." default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
+	Data        string `help:"Folder for the database, the keys and dev.json." default:"./.ledgerline" placeholder:"DIR"`
+	DatabaseURL string `help:"Use this PostgreSQL in place of a private one." env:"DATABASE_URL" placeholder:"URL"`
+	Clock       string `help:"Start at this time (RFC 3339) and stand still until POST /dev/clock moves it. Without it the clock is real, and can be moved as well." placeholder:"TIME"`
+	Shards      int    `help:"Shards of a new installation (default: 1). The number cannot be changed later." placeholder:"N"`
+	RateLimits  string `help:"Limits per API key: on or off." enum:"on,off" default:"on" placeholder:"on|off"`
+	AccessLog   bool   `help:"Log every request."`
+}
+
+// dev is a dev that is being started or runs.
+type dev struct {
+	*devCommand
+	con      *console
+	dir      dataDir
+	log      *slog.Logger
+	clock    *clock.Movable
+	secret   []byte
+	listener net.Listener
+	database *localpg.Server // nil when it is another's
+	node     *service.Node
+	file     *devFile
+	writing  sync.Mutex // of the file
+}
+
+// Run implements the command. It returns nil when it was asked to stop.
+func (c *devCommand) Run(ctx context.Context, con *console) error {
+	ctx, stop := withParent(ctx)
+	defer stop()
+	d := &dev{devCommand: c, con: con, dir: dataDir(filepath.Clean(c.Data)), log: con.logger(false, slog.LevelInfo)}
+	err := d.run(ctx)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil // stopped while it was starting
+	}
+	return err
+}
+
+func (d *dev) run(ctx context.Context) (err error) {
+	if d.clock, err = d.startClock(); err != nil {
+		return err
+	}
+	if err := d.dir.create(); err != nil {
+		return err
+	}
+	lock, err := d.dir.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Close() }()
+	// Early, so that a port that is taken is told at once. Until the service is up, connections wait.
+	if d.listener, err = listen(ctx, d.Addr); err != nil {
+		return err
+	}
+	defer func() { _ = d.listener.Close() }()
+	// Whoever finds dev.json finds a dev that answers.
+	if err := os.Remove(d.dir.devFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the last dev.json: %w", err)
+	}
+	if d.secret, err = d.dir.secret(); err != nil {
+		return err
+	}
+	keyring, err := d.dir.keyring()
+	if err != nil {
+		return err
+	}
+	dsn, err := d.startDatabase(ctx)
+	if err != nil {
+		return err
+	}
+	if d.database != nil {
+		defer func() { err = errors.Join(err, d.stopDatabase()) }()
+	}
+	return d.serve(ctx, dsn, keyring)
+}
+
+func (d *dev) startClock() (*clock.Movable, error) {
+	if d.Clock == "" {
+		return clock.Running(), nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, d.Clock)
+	if err != nil {
+		return nil, usage("--clock %q is no time as RFC 3339 writes it, for example 2026-03-02T17:00:00Z", d.Clock)
+	}
+	return clock.Frozen(at), nil
+}
+
+// listen opens the address, with a message for the usual mistakes.
+func listen(ctx context.Context, addr string) (net.Listener, error) {
+	var cfg net.ListenConfig
+	listener, err := cfg.Listen(ctx, "tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%s is taken by another program: stop that one, or choose another address with --addr, for example --addr 127.0.0.1:0 for any free port", addr)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	return listener, nil
+}
+
+// startDatabase starts the private PostgreSQL unless another was named, and notes for the tools which it is.
+func (d *dev) startDatabase(ctx context.Context) (dsn string, err error) {
+	if d.DatabaseURL != "" {
+		return d.DatabaseURL, replaceSecret(d.dir.database(), []byte(d.DatabaseURL+"\n"))
+	}
+	if err := os.Remove(d.dir.database()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("forget the database that was named before: %w", err)
+	}
+	if d.database, err = startOwn(ctx, d.dir, d.con); err != nil {
+		return "", err
+	}
+	if err := d.database.EnsureDatabase(ctx, databaseName); err != nil {
+		return "", errors.Join(err, d.stopDatabase())
+	}
+	return d.database.DSN(databaseName), nil
+}
+
+// startOwn starts the private PostgreSQL as its owner. Tools that have it running are waited for.
+func startOwn(ctx context.Context, dir dataDir, con *console) (*localpg.Server, error) {
+	told := false
+	for {
+		server, err := localpg.Start(ctx, localpg.Config{DataDir: dir.postgres(), Progress: func(line string) { con.say("%s", line) }})
+		inUse := (*localpg.InUseError)(nil)
+		if !errors.As(err, &inUse) {
+			return server, err
+		}
+		if !told {
+			told = true
+			con.say("waiting for process %d, which uses the database in %s", inUse.PID, dir)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func (d *dev) stopDatabase() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	return d.database.Stop(ctx)
+}
+
+// serve runs the node until ctx ends or something fails.
+func (d *dev) serve(ctx context.Context, dsn string, keyring *eventstore.Keyring) (err error) {
+	base := urlOf(d.listener)
+	if d.node, err = service.Start(ctx, service.Config{
+		DSN: dsn, Keyring: keyring, Clock: d.clock, Roles: service.All, Shards: d.Shards, RateLimits: d.RateLimits == "on", Simulator: true,
+		Sessions: devSessions(d.secret, d.clock), BaseURL: base, AccessLog: d.AccessLog, Version: version(), Logger: d.log,
+	}); err != nil {
+		return err
+	}
+	defer d.stopNode()
+	if d.file, err = makeDemo(ctx, d.node.Ledger, d.log); err != nil {
+		return err
+	}
+	for shard := range d.node.Ledger.Shards() {
+		if err := d.node.Store.Current(ctx, shard, projections.All()...); err != nil {
+			return err
+		}
+	}
+	d.file.BaseURL, d.file.ReadURL, d.file.WriteURL = base, base, base
+	d.node.RegisterDev(service.Dev{Clock: d.clock, Moved: func(time.Time) { d.renew() }})
+
+	serving, stop := context.WithCancel(ctx)
+	served := make(chan error, 1)
+	go func() {
+		served <- httpapi.Serve(serving, httpapi.NewServer(d.node.Handler(), d.log), d.listener, 10*time.Second)
+	}()
+	defer func() {
+		stop()
+		err = errors.Join(err, <-served)
+	}()
+	if err := d.writeFile(); err != nil {
+		return err
+	}
+	d.welcome()
+	return d.wait(ctx, served)
+}
+
+// wait returns when the dev is to end: nil when somebody asked for it.
+func (d *dev) wait(ctx context.Context, served chan error) error {
+	var ended <-chan struct{}
+	if d.database != nil {
+		ended = d.database.Done()
+	}
+	for {
+		renew, giveUp := d.clock.Timer(d.clock.Now().Add(httpapi.MaxSession / 2))
+		moved := d.clock.Changed()
+		select {
+		case <-ctx.Done():
+			giveUp()
+			d.con.say("stopping")
+			return nil
+		case err := <-served:
+			served <- err
+			return nil // its error is taken by who waits for the server
+		case <-ended:
+			return fmt.Errorf("the private PostgreSQL has ended; its log is %s", d.database.Log())
+		case err := <-d.node.Failed():
+			return err
+		case <-renew:
+			d.renew()
+		case <-moved:
+			giveUp()
+		}
+	}
+}
+
+// stopBound is how long the node may take to stop: without its database it might try for long.
+const stopBound = 20 * time.Second
+
+func (d *dev) stopNode() {
+	stopped := make(chan struct{})
+	go func() {
+		d.node.Stop()
+		close(stopped)
+	}()
+	select {
+	case <-stopped:
+	case <-time.After(stopBound):
+		d.log.Warn("the service does not stop in time: going on without")
+	}
+}

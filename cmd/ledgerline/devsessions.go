@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+
+	"ledgerline/clock"
+	"ledgerline/httpapi"
+)
+
+// Who issues the session tokens of a dev, and for whom. They are the defaults of serve as well.
+const (
+	sessionIssuer   = "ledgerline"
+	sessionAudience = "ledgerline"
+)
+
+func devSessions(secret []byte, c clock.Clock) httpapi.SessionConfig {
+	return httpapi.SessionConfig{Issuer: sessionIssuer, Audience: sessionAudience, Secret: secret, Clock: c}
+}
+
+// writeFile writes dev.json with fresh sessions.
+func (d *dev) writeFile() error {
+	d.writing.Lock()
+	defer d.writing.Unlock()
+	d.file.Sessions = make(map[string]string, len(d.file.Users))
+	for role, user := range d.file.Users {
+		token, err := httpapi.SignSession(devSessions(d.secret, d.clock), user, httpapi.MaxSession)
+		if err != nil {
+			return fmt.Errorf("sign the session of %s: %w", role, err)
+		}
+		d.file.Sessions[role] = token
+	}
+	return d.file.write(d.dir)
+}
+
+// renew keeps the sessions in dev.json good: they end after 24 hours, and a clock that is moved gets there quickly.
+func (d *dev) renew() {
+	if err := d.writeFile(); err != nil {
+		d.log.Error("the sessions in dev.json were not renewed", "error", err)
+	}
+}
+
+// welcome says where everything is.
+func (d *dev) welcome() {
+	curl := `curl -s "$LL_URL/v1/contacts" -H "authorization: Bearer $LL_KEY"`
+	clockIs := "real, until POST /dev/clock moves it"
+	if d.Clock != "" {
+		clockIs = "stands at " + d.clock.Now().Format("2006-01-02T15:04:05Z07:00") + ", until POST /dev/clock moves it"
+	}
+	d.con.say(`
+Ledgerline is running.
+
+  address      %s
+  reference    %s/docs
+  keys, ids    %s
+  clock        %s
+
+Try it from another terminal:
+
+  eval "$(%s)"
+  %s
+
+Ctrl-C stops everything.
+`, d.file.BaseURL, d.file.BaseURL, d.dir.devFile(), clockIs, d.envCommand(), curl)
+}
+
+// envCommand is how this program is called to print its variables.
+func (d *dev) envCommand() string {
+	call := self() + " dev-env"
+	if d.Data != "./.ledgerline" {
+		call += " --data '" + d.Data + "'"
+	}
+	return call
+}

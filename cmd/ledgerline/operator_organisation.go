@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"ledgerline/commands"
+	"ledgerline/domain/organisation"
+	"ledgerline/projections"
+	"ledgerline/service"
+)
+
+type organisationCommand struct {
+	Create organisationCreateCommand `cmd:"" help:"Open an organisation."`
+	List   organisationListCommand   `cmd:"" help:"All organisations, oldest first."`
+	Pause  organisationPauseCommand  `cmd:"" help:"Refuse every write of an organisation; reads go on."`
+	Resume organisationResumeCommand `cmd:"" help:"Lift the pause."`
+}
+
+type organisationCreateCommand struct {
+	installation
+	Name     string `help:"Its name." required:"" placeholder:"NAME"`
+	TimeZone string `help:"Its time zone, an IANA name." default:"America/New_York" placeholder:"ZONE"`
+}
+
+// Run implements the command.
+func (c *organisationCreateCommand) Run(ctx context.Context, con *console) error {
+	return c.do(ctx, con, func(w *workbench) (any, error) {
+		made, err := w.App.CreateOrganisation(ctx, commands.Request{Actor: operator}, c.Name, c.TimeZone)
+		return map[string]any{"organisation_id": made.Ref}, err
+	})
+}
+
+type organisationPauseCommand struct {
+	installation
+	ID     uuid.UUID `arg:"" help:"The organisation."`
+	Reason string    `help:"Why; it stands in the ledger." placeholder:"TEXT"`
+}
+
+// Run implements the command.
+func (c *organisationPauseCommand) Run(ctx context.Context, con *console) error {
+	return c.do(ctx, con, func(w *workbench) (any, error) {
+		_, err := w.App.PauseOrganisation(ctx, commands.Request{Organisation: c.ID, Actor: operator}, c.Reason)
+		return map[string]any{"organisation_id": c.ID, "paused": true}, err
+	})
+}
+
+type organisationResumeCommand struct {
+	installation
+	ID uuid.UUID `arg:"" help:"The organisation."`
+}
+
+// Run implements the command.
+func (c *organisationResumeCommand) Run(ctx context.Context, con *console) error {
+	return c.do(ctx, con, func(w *workbench) (any, error) {
+		_, err := w.App.ResumeOrganisation(ctx, commands.Request{Organisation: c.ID, Actor: operator})
+		return map[string]any{"organisation_id": c.ID, "paused": false}, err
+	})
+}
+
+type organisationListCommand struct {
+	installation
+}
+
+// Run implements the command.
+func (c *organisationListCommand) Run(ctx context.Context, con *console) error {
+	w, err := c.openDirectory(ctx, con)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	list, err := w.Store.Organisations(ctx)
+	if err != nil {
+		return err
+	}
+	return con.print(list)
+}
+
+// openDirectory opens the installation with the directory of organisations brought to the ledger's present, which
+// nobody else may be doing.
+func (i *installation) openDirectory(ctx context.Context, con *console) (*workbench, error) {
+	w, err := i.open(ctx, con, service.Roles{Project: true})
+	if err != nil {
+		return nil, err
+	}
+	for shard := range w.Ledger.Shards() {
+		if err := w.Store.Current(ctx, shard, projections.Directory); err != nil {
+			w.Close()
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+type workspaceCommand struct {
+	Create workspaceCreateCommand `cmd:"" help:"Open a workspace, with a default pool and a sandbox line."`
+	List   workspaceListCommand   `cmd:"" help:"All workspaces, oldest first."`
+}
+
+type workspaceCreateCommand struct {
+	installation
+	Organisation uuid.UUID `help:"Its organisation." required:"" placeholder:"UUID"`
+	Name         string    `help:"Its name." required:"" placeholder:"NAME"`
+}
+
+// Run implements the command.
+func (c *workspaceCreateCommand) Run(ctx context.Context, con *console) error {
+	return c.do(ctx, con, func(w *workbench) (any, error) {
+		made, err := w.App.CreateWorkspace(ctx, commands.Request{Organisation: c.Organisation, Actor: operator}, c.Name)
+		return map[string]any{
+			"organisation_id": c.Organisation, "workspace_id": made.ID, "pool_id": made.DefaultPoolID,
+			"sandbox": devLine{made.SandboxLineID, made.SandboxPhone},
+		}, err
+	})
+}
+
+type workspaceListCommand struct {
+	installation
+}
+
+// Run implements the command.
+func (c *workspaceListCommand) Run(ctx context.Context, con *console) error {
+	w, err := c.openDirectory(ctx, con)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	list, err := w.Store.Workspaces(ctx)
+	if err != nil {
+		return err
+	}
+	return con.print(list)
+}
+
+// workspaceRequest is the operator's, in a workspace.
+func (w *workbench) workspaceRequest(ctx context.Context, id uuid.UUID) (commands.Request, error) {
+	req, err := w.request(ctx, organisation.WorkspaceStream(id), "workspace")
+	req.Workspace = id
+	return req, err
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ledgerline/commands"
+	"ledgerline/domain/organisation"
+	"ledgerline/httpapi"
+)
+
+type userCommand struct {
+	Create userCreateCommand `cmd:"" help:"Make a person known to an organisation."`
+}
+
+type userCreateCommand struct {
+	installation
+	Organisation uuid.UUID            `help:"The organisation." required:"" placeholder:"UUID"`
+	Name         string               `help:"Full name." required:"" placeholder:"NAME"`
+	Email        string               `help:"E-mail address." required:"" placeholder:"ADDRESS"`
+	Role         map[uuid.UUID]string `help:"A role in a workspace: owner, admin, billing, manager, agent, developer or analyst. May be repeated." placeholder:"WORKSPACE=ROLE" mapsep:","`
+}
+
+// Run implements the command.
+func (c *userCreateCommand) Run(ctx context.Context, con *console) error {
+	return c.do(ctx, con, func(w *workbench) (any, error) {
+		in := commands.CreateUser{FullName: c.Name, Email: c.Email, Roles: map[uuid.UUID]organisation.Role{}}
+		for workspace, role := range c.Role {
+			in.Roles[workspace] = organisation.Role(role)
+		}
+		made, err := w.App.CreateUser(ctx, commands.Request{Organisation: c.Organisation, Actor: operator}, in)
+		return map[string]any{"user_id": made.Ref}, err
+	})
+}
+
+type roleCommand struct {
+	Grant  roleGrantCommand  `cmd:"" help:"Give a user a role in a workspace, in place of an earlier one."`
+	Revoke roleRevokeCommand `cmd:"" help:"End a user's membership of a workspace."`
+}
+
+type roleGrantCommand struct {
+	installation
+	Workspace uuid.UUID `help:"The workspace." required:"" placeholder:"UUID"`
+	User      uuid.UUID `help:"The user." required:"" placeholder:"UUID"`
+	Role      string    `help:"The role." required:"" enum:"owner,admin,billing,manager,agent,developer,analyst" placeholder:"ROLE"`
+}
+
+// Run implements the command.
+func (c *roleGrantCommand) Run(ctx context.Context, con *console) error {
+	return c.do(ctx, con, func(w *workbench) (any, error) {
+		req, err := w.workspaceRequest(ctx, c.Workspace)
+		if err == nil {
+			_, err = w.App.GrantRole(ctx, req, c.User, organisation.Role(c.Role))
+		}
+		return map[string]any{"user_id": c.User, "workspace_id": c.Workspace, "role": c.Role}, err
+	})
+}
+
+type roleRevokeCommand struct {
+	installation
+	Workspace uuid.UUID `help:"The workspace." required:"" placeholder:"UUID"`
+	User      uuid.UUID `help:"The user." required:"" placeholder:"UUID"`
+}
+
+// Run implements the command.
+func (c *roleRevokeCommand) Run(ctx context.Context, con *console) error {
+	return c.do(ctx, con, func(w *workbench) (any, error) {
+		req, err := w.workspaceRequest(ctx, c.Workspace)
+		if err == nil {
+			_, err = w.App.RevokeRole(ctx, req, c.User)
+		}
+		return map[string]any{"user_id": c.User, "workspace_id": c.Workspace, "role": nil}, err
+	})
+}
+
+type teamCommand struct {
+	Create teamCreateCommand `cmd:"" help:"Make a team of a workspace."`
+	Add    teamAddCommand    `cmd:"" help:"Put a member of the workspace into a team."`
+}
+
+type teamCreateCommand struct {
+	installation
+	Workspace uuid.UUID   `help:"The workspace." required:"" placeholder:"UUID"`
+	Name      string      `help:"Its name." required:"" placeholder:"NAME"`
+	Member    []uuid.UUID `help:"A user; may be repeated." placeholder:"UUID"`
+}
+
+// Run implements the command.
+func (c *teamCreateCommand) Run(ctx context.Context, con *console) error {
+	return c.do(ctx, con, func(w *workbench) (any, error) {
+		req, err := w.workspaceRequest(ctx, c.Workspace)
+		if err != nil {
+			return nil, err
+		}
+		made, err := w.App.CreateTeam(ctx, req, c.Name, c.Member...)
+		return map[string]any{"team_id": made.Ref}, err
+	})
+}
+
+type teamAddCommand struct {
+	installation
+	Team uuid.UUID `help:"The team." required:"" placeholder:"UUID"`
+	User uuid.UUID `help:"The user." required:"" placeholder:"UUID"`
+}
+
+// Run implements the command.
+func (c *teamAddCommand) Run(ctx context.Context, con *console) error {
+	return c.do(ctx, con, func(w *workbench) (any, error) {
+		req, err := w.request(ctx, organisation.TeamStream(c.Team), "team")
+		if err == nil {
+			_, err = w.App.AddTeamMember(ctx, req, c.Team, c.User)
+		}
+		return map[string]any{"team_id": c.Team, "user_id": c.User}, err
+	})
+}
+
+// sessionCommand issues a token where the secret of HS256 tokens is at hand.
+type sessionCommand struct {
+	installation
+	User       uuid.UUID     `help:"The user." required:"" placeholder:"UUID"`
+	TTL        time.Duration `name:"ttl" help:"How long it is good, 24h at most." default:"1h" placeholder:"TIME"`
+	Issuer     string        `name:"session-issuer" help:"Who issues session tokens." default:"ledgerline" env:"LEDGERLINE_SESSION_ISSUER" placeholder:"NAME"`
+	Audience   string        `name:"session-audience" help:"Whom they are for." default:"ledgerline" env:"LEDGERLINE_SESSION_AUDIENCE" placeholder:"NAME"`
+	SecretFile string        `name:"session-secret-file" help:"File with the secret. Default: session.secret in the data folder." env:"LEDGERLINE_SESSION_SECRET_FILE" placeholder:"FILE"`
+}
+
+// Run implements the command.
+func (c *sessionCommand) Run(ctx context.Context, con *console) error {
+	if c.TTL <= 0 || c.TTL > httpapi.MaxSession {
+		return usage("--ttl must be more than 0 and at most %s", httpapi.MaxSession)
+	}
+	path := c.SecretFile
+	if path == "" {
+		path = c.dir().sessionSecret()
+	}
+	return c.do(ctx, con, func(w *workbench) (any, error) {
+		secret, err := readSecret(path)
+		if err != nil {
+			return nil, err
+		}
+		if _, _, err := w.owner(ctx, organisation.UserStream(c.User), "user"); err != nil {
+			return nil, err
+		}
+		token, err := httpapi.SignSession(httpapi.SessionConfig{Issuer: c.Issuer, Audience: c.Audience, Secret: secret, Clock: w.Clock}, c.User, c.TTL)
+		if err != nil {
+			return nil, fmt.Errorf("sign the session: %w", err)
+		}
+		return map[string]any{"token": token, "user_id": c.User, "expires_at": httpapi.TimestampOf(w.Clock.Now().Add(c.TTL))}, nil
+	})
+}

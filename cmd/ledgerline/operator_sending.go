@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ledgerline/commands"
+	"ledgerline/domain/apikey"
+	"ledgerline/domain/line"
+)
+
+type keyCommand struct {
+	Create keyCreateCommand `cmd:"" help:"Make an API key. Its secret is printed now and never again."`
+	Revoke keyRevokeCommand `cmd:"" help:"End an API key at once and for good."`
+}
+
+type keyCreateCommand struct {
+	installation
+	Workspace uuid.UUID  `help:"The workspace." required:"" placeholder:"UUID"`
+	Name      string     `help:"Its name." required:"" placeholder:"NAME"`
+	Env       string     `help:"live, or test for sandbox traffic." enum:"live,test" default:"live" placeholder:"live|test"`
+	Scope     []string   `help:"read, send or admin; may be repeated." enum:"read,send,admin" required:"" placeholder:"SCOPE"`
+	IP        []string   `name:"ip" help:"Address or network from which alone it may be used; may be repeated." placeholder:"CIDR"`
+	ExpiresAt *time.Time `help:"When it ends (RFC 3339). Default: never." placeholder:"TIME"`
+}
+
+// Run implements the command.
+func (c *keyCreateCommand) Run(ctx context.Context, con *console) error {
+	return c.do(ctx, con, func(w *workbench) (any, error) {
+		req, err := w.workspaceRequest(ctx, c.Workspace)
+		if err != nil {
+			return nil, err
+		}
+		made, err := w.App.CreateAPIKey(ctx, req, commands.CreateAPIKey{
+			Name: c.Name, Env: apikey.Env(c.Env), Scopes: c.Scope, ExpiresAt: c.ExpiresAt, IPAllowlist: c.IP,
+		})
+		return map[string]any{"key_id": made.ID, "secret": made.Secret, "prefix": made.Prefix, "env": c.Env, "scopes": c.Scope}, err
+	})
+}
+
+type keyRevokeCommand struct {
+	installation
+	ID string `arg:"" help:"The key's id, key_…."`
+}
+
+// Run implements the command.
+func (c *keyRevokeCommand) Run(ctx context.Context, con *console) error {
+	return c.do(ctx, con, func(w *workbench) (any, error) {
+		req, err := w.request(ctx, c.ID, "key")
+		if err == nil {
+			_, err = w.App.RevokeAPIKey(ctx, req, c.ID)
+		}
+		return map[string]any{"key_id": c.ID, "revoked": true}, err
+	})
+}
+
+type poolCommand struct {
+	Create poolCreateCommand `cmd:"" help:"Make a pool of lines."`
+}
+
+type poolCreateCommand struct {
+	installation
+	Workspace uuid.UUID `help:"The workspace." required:"" placeholder:"UUID"`
+	Name      string    `help:"Its name, unique in the workspace." required:"" placeholder:"NAME"`
+	Rotation  string    `help:"sticky: a contact stays with its line; round_robin: it does not." enum:"sticky,round_robin" default:"sticky" placeholder:"sticky|round_robin"`
+}
+
+// Run implements the command.
+func (c *poolCreateCommand) Run(ctx context.Context, con *console) error {
+	return c.do(ctx, con, func(w *workbench) (any, error) {
+		req, err := w.workspaceRequest(ctx, c.Workspace)
+		if err != nil {
+			return nil, err
+		}
+		made, err := w.App.CreatePool(ctx, req, c.Name, line.Rotation(c.Rotation))
+		return map[string]any{"pool_id": made.Ref}, err
+	})
+}
+
+type lineCommand struct {
+	Create lineCreateCommand `cmd:"" help:"Put a line into service."`
+	State  lineStateCommand  `cmd:"" help:"Move a line to ready, quarantined or retired."`
+}
+
+type lineCreateCommand struct {
+	installation
+	Workspace uuid.UUID `help:"The workspace." required:"" placeholder:"UUID"`
+	Phone     string    `help:"Its number." required:"" placeholder:"NUMBER"`
+	Name      string    `help:"Its display name." placeholder:"NAME"`
+	Pool      string    `help:"Its pool (default: the workspace's default pool)." placeholder:"POOL"`
+	Carrier   string    `help:"Who carries its messages." default:"simulator" placeholder:"NAME"`
+	State     string    `help:"The state to begin in." enum:"provisioning,ready,warming,active" default:"provisioning" placeholder:"STATE"`
+}
+
+// Run implements the command.
+func (c *lineCreateCommand) Run(ctx context.Context, con *console) error {
+	return c.do(ctx, con, func(w *workbench) (any, error) {
+		req, err := w.workspaceRequest(ctx, c.Workspace)
+		if err != nil {
+			return nil, err
+		}
+		in := commands.ProvisionLine{Phone: c.Phone, PoolID: c.Pool, Carrier: c.Carrier, State: line.State(c.State)}
+		if c.Name != "" {
+			in.DisplayName = &c.Name
+		}
+		made, err := w.App.ProvisionLine(ctx, req, in)
+		return map[string]any{"line_id": made.Ref, "state": c.State}, err
+	})
+}
+
+type lineStateCommand struct {
+	installation
+	ID     string `arg:"" help:"The line's id, ln_…."`
+	State  string `arg:"" help:"ready, quarantined or retired." enum:"ready,quarantined,retired"`
+	Reason string `help:"Why; the customer sees it." placeholder:"TEXT"`
+}
+
+// Run implements the command.
+func (c *lineStateCommand) Run(ctx context.Context, con *console) error {
+	return c.do(ctx, con, func(w *workbench) (any, error) {
+		req, err := w.request(ctx, c.ID, "line")
+		if err != nil {
+			return nil, err
+		}
+		var reason *string
+		if c.Reason != "" {
+			reason = &c.Reason
+		}
+		_, err = w.App.ChangeLineState(ctx, req, c.ID, line.State(c.State), reason)
+		return map[string]any{"line_id": c.ID, "state": c.State}, err
+	})
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"ledgerline/eventstore/feed"
+	"ledgerline/projections"
+	"ledgerline/service"
+)
+
+// projectionsCommand shows how far the consumers of the ledger are, and deals with what they could not take.
+type projectionsCommand struct {
+	List  projectionsListCommand  `cmd:"" help:"Every consumer of the ledger: revision, lag by shard, parked events."`
+	Retry projectionsRetryCommand `cmd:"" help:"Give a parked event to its read model once more."`
+	Skip  projectionsSkipCommand  `cmd:"" help:"Give a parked event up for good."`
+}
+
+type projectionsListCommand struct {
+	installation
+}
+
+const consumersSQL = `select f.name, f.revision, c.shard, c.position, h.position - c.position
+	from feed_consumers f
+	join feed_checkpoints c on c.name = f.name and c.revision = f.revision
+	join ledger_heads h on h.shard = c.shard
+	order by f.name, c.shard`
+
+type shardLag struct {
+	Shard    int   `json:"shard"`
+	Position int64 `json:"position"`
+	Behind   int64 `json:"behind"`
+}
+
+type consumerState struct {
+	Name     string        `json:"name"`
+	Kind     string        `json:"kind"` // projection or process
+	Revision int           `json:"revision"`
+	Shards   []shardLag    `json:"shards"`
+	Parked   []feed.Parked `json:"parked"`
+}
+
+// Run implements the command.
+func (c *projectionsListCommand) Run(ctx context.Context, con *console) error {
+	w, err := c.open(ctx, con, service.Roles{})
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	parked, err := feed.ListParked(ctx, w.Ledger)
+	if err != nil {
+		return err
+	}
+	rows, err := w.Ledger.Pool().Query(ctx, consumersSQL)
+	if err != nil {
+		return fmt.Errorf("list consumers: %w", err)
+	}
+	list := []*consumerState{}
+	var name string
+	var revision int
+	var at shardLag
+	_, err = pgx.ForEachRow(rows, []any{&name, &revision, &at.Shard, &at.Position, &at.Behind}, func() error {
+		if len(list) == 0 || list[len(list)-1].Name != name {
+			list = append(list, &consumerState{Name: name, Kind: "process", Revision: revision, Parked: []feed.Parked{}})
+			if projections.Named(name) != nil {
+				list[len(list)-1].Kind = "projection"
+			}
+		}
+		of := list[len(list)-1]
+		of.Shards = append(of.Shards, at)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("list consumers: %w", err)
+	}
+	for _, of := range list {
+		for _, p := range parked {
+			if p.Consumer == of.Name {
+				of.Parked = append(of.Parked, p)
+			}
+		}
+	}
+	return con.print(list)
+}
+
+// parkedEvent names a parked event.
+type parkedEvent struct {
+	Name     string `arg:"" help:"The consumer."`
+	Shard    int    `arg:"" help:"The shard."`
+	Position int64  `arg:"" help:"The event's position."`
+}
+
+func (p *parkedEvent) told(con *console, what string) error {
+	return con.print(map[string]any{"name": p.Name, "shard": p.Shard, "position": p.Position, "result": what})
+}
+
+func (p *parkedEvent) explain(err error) error {
+	if errors.Is(err, feed.ErrNotParked) {
+		return fmt.Errorf("%s has no parked event at position %d of shard %d", p.Name, p.Position, p.Shard)
+	}
+	return err
+}
+
+type projectionsRetryCommand struct {
+	installation
+	parkedEvent
+}
+
+// Run implements the command.
+func (c *projectionsRetryCommand) Run(ctx context.Context, con *console) error {
+	p := projections.Named(c.Name)
+	if p == nil {
+		return usage("there is no read model %q", c.Name)
+	}
+	w, err := c.open(ctx, con, service.Roles{})
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	if err := feed.RetryParked(ctx, w.Ledger, p, c.Shard, c.Position); err != nil {
+		return c.explain(err)
+	}
+	return c.told(con, "taken")
+}
+
+type projectionsSkipCommand struct {
+	installation
+	parkedEvent
+}
+
+// Run implements the command.
+func (c *projectionsSkipCommand) Run(ctx context.Context, con *console) error {
+	w, err := c.open(ctx, con, service.Roles{})
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	if err := feed.SkipParked(ctx, w.Ledger, c.Name, c.Shard, c.Position); err != nil {
+		return c.explain(err)
+	}
+	return c.told(con, "skipped")
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"ledgerline/clock"
+	"ledgerline/eventstore"
+	"ledgerline/httpapi"
+	"ledgerline/service"
+)
+
+// serveCommand runs a node.
+type serveCommand struct {
+	Roles          []string `arg:"" optional:"" name:"role" help:"What the node does: write and read serve the routes that change and that read, project keeps the read models, process sends. all is the default." enum:"write,read,project,process,all" default:"all"`
+	Addr           string   `help:"Where to listen. Every node serves /healthz, /readyz and /metrics there." default:":8080" env:"LEDGERLINE_ADDR" placeholder:"HOST:PORT"`
+	BaseURL        string   `help:"The address under which clients reach the service, for the documentation." env:"LEDGERLINE_BASE_URL" placeholder:"URL"`
+	DatabaseURL    string   `help:"The database." env:"DATABASE_URL" required:"" placeholder:"URL"`
+	KeysFile       string   `help:"The installation's secrets, made with: ledgerline keys create FILE." env:"LEDGERLINE_KEYS_FILE" required:"" placeholder:"FILE"`
+	Connections    int      `help:"Connections to the database at most." default:"32" env:"LEDGERLINE_CONNECTIONS"`
+	Shards         int      `help:"Shards of a new installation (default: 1). The number cannot be changed later." placeholder:"N"`
+	TrustedProxy   []string `help:"Address or network whose X-Forwarded-For is believed; may be repeated." env:"LEDGERLINE_TRUSTED_PROXIES" placeholder:"CIDR"`
+	RateLimits     string   `help:"Limits per API key: on or off." enum:"on,off" default:"on" env:"LEDGERLINE_RATE_LIMITS" placeholder:"on|off"`
+	AccessLog      bool     `help:"Log every request." default:"true" negatable:"" env:"LEDGERLINE_ACCESS_LOG"`
+	Simulator      bool     `help:"Let the simulator carry what goes through its lines: sandbox traffic." env:"LEDGERLINE_SIMULATOR"`
+	Grace          duration `help:"How long running requests get when the node is stopped." default:"20s" placeholder:"TIME"`
+	sessionOptions `embed:"" prefix:"session-"`
+}
+
+type duration = time.Duration
+
+// sessionOptions say whose session tokens are good.
+type sessionOptions struct {
+	Issuer     string `help:"Who issues session tokens." default:"ledgerline" env:"LEDGERLINE_SESSION_ISSUER" placeholder:"NAME"`
+	Audience   string `help:"Whom they are for." default:"ledgerline" env:"LEDGERLINE_SESSION_AUDIENCE" placeholder:"NAME"`
+	SecretFile string `help:"File with the secret of HS256 tokens, at least 32 bytes." env:"LEDGERLINE_SESSION_SECRET_FILE" placeholder:"FILE"`
+	JWKSURL    string `name:"jwks-url" help:"Where the public keys of EdDSA, ES256 and RS256 tokens are." env:"LEDGERLINE_SESSION_JWKS_URL" placeholder:"URL"`
+	JWKSFile   string `name:"jwks-file" help:"File with such keys." env:"LEDGERLINE_SESSION_JWKS_FILE" placeholder:"FILE"`
+}
+
+// config is empty when there are to be no sessions.
+func (o *sessionOptions) config() (httpapi.SessionConfig, error) {
+	if o.SecretFile == "" && o.JWKSURL == "" && o.JWKSFile == "" {
+		return httpapi.SessionConfig{}, nil
+	}
+	cfg := httpapi.SessionConfig{Issuer: o.Issuer, Audience: o.Audience, JWKSURL: o.JWKSURL, JWKSFile: o.JWKSFile, Clock: clock.System()}
+	if o.SecretFile != "" {
+		var err error
+		if cfg.Secret, err = readSecret(o.SecretFile); err != nil {
+			return cfg, err
+		}
+		if len(cfg.Secret) == 0 {
+			return cfg, usage("the session secret in %s is empty", o.SecretFile)
+		}
+	}
+	return cfg, nil
+}
+
+func (c *serveCommand) roles() service.Roles {
+	var roles service.Roles
+	for _, name := range c.Roles {
+		switch name {
+		case "write":
+			roles.Write = true
+		case "read":
+			roles.Read = true
+		case "project":
+			roles.Project = true
+		case "process":
+			roles.Process = true
+		default:
+			return service.All
+		}
+	}
+	return roles
+}
+
+// Run implements the command. It returns nil when it was asked to stop.
+func (c *serveCommand) Run(ctx context.Context, con *console) (err error) {
+	log := con.logger(true, slog.LevelInfo)
+	keyring, err := eventstore.OpenKeyring(c.KeysFile, false)
+	if err != nil {
+		return err
+	}
+	sessions, err := c.config()
+	if err != nil {
+		return err
+	}
+	stopTracing, tracing, err := httpapi.StartTracing(ctx, "ledgerline", version())
+	if err != nil {
+		return err
+	}
+	defer func() {
+		flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		err = errors.Join(err, stopTracing(flush))
+	}()
+	listener, err := listen(ctx, c.Addr)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = listener.Close() }()
+	node, err := service.Start(ctx, service.Config{
+		DSN: c.DatabaseURL, Keyring: keyring, Roles: c.roles(), Shards: c.Shards, MaxConns: c.Connections, Sessions: sessions,
+		RateLimits: c.RateLimits == "on", Simulator: c.Simulator, TrustedProxies: c.TrustedProxy, BaseURL: c.BaseURL,
+		AccessLog: c.AccessLog, Tracing: tracing, Version: version(), Logger: log,
+	})
+	if err != nil {
+		return err
+	}
+	defer node.Stop()
+
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+	served := make(chan error, 1)
+	go func() { served <- httpapi.Serve(serving, httpapi.NewServer(node.Handler(), log), listener, c.Grace) }()
+	log.Info("the node serves", "address", listener.Addr().String(), "roles", c.Roles, "version", version())
+	select {
+	case err = <-node.Failed():
+		stop()
+		return errors.Join(err, <-served)
+	case err = <-served:
+		log.Info("the node has stopped")
+		return err
+	}
+}

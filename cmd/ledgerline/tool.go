@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"ledgerline/clock"
+	"ledgerline/eventstore"
+	"ledgerline/localpg"
+	"ledgerline/service"
+)
+
+// installation says which one a tool works on: a dev's, by its data folder, or any other by its database and keys.
+// Tools work beside running nodes as well as without.
+type installation struct {
+	Data        string `help:"A dev's data folder." default:"./.ledgerline" placeholder:"DIR"`
+	DatabaseURL string `help:"The database, where it is not the private one of a dev." env:"DATABASE_URL" placeholder:"URL"`
+	KeysFile    string `help:"The installation's secrets. Default: keys.json in the data folder." env:"LEDGERLINE_KEYS_FILE" placeholder:"FILE"`
+}
+
+// workbench is an installation that a tool has opened. Close it.
+type workbench struct {
+	*service.Node
+	con    *console
+	closes []func()
+}
+
+// Close gives back what open took, in reverse.
+func (w *workbench) Close() {
+	for i := len(w.closes) - 1; i >= 0; i-- {
+		w.closes[i]()
+	}
+}
+
+// open opens the installation, with a node of these roles that serves nobody.
+func (i *installation) open(ctx context.Context, con *console, roles service.Roles) (*workbench, error) {
+	w := &workbench{con: con}
+	if err := w.open(ctx, i, roles); err != nil {
+		w.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *workbench) open(ctx context.Context, i *installation, roles service.Roles) error {
+	log := w.con.logger(false, slog.LevelWarn)
+	keyring, err := i.keyring()
+	if err != nil {
+		return err
+	}
+	dsn, err := w.database(ctx, i)
+	if err != nil {
+		return err
+	}
+	at, err := i.clock(ctx)
+	if err != nil {
+		return err
+	}
+	if w.Node, err = service.Start(ctx, service.Config{
+		DSN: dsn, Keyring: keyring, Clock: at, Roles: roles, MaxConns: 8, Version: version(), Logger: log,
+	}); err != nil {
+		return err
+	}
+	w.closes = append(w.closes, w.Node.Stop)
+	return nil
+}
+
+func (i *installation) dir() dataDir { return dataDir(filepath.Clean(i.Data)) }
+
+func (i *installation) keyring() (*eventstore.Keyring, error) {
+	path := i.KeysFile
+	if path == "" {
+		path = i.dir().keys()
+	}
+	keyring, err := eventstore.OpenKeyring(path, false)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return keyring, err
+	}
+	if i.KeysFile != "" || i.DatabaseURL != "" {
+		return nil, fmt.Errorf("the installation's keys are not in %s: name their file with --keys-file", path)
+	}
+	return nil, fmt.Errorf("%s is no data folder: run `ledgerline dev` there first, name another with --data DIR, or a database with --database-url and --keys-file", i.Data)
+}
+
+// database finds the database, and starts the private PostgreSQL when nobody has it running.
+func (w *workbench) database(ctx context.Context, i *installation) (dsn string, err error) {
+	if i.DatabaseURL != "" {
+		return i.DatabaseURL, nil
+	}
+	dir := i.dir()
+	if named, err := os.ReadFile(dir.database()); err == nil {
+		return strings.TrimSpace(string(named)), nil
+	}
+	// A tool that owns the server lets the others finish before it stops it; they hold this lock meanwhile.
+	users, err := flock(dir.file("tools.lock"), syscall.LOCK_SH)
+	if err != nil {
+		return "", err
+	}
+	w.closes = append(w.closes, func() { _ = users.Close() })
+	server, err := localpg.Start(ctx, localpg.Config{DataDir: dir.postgres(), Reuse: true, Progress: func(line string) { w.con.say("%s", line) }})
+	if err != nil {
+		return "", err
+	}
+	if !server.Adopted() {
+		w.closes = append(w.closes, func() { w.stopServer(server, users) })
+	}
+	return server.DSN(databaseName), server.EnsureDatabase(ctx, databaseName)
+}
+
+func (w *workbench) stopServer(server *localpg.Server, users *os.File) {
+	if err := syscall.Flock(int(users.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		w.con.say("waiting for the other tools that use this PostgreSQL")
+		_ = syscall.Flock(int(users.Fd()), syscall.LOCK_EX) // without it they would lose their database
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := server.Stop(ctx); err != nil {
+		w.con.say("%v", err)
+	}
+}
+
+// clock is the time of the installation: a running dev's may stand still, or have been moved.
+func (i *installation) clock(ctx context.Context) (clock.Clock, error) {
+	if _, err := os.Stat(i.Data); err != nil || !i.dir().devRuns() {
+		return clock.System(), nil //nolint:nilerr // without a folder there is no dev
+	}
+	now, err := devNow(ctx, i.dir())
+	if errors.Is(err, errNoDev) { // it is still starting
+		return clock.System(), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return clock.Frozen(now), nil
+}

@@ -1,0 +1,247 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/sosodev/duration"
+
+	"ledgerline/clock"
+	"ledgerline/domain/fault"
+	"ledgerline/domain/phone"
+	"ledgerline/events"
+	"ledgerline/httpapi"
+	"ledgerline/processes"
+)
+
+// Dev are the routes that exist in dev mode alone (decisions, section 14): moving the clock and playing a contact's
+// message. They ask for no credentials, and so answer only to programs on this machine that are no browsers: a page
+// from elsewhere must not be able to move the clock.
+type Dev struct {
+	Clock *clock.Movable
+	// Moved is called after the clock was moved and before the answer; may be nil.
+	Moved func(now time.Time)
+
+	node *Node
+}
+
+// RegisterDev puts the dev routes beside the others. Call it before the node serves.
+func (n *Node) RegisterDev(d Dev) {
+	d.node = n
+	routes := n.API.Engine().Group("/dev", d.local)
+	routes.GET("/clock", d.answer(d.readClock))
+	routes.POST("/clock", d.answer(d.moveClock))
+	routes.POST("/inbound", d.answer(d.inbound))
+}
+
+// local refuses whoever is not a program on this machine. The peer's address is what counts, not what a header says.
+func (d *Dev) local(c *gin.Context) {
+	switch {
+	case !loopback(c.Request.RemoteAddr):
+		d.node.API.Refuse(c, fault.New(fault.Forbidden, "The dev routes answer on the loopback interface only."))
+	case !localName(c.Request.Host):
+		d.node.API.Refuse(c, fault.New(fault.Forbidden, "The dev routes answer to localhost or a loopback address as the host only."))
+	case len(c.Request.Header.Values("Origin")) > 0:
+		d.node.API.Refuse(c, fault.New(fault.Forbidden, "The dev routes do not answer to browsers."))
+	}
+}
+
+func loopback(peer string) bool {
+	at, err := netip.ParseAddrPort(peer)
+	return err == nil && at.Addr().Unmap().IsLoopback()
+}
+
+// localName tells whether a Host header names this machine. Any other name could be one that somebody made resolve to
+// a loopback address.
+func localName(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.Unmap().IsLoopback()
+	}
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
+
+func (d *Dev) answer(do func(c *gin.Context) (any, error)) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		out, err := do(c)
+		if err != nil {
+			d.node.API.Refuse(c, err)
+			return
+		}
+		c.JSON(http.StatusOK, out)
+	}
+}
+
+// maxDevBody is in bytes, as everywhere else.
+const maxDevBody = 1 << 20
+
+// read decodes a body strictly: what it does not know is a mistake.
+func read(c *gin.Context, into any) error {
+	decoder := json.NewDecoder(http.MaxBytesReader(c.Writer, c.Request.Body, maxDevBody))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(into)
+	if err == nil {
+		if _, more := decoder.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("there is more after it")
+		}
+	}
+	tooLarge, wrong := (*http.MaxBytesError)(nil), (*json.UnmarshalTypeError)(nil)
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &tooLarge):
+		return fault.New(fault.PayloadTooLarge, "The body is larger than 1 MiB.")
+	case errors.As(err, &wrong):
+		return fault.Invalid("/"+strings.ReplaceAll(wrong.Field, ".", "/"), "type", "This is not of type %s.", wrong.Type)
+	case strings.HasPrefix(err.Error(), "json: unknown field "):
+		return fault.Invalid("/"+strings.Trim(strings.TrimPrefix(err.Error(), "json: unknown field "), `"`), "unknown", "There is no such property.")
+	}
+	return fault.New(fault.BadRequest, "The body is not one JSON object.")
+}
+
+type now struct {
+	Now httpapi.Timestamp `json:"now"`
+}
+
+func (d *Dev) readClock(*gin.Context) (any, error) {
+	return now{httpapi.TimestampOf(d.Clock.Now())}, nil
+}
+
+// moveClock moves the clock forward, by {"advance": "PT2H"} or to {"now": "…"}, and answers when what became due has
+// been done, or after a moment when there is no end of it.
+func (d *Dev) moveClock(c *gin.Context) (any, error) {
+	var in struct {
+		Advance *string `json:"advance"`
+		Now     *string `json:"now"`
+	}
+	if err := read(c, &in); err != nil {
+		return nil, err
+	}
+	if (in.Advance == nil) == (in.Now == nil) {
+		return nil, fault.Invalid("", "one_of", `Give either advance, for example "PT2H", or now.`)
+	}
+	moved, err := d.move(in.Advance, in.Now)
+	if err != nil {
+		return nil, err
+	}
+	if d.Moved != nil {
+		d.Moved(moved)
+	}
+	d.settle(c.Request.Context())
+	return now{httpapi.TimestampOf(moved)}, nil
+}
+
+func (d *Dev) move(advance, to *string) (time.Time, error) {
+	if to != nil {
+		at, err := time.Parse(time.RFC3339Nano, *to)
+		if err != nil {
+			return at, fault.Invalid("/now", "date_time", "This is not a time as RFC 3339 writes it.")
+		}
+		moved, err := d.Clock.Set(at)
+		return moved, backwards(err, "/now")
+	}
+	by, err := duration.Parse(*advance)
+	if err != nil {
+		return time.Time{}, fault.Invalid("/advance", "duration", "This is not a duration as ISO 8601 writes it, for example PT2H.")
+	}
+	moved, err := d.Clock.Advance(by.ToTimeDuration())
+	return moved, backwards(err, "/advance")
+}
+
+func backwards(err error, pointer string) error {
+	if errors.Is(err, clock.ErrBackwards) {
+		return fault.Invalid(pointer, "backwards", "The clock moves forward only.")
+	}
+	return err
+}
+
+// settledSQL looks at what moves without a request: events that a consumer has not seen, keys that are due or worked
+// on, and steps of the simulator that are due. What rests after a failure is not waited for.
+const settledSQL = `select
+	not exists (select from feed_consumers f
+		join feed_checkpoints c on c.name = f.name and c.revision = f.revision
+		join ledger_heads h on h.shard = c.shard where c.position < h.position)
+	and not exists (select from process_todo
+		where due_at <= $1 and (retry_at is null or retry_at <= now()) or lease_until > now())
+	and not exists (select from simulator.messages
+		where due_at <= $1 and sends > 0 and (retry_at is null or retry_at <= now()))`
+
+// How long a move of the clock waits for what it made due, and how often it looks, in real time.
+const (
+	settleBound = 5 * time.Second
+	settleTick  = 5 * time.Millisecond
+)
+
+// settle waits until nothing more happens by itself. It is a courtesy: who goes on at once sees the effects come later.
+func (d *Dev) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, settleBound)
+	defer cancel()
+	tick := time.NewTicker(settleTick)
+	defer tick.Stop()
+	for {
+		var settled bool
+		if err := d.node.pool.QueryRow(ctx, settledSQL, d.Clock.Now()).Scan(&settled); err != nil || settled {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// inbound plays a contact's message to a line, as a carrier would report it.
+func (d *Dev) inbound(c *gin.Context) (any, error) {
+	var in struct {
+		From    string         `json:"from"`
+		To      string         `json:"to"`
+		Body    string         `json:"body"`
+		Media   []events.Media `json:"media"`
+		Channel string         `json:"channel"`
+	}
+	if err := read(c, &in); err != nil {
+		return nil, err
+	}
+	var issues []fault.Issue
+	wrong := func(path, code, message string) {
+		issues = append(issues, fault.Issue{Location: "body", Path: path, Code: code, Message: message})
+	}
+	if _, ok := phone.Read(in.From); !ok {
+		wrong("/from", "invalid_phone", "This is not a valid phone number.")
+	}
+	to, ok := phone.Read(in.To)
+	if !ok {
+		to = in.To // a sandbox line's number is valid nowhere else
+	}
+	if in.To == "" {
+		wrong("/to", "required", "Name the number of a line.")
+	}
+	if in.Body == "" && len(in.Media) == 0 {
+		wrong("/body", "required", "Give a body, media or both.")
+	}
+	if in.Channel == "" {
+		in.Channel = "chat"
+	}
+	if in.Channel != "chat" && in.Channel != "sms" {
+		wrong("/channel", "enum", "The channel is chat or sms.")
+	}
+	if len(issues) > 0 {
+		return nil, fault.Invalids(issues...)
+	}
+	id, err := processes.NewReports(d.node.App).Message(c.Request.Context(), processes.Inbound{
+		Line: to, From: in.From, Body: in.Body, Media: in.Media, Channel: in.Channel,
+	})
+	return map[string]string{"message_id": id}, err
+}
