@@ -11,7 +11,9 @@ import (
 )
 
 // remembering is an Authenticator that answers differently from memory and afresh.
-type remembering struct{ old, fresh func() (httpapi.Caller, error) }
+type remembering struct {
+	old, fresh func() (httpapi.Caller, error)
+}
 
 func (r remembering) Authenticate(_ context.Context, credentials httpapi.Credentials) (httpapi.Caller, error) {
 	if credentials.Fresh {
@@ -20,7 +22,7 @@ func (r remembering) Authenticate(_ context.Context, credentials httpapi.Credent
 	return r.old()
 }
 
-func entries(t *testing.T, callers remembering) *service {
+func writing(t *testing.T, callers remembering) *service {
 	t.Helper()
 	return serve(t, func(c *httpapi.Config) { c.Authenticator = callers }, func(api *httpapi.API, kept *receipts) {
 		httpapi.Write(api, httpapi.Route{Method: "POST", Path: "/v1/entries", ID: "entry", Access: anybody()},
@@ -50,7 +52,7 @@ func TestNobodyIsRefusedOnWhatIsAMomentOld(t *testing.T) {
 			return c, nil
 		},
 	} {
-		s := entries(t, remembering{old: old, fresh: good})
+		s := writing(t, remembering{old: old, fresh: good})
 		require.Equal(t, 200, s.post("/v1/entries", "").Status, name)
 	}
 }
@@ -58,7 +60,7 @@ func TestNobodyIsRefusedOnWhatIsAMomentOld(t *testing.T) {
 func TestAnEarlierAnswerIsToldOnlyToWhomMayComeNow(t *testing.T) {
 	t.Parallel()
 	revoked := false
-	s := entries(t, remembering{old: good, fresh: func() (httpapi.Caller, error) {
+	s := writing(t, remembering{old: good, fresh: func() (httpapi.Caller, error) {
 		if revoked {
 			return httpapi.Caller{}, fault.New(fault.Unauthorized, "Unknown.")
 		}
