@@ -49,7 +49,8 @@ type SendingConfig struct {
 	Ledger   *eventstore.Ledger
 	Clock    clock.Clock
 	Carriers map[string]Carrier
-	Workers  int // contacts served at once; default 32
+	Workers  int           // contacts served at once; default 32
+	Lease    time.Duration // of a contact that is served, see RunnerConfig
 	Logger   *slog.Logger
 }
 
@@ -58,13 +59,13 @@ func NewSending(cfg SendingConfig) (*Sending, error) {
 	s := &Sending{app: cfg.App, ledger: cfg.Ledger, clock: cfg.Clock, carriers: cfg.Carriers, log: cfg.Logger}
 	var err error
 	s.send, err = NewRunner(RunnerConfig{
-		Pool: cfg.Ledger.Pool(), Clock: cfg.Clock, Process: sendingProcess, Work: s.serve, Workers: cfg.Workers, Batch: 2 * cfg.Workers, Logger: cfg.Logger,
+		Pool: cfg.Ledger.Pool(), Clock: cfg.Clock, Process: sendingProcess, Work: s.serve, Workers: cfg.Workers, Batch: 2 * cfg.Workers, Lease: cfg.Lease, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
 	}
 	s.watch, err = NewRunner(RunnerConfig{
-		Pool: cfg.Ledger.Pool(), Clock: cfg.Clock, Process: receiptProcess, Work: s.miss, Workers: 8, Logger: cfg.Logger,
+		Pool: cfg.Ledger.Pool(), Clock: cfg.Clock, Process: receiptProcess, Work: s.miss, Workers: 8, Lease: cfg.Lease, Logger: cfg.Logger,
 	})
 	return s, err
 }

@@ -62,6 +62,8 @@ type Config struct {
 	Logger  *slog.Logger // default: slog.Default()
 	// Workers is how many contacts the sending process serves at once; default 32.
 	Workers int
+	// Lease is how long the work of a node that died waits for another one; default 15 s.
+	Lease time.Duration
 	// LagBound is how far a projection may be behind, in positions, for /readyz; default 10,000.
 	LagBound int64
 }
@@ -217,7 +219,7 @@ func (n *Node) sending(ctx, run context.Context) (*processes.Sending, error) {
 		n.Simulator, carriers[SimulatorCarrier] = sim, sim
 	}
 	sending, err := processes.NewSending(processes.SendingConfig{
-		App: n.App, Ledger: n.Ledger, Clock: n.Clock, Carriers: carriers, Workers: n.cfg.Workers, Logger: n.cfg.Logger,
+		App: n.App, Ledger: n.Ledger, Clock: n.Clock, Carriers: carriers, Workers: n.cfg.Workers, Lease: n.cfg.Lease, Logger: n.cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
