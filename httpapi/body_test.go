@@ -99,7 +99,7 @@ func TestAllProblemsAreReportedTogether(t *testing.T) {
 	answer := s.do(call{
 		method: "POST", path: "/v1/things", token: "all",
 		body: `{"email":"Ann <ann@example.com>","owner":"nobody","count":0,"kind":"odd","at":"today","labels":["a",1,"b","c"],
-			"media":[{"url":"` + strings.Repeat("u", 31) + `","name":"toolong","extra":1},{}],"fields":[],"urgent":"yes","a.b[0]":1,"Name":"x","nothing":{"x":1}}`,
+			"media":[{"url":"` + "http://" + strings.Repeat("u", 24) + `","name":"toolong","extra":1},{}],"fields":[],"urgent":"yes","a.b[0]":1,"Name":"x","nothing":{"x":1}}`,
 		header: map[string]string{"idempotency-key": "agent:1", "x-workspace-id": "mine"},
 	})
 	require.ElementsMatch(t, []string{
@@ -149,7 +149,7 @@ func TestNullIsRefusedWhereItIsNotAllowed(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)
 	require.Equal(t, []string{"body /email null_not_allowed", "body /fields null_not_allowed", "body /media/0/name null_not_allowed", "body /name invalid_type"},
-		s.post("/v1/things", `{"name":null,"email":null,"fields":null,"media":[{"url":"u","name":null}]}`).issues())
+		s.post("/v1/things", `{"name":null,"email":null,"fields":null,"media":[{"url":"http://u","name":null}]}`).issues())
 }
 
 func TestThereIsAnEndToTheIssues(t *testing.T) {
@@ -188,4 +188,15 @@ func TestUUIDsHaveOneSpelling(t *testing.T) {
 func TestAMalformedPrefixedIDDoesNotExist(t *testing.T) {
 	t.Parallel()
 	serve(t, nil, things).get("/v1/things/xyz").refused(404, "not_found")
+}
+
+func TestAddressesAndTimesAreTakenToTheLetter(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, things)
+	for _, wrong := range []string{"u", "/a", "//host/a", "ftp://host/a", "https:///a", "mailto:a@b.c", "data:,x"} {
+		require.Equal(t, []string{"body /media/0/url invalid_format"}, s.post("/v1/things", `{"name":"a","media":[{"url":"`+wrong+`"}]}`).issues(), wrong)
+	}
+	for _, wrong := range []string{"2026-01-31T16:04:05,5Z", "2026-01-31T6:04:05Z", "2026-01-31T16:04:05+24:00", "2026-01-31 16:04:05Z"} {
+		require.Equal(t, []string{"body /at invalid_format"}, s.post("/v1/things", `{"name":"a","at":"`+wrong+`"}`).issues(), wrong)
+	}
 }

@@ -15,7 +15,7 @@ import (
 // FuzzRequests: whatever a client sends, it gets an answer of the documented shape, and never a 5xx.
 func FuzzRequests(f *testing.F) {
 	for _, seed := range [][6]string{
-		{"POST", "/v1/things", "", "k1", "application/json", `{"name":"a","labels":["x"],"media":[{"url":"u"}],"fields":{"a.b[0]":null}}`},
+		{"POST", "/v1/things", "", "k1", "application/json", `{"name":"a","labels":["x"],"media":[{"url":"http://u"}],"fields":{"a.b[0]":null}}`},
 		{"POST", "/v1/things", "", "", "application/json; charset=utf-8", `{"name":"a","count":1e999,"at":"2026-01-01T00:00:00Z"}`},
 		{"PATCH", "/v1/patched/1", "", "agent:", "text/plain", `{"name":null,"hours":{"start":null},"kind":"big"}`},
 		{"GET", "/v1/things", "limit=1&cursor=%00&q=%ff&from=2026", "", "", ""},

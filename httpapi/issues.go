@@ -5,8 +5,11 @@ import (
 	"math"
 	"net/http"
 	"net/mail"
+	"net/url"
+	"regexp"
 	"sort"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/validation"
@@ -165,7 +168,8 @@ func pointerOf(place string) (location, pointer string) {
 }
 
 // check holds a decoded body against its schema: what Huma checks, and a few things that it lets pass: null for an
-// optional property that is not nullable, "Name <address>" for an address, odd spellings of a UUID, huge integers.
+// optional property that is not nullable, "Name <address>" for an address, odd spellings of a UUID or a time, addresses
+// without a host, huge integers.
 func (b *jsonBody) check(registry huma.Registry, schema *huma.Schema) {
 	result := huma.ValidateResult{}
 	path := huma.NewPathBuffer(make([]byte, 0, 64), 0)
@@ -202,6 +206,14 @@ func (b *jsonBody) stricter(registry huma.Registry, schema *huma.Schema, value a
 			if len(v) == 32 || len(v) == 38 || len(v) == 45 {
 				b.add(at.String(), "invalid_format", "Expected a UUID.")
 			}
+		case "uri":
+			if address, err := url.Parse(v); err == nil && (address.Host == "" || address.Scheme != "http" && address.Scheme != "https") {
+				b.add(at.String(), "invalid_format", "Expected an http or https address.")
+			}
+		case "date-time":
+			if _, err := time.Parse(time.RFC3339, v); err == nil && !dateTime.MatchString(v) {
+				b.add(at.String(), "invalid_format", "Expected a date and time as in RFC 3339.")
+			}
 		}
 	case []any:
 		if schema.Items == nil {
@@ -229,6 +241,9 @@ func (b *jsonBody) stricter(registry huma.Registry, schema *huma.Schema, value a
 		}
 	}
 }
+
+// dateTime is RFC 3339 to the letter: the library also takes a comma for the point, and hours with one digit.
+var dateTime = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$`)
 
 // maxInteger bounds every integer that has no tighter bound (interface, section 2.1).
 const maxInteger = 1<<53 - 1
