@@ -197,7 +197,12 @@ type Receipt struct {
 // TakeReceipt takes a receipt. Late and repeated ones change nothing.
 func (a *App) TakeReceipt(ctx context.Context, req Request, messageID string, r Receipt) (message.Message, Result, error) {
 	return a.moveMessage(ctx, req, messageID, func(m message.Message, now time.Time) []events.Event {
-		if r.At.IsZero() {
+		// A carrier's clock, or a receipt that overtook its answer, may say that a message arrived before we knew it
+		// sent; nobody should read it so.
+		if r.At.Before(m.SentAt) {
+			r.At = m.SentAt
+		}
+		if r.At.IsZero() || m.SentAt.IsZero() {
 			r.At = now
 		}
 		switch r.Kind {
