@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -41,9 +42,9 @@ var Consent = &Projection{
 	ID: "consent", Program: 1,
 	Tables: []*Table{consentTable},
 	Indexes: []string{
-		`create index on @consent_events (workspace_id, occurred_at desc, id desc)`,
-		`create index on @consent_events (contact_id)`,
-		`create index on @consent_events (workspace_id, number_hash)`,
+		`create index on @consent_events (workspace_id, position desc)`,
+		`create index on @consent_events (contact_id, position desc)`,
+		`create index on @consent_events (workspace_id, number_hash, position desc)`,
 	},
 	Wants: events.NamesOf((*events.ContactOptedIn)(nil), (*events.ContactOptedOut)(nil), (*events.ContactConsentCleared)(nil),
 		(*events.ContactDeleted)(nil)),
@@ -111,7 +112,8 @@ type ConsentFilter struct {
 const consentColumns = `e.id::text, e.contact_id, e.phone, e.number_hash, e.from_status, e.to_status, e.occurred_at, e.actor_type, e.actor_id,
 	e.source, e.keyword, e.body, e.message_id, e.line_id, e.channel, e.ip, e.user_agent, e.position, e.shard`
 
-// ConsentEvents lists consent changes of the workspace, newest first.
+// ConsentEvents lists consent changes of the workspace, newest first: in the order of the ledger, in which each change
+// begins where the one before it led. A workspace lives on one shard.
 func (s *Store) ConsentEvents(ctx context.Context, v Viewer, by ConsentFilter, after *Cursor, limit int) (Page[ConsentEvent], error) {
 	f := &filter{}
 	f.add("e.workspace_id = %s", v.Workspace)
@@ -125,9 +127,9 @@ func (s *Store) ConsentEvents(ctx context.Context, v Viewer, by ConsentFilter, a
 		f.add("e.occurred_at < %s", *by.To)
 	}
 	if after != nil {
-		f.add("(e.occurred_at, e.id) < (%s::timestamptz, "+f.arg(after.ID)+"::uuid)", after.At)
+		f.add("e.position < %s::text::bigint", after.ID)
 	}
-	rows, err := s.pool.Query(ctx, `select `+consentColumns+` from read.consent_events e`+f.where()+` order by e.occurred_at desc, e.id desc limit `+f.arg(limit+1), f.args...)
+	rows, err := s.pool.Query(ctx, `select `+consentColumns+` from read.consent_events e`+f.where()+` order by e.position desc limit `+f.arg(limit+1), f.args...)
 	if err != nil {
 		return Page[ConsentEvent]{}, fmt.Errorf("projections: consent events: %w", err)
 	}
@@ -141,7 +143,7 @@ func (s *Store) ConsentEvents(ctx context.Context, v Viewer, by ConsentFilter, a
 	if err != nil {
 		return Page[ConsentEvent]{}, fmt.Errorf("projections: consent events: %w", err)
 	}
-	p := page(found, limit, func(e *ConsentEvent) Cursor { return Cursor{e.OccurredAt, e.ID} })
+	p := page(found, limit, func(e *ConsentEvent) Cursor { return Cursor{ID: strconv.FormatInt(e.Position, 10)} })
 	return p, s.addHashes(ctx, v.Shard, p.Rows)
 }
 
