@@ -152,19 +152,23 @@ func measureIdle(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// cpu is the time that a process has used; 0 where the system does not tell.
+// cpu is the time that a process and its children that have ended have used; 0 where the system does not tell.
 func cpu(pid int) time.Duration {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return 0
 	}
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	if len(fields) < 13 {
+	const first, fourth = 11, 14 // utime, stime, cutime, cstime
+	if len(fields) <= fourth {
 		return 0
 	}
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * 10 * time.Millisecond
+	ticks := 0
+	for _, field := range fields[first : fourth+1] {
+		n, _ := strconv.Atoi(field)
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
 // serverCPU adds up the server's processes: the postmaster, its children and those that have ended.

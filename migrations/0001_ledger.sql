@@ -68,7 +68,7 @@ create table ledger_receipts (
     primary key (workspace_id, key)
 );
 create index ledger_receipts_subject on ledger_receipts (subject) where subject is not null;
-create index ledger_receipts_age on ledger_receipts (created_at);
+create index ledger_receipts_age on ledger_receipts using brin (created_at); -- they come in order, and only the housekeeping asks
 
 -- The keys of personal data, wrapped by the installation's key. A destroyed key stays as a tombstone, so that it can
 -- never be made anew.
