@@ -214,7 +214,7 @@ func (a *App) TakeReceipt(ctx context.Context, req Request, messageID string, r 
 			if r.Code == "" {
 				r.Code = message.CodeCarrierRejected
 			}
-			return m.Fail(r.Code, r.Details)
+			return m.Bounce(r.Code, r.Details, r.CarrierID)
 		}
 		return nil
 	})
@@ -225,8 +225,20 @@ func (a *App) ReceiptMissing(ctx context.Context, req Request, messageID string)
 	return a.moveMessage(ctx, req, messageID, func(m message.Message, now time.Time) []events.Event { return m.MissReceipt(now) })
 }
 
-// CancelMessage fails a message that no carrier can have yet: because its contact opted out, or because somebody
-// canceled it. One that is under way or over stays as it is.
+// WithdrawMessage cancels a message by request (decisions section 7). One that is under way or over is refused with
+// conflict, so that nothing is remembered as done under the request's key.
+func (a *App) WithdrawMessage(ctx context.Context, req Request, messageID string) (Result, error) {
+	var result Result
+	err := a.onMessage(ctx, req, messageID, &result, func(_ context.Context, _ *unit, m *aggregate[message.Message]) error {
+		canceled, err := m.State.Withdraw()
+		m.record(canceled...)
+		return err
+	})
+	return result, err
+}
+
+// CancelMessage fails a message that no carrier can have yet, because its contact opted out. One that is under way or
+// over stays as it is.
 func (a *App) CancelMessage(ctx context.Context, req Request, messageID, code string, details map[string]any) (message.Message, Result, error) {
 	return a.moveMessage(ctx, req, messageID, func(m message.Message, _ time.Time) []events.Event { return m.Cancel(code, details) })
 }

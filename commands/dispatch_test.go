@@ -9,9 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ledgerline/commands"
+	"ledgerline/domain/fault"
 	"ledgerline/domain/line"
 	"ledgerline/domain/message"
 	"ledgerline/events"
+	"ledgerline/eventstore"
 )
 
 func (h *house) begin(messageID string) commands.Attempt {
@@ -188,6 +190,20 @@ func TestAMissingReceiptIsToldOnceAfterADay(t *testing.T) {
 	require.True(t, missing())
 	require.True(t, missing())
 	require.Len(t, h.history(0, "message.receipt_missing"), 1)
+}
+
+func TestARefusedCancellationIsNotRememberedAsDone(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	id := h.message(number(1))
+	h.begin(id)
+	req := h.live()
+	req.Receipt = &eventstore.Receipt{Workspace: h.wsp.ID, Key: "cancel", Fingerprint: []byte("f"), Status: 200}
+	_, err := h.WithdrawMessage(t.Context(), req, id)
+	require.True(t, fault.Is(err, fault.Conflict), err)
+	kept, err := h.ledger.FindReceipt(t.Context(), h.wsp.ID, "cancel")
+	require.NoError(t, err)
+	require.Nil(t, kept)
 }
 
 func TestOnlyWhatNoCarrierHasCanBeCanceled(t *testing.T) {

@@ -69,6 +69,7 @@ const (
 // Receipt is a carrier's report about a message that it has taken.
 type Receipt struct {
 	MessageID string // ours
+	CarrierID string // the carrier's own
 	Kind      string // ReceiptDelivered, ReceiptRead or ReceiptFailed
 	Code      string // error code of a failed message; "" otherwise
 	At        time.Time

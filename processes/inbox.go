@@ -21,7 +21,7 @@ func (r *Reports) request() commands.Request {
 // Receipt implements Inbox. A receipt for a message that is gone is taken and forgotten: its contact was erased.
 func (r *Reports) Receipt(ctx context.Context, receipt Receipt) error {
 	_, _, err := r.app.TakeReceipt(ctx, r.request(), receipt.MessageID, commands.Receipt{
-		Kind: commands.ReceiptKind(receipt.Kind), At: receipt.At, Code: receipt.Code,
+		Kind: commands.ReceiptKind(receipt.Kind), At: receipt.At, CarrierID: receipt.CarrierID, Code: receipt.Code,
 	})
 	if fault.Is(err, fault.NotFound) {
 		return nil

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"ledgerline/commands"
-	"ledgerline/domain/fault"
-	"ledgerline/domain/message"
 	"ledgerline/httpapi"
 	"ledgerline/projections"
 )
@@ -81,10 +79,5 @@ func (a *API) message(ctx context.Context, c *httpapi.Call, d httpapi.Done) (pro
 }
 
 func (a *API) cancelMessage(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (httpapi.Done, error) {
-	after, result, err := a.app.CancelMessage(ctx, request(c), in.ID, message.CodeCanceled, nil)
-	d, err := done(result, err)
-	if err == nil && after.ErrorCode != message.CodeCanceled {
-		err = fault.New(fault.Conflict, "Only a message that is queued or scheduled can be canceled; this one is %s.", after.Status)
-	}
-	return d, err
+	return done(a.app.WithdrawMessage(ctx, request(c), in.ID))
 }

@@ -173,7 +173,7 @@ func (s *Simulator) tell(ctx context.Context, p *playing, st step, at time.Time)
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	if !st.replies() {
-		return s.cfg.Inbox.Receipt(ctx, processes.Receipt{MessageID: p.MessageID, Kind: st.receipt, Code: st.code, At: at})
+		return s.cfg.Inbox.Receipt(ctx, processes.Receipt{MessageID: p.MessageID, CarrierID: p.CarrierID, Kind: st.receipt, Code: st.code, At: at})
 	}
 	sent, err := s.open(p.MessageID, p.Sealed)
 	if err != nil {

@@ -141,6 +141,24 @@ func (m Message) Fail(code string, details map[string]any) []events.Event {
 	return []events.Event{e}
 }
 
+// Bounce takes the receipt of a message that the carrier took and could not deliver, under the same rules as Deliver.
+func (m Message) Bounce(code string, details map[string]any, carrierID string) []events.Event {
+	if m.Attempt == 0 || !m.before(Delivered) {
+		return nil
+	}
+	return append(m.arrived(carrierID), m.Fail(code, details)...)
+}
+
+// Withdraw is Cancel by request: refused with conflict when an attempt is under way or over. What was canceled before
+// stays canceled.
+func (m Message) Withdraw() ([]events.Event, error) {
+	canceled := m.Cancel(CodeCanceled, nil)
+	if len(canceled) == 0 && m.ErrorCode != CodeCanceled {
+		return nil, fault.New(fault.Conflict, "Only a message that is queued or scheduled can be canceled; this one is %s.", m.Status)
+	}
+	return canceled, nil
+}
+
 // Cancel fails the message unless an attempt is under way or over: what the carrier may have cannot be called back.
 func (m Message) Cancel(code string, details map[string]any) []events.Event {
 	if m.InFlight || !m.before(Sent) {

@@ -146,6 +146,24 @@ func TestAReceiptThatOvertakesTheAnswerTellsThatItWasSent(t *testing.T) {
 	reconciled.Reconciled = true
 	then(t, given(queued, routed, sending).Deliver(noon, "c"), &reconciled, delivered)
 	then(t, given(queued, routed, sending).MarkRead(noon, "c"), &reconciled, read)
+	then(t, given(queued, routed, sending).Bounce("carrier_rejected", nil, "c"), &reconciled, failed)
+	then(t, given(queued, routed, sending, sent).Bounce("carrier_rejected", nil, "c"), failed)
+	then(t, given(queued, routed).Bounce("carrier_rejected", nil, "c"))
+	then(t, given(queued, routed, sending, sent, delivered).Bounce("carrier_rejected", nil, "c"))
+}
+
+func TestWhatIsUnderWayOrOverIsNotCanceledByRequest(t *testing.T) {
+	t.Parallel()
+	for _, m := range []message.Message{given(queued, routed, sending), given(queued, routed, sending, sent), given(queued, failed)} {
+		_, err := m.Withdraw()
+		require.True(t, fault.Is(err, fault.Conflict), err)
+	}
+	canceled, err := given(queued).Withdraw()
+	require.NoError(t, err)
+	require.Len(t, canceled, 1)
+	again, err := given(append([]events.Event{queued}, canceled...)...).Withdraw()
+	require.NoError(t, err)
+	require.Empty(t, again)
 }
 
 func TestAMessageFailsFromAnyStateBeforeDelivered(t *testing.T) {
