@@ -43,13 +43,14 @@ var walls = map[string][]string{
 	"testkit/...":  {"..."},
 	"service/...":  {"adapters/...", "clock", "commands/...", "domain/...", "events", "eventstore/...", "httpapi/...", "migrations", "processes/...", "projections/...", "readapi/...", "writeapi/..."},
 	"bench/...":    {"..."},
+	"crash/...":    {"..."},
 	"e2e":          {}, // tests alone
 	"cmd/...":      {"..."},
 }
 
 // importers closes some packages to all but these.
 var importers = map[string][]string{
-	"localpg":     {"testkit/...", "cmd/...", "bench/..."},
+	"localpg":     {"testkit/...", "cmd/...", "bench/...", "crash/..."},
 	"testkit/...": {"testkit/..."}, // tests alone; their imports are not judged here
 }
 
@@ -60,7 +61,7 @@ var impure = []string{
 }
 
 // timekeepers may read the machine's time; everybody else asks the clock.
-var timekeepers = []string{"clock", "cmd/...", "testkit/...", "localpg", "bench/..."}
+var timekeepers = []string{"clock", "cmd/...", "testkit/...", "localpg", "bench/...", "crash/..."}
 
 // realTime are the files outside of them that measure how long something takes here and now. Nothing that they read from the
 // machine is stored, shown or compared with a time that is; a clock that is frozen or moved by hand would stop or break them.

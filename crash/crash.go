@@ -1,0 +1,115 @@
+// Package crash kills the service and its PostgreSQL again and again under load, and counts what that costs. A trial is
+// an installation of its own: a private server that flushes what it promises (fsync on), a node with all roles as a process of its
+// own, and callers that write over HTTP as careful clients do, with an idempotency key that they repeat until they are
+// answered. Afterwards everything that was answered must be there, and everything that happened must have happened once.
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"text/tabwriter"
+	"time"
+)
+
+// Config says how hard to try.
+type Config struct {
+	Rounds  int           // kills: of the node in odd rounds, of PostgreSQL in even ones
+	Shards  []int         // one trial for each number of shards
+	Callers int           // concurrent clients
+	For     time.Duration // how long a round lasts, at least
+	Seed    uint64        // of what is written and when is killed; 0: by chance. Told, so that a run can be tried again
+	Node    []string      // the command that runs Node with its own standard input and output
+	DataDir string        // where the trials live; a temporary directory when empty. One that has violations is kept
+	Out     io.Writer     // the table and the violations
+	Log     io.Writer     // progress
+}
+
+// Report is what a trial found.
+type Report struct {
+	Shards        int
+	Rounds        int
+	NodeKills     int
+	PostgresKills int
+	Answered      int   // writes
+	Refused       int   // of them with a refusal that is kept
+	Repeated      int64 // requests that had to be made again: broken connections and 5xx
+	Messages      int   // accepted and received
+	Events        int64
+	Sends         int64 // taken by the simulator
+	Reconciled    int   // sends whose outcome was found out by asking
+	Rebuilt       int   // answers that a retry built again from the view
+	Took          time.Duration
+	Violations    []string
+}
+
+// ErrViolated says that a trial has found violations; they are in its report.
+var ErrViolated = errors.New("crash: what was promised did not hold")
+
+// Run makes the trials one after the other and prints what they found. The error wraps ErrViolated when there was anything
+// wrong; any other error means that a trial could not be made.
+func Run(ctx context.Context, cfg Config) ([]Report, error) {
+	if cfg.Seed == 0 {
+		cfg.Seed = rand.Uint64() //nolint:gosec // a seed to be told is no secret
+	}
+	if cfg.Rounds < 1 || cfg.Callers < 1 || len(cfg.Shards) == 0 || cfg.For <= 0 || len(cfg.Node) == 0 {
+		return nil, errors.New("crash: rounds, callers, shards, a duration and the node's command are needed")
+	}
+	var reports []Report
+	for _, shards := range cfg.Shards {
+		r, err := runTrial(ctx, cfg, shards)
+		if err != nil {
+			return reports, fmt.Errorf("crash: %d shards: %w", shards, err)
+		}
+		reports = append(reports, r)
+	}
+	return reports, tell(cfg, reports)
+}
+
+// runTrial makes one trial in a directory of its own.
+func runTrial(ctx context.Context, cfg Config, shards int) (Report, error) {
+	dir, err := os.MkdirTemp(cfg.DataDir, "ledgerline-crash")
+	if err != nil {
+		return Report{}, fmt.Errorf("make a directory: %w", err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // the database's user passes through
+		return Report{}, fmt.Errorf("open the directory: %w", err)
+	}
+	t := &trial{Config: cfg, shards: shards, dir: dir, random: rand.New(rand.NewPCG(cfg.Seed, uint64(shards)))} //nolint:gosec // repeatable on purpose
+	t.report.Shards, t.report.Rounds = shards, cfg.Rounds
+	began := time.Now()
+	err = t.run(ctx)
+	t.report.Took, t.report.Violations = time.Since(began), t.violations.list()
+	if err == nil && len(t.report.Violations) == 0 {
+		return t.report, os.RemoveAll(dir)
+	}
+	_, _ = fmt.Fprintf(cfg.Log, "crash: the data of this trial is kept in %s\n", dir)
+	return t.report, err
+}
+
+// tell prints the table.
+func tell(cfg Config, reports []Report) error {
+	w := tabwriter.NewWriter(cfg.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	_, _ = fmt.Fprintf(cfg.Out, "ledgerline crash: %d callers, seed %d\n\n", cfg.Callers, cfg.Seed)
+	_, _ = fmt.Fprintln(w, "shards\trounds\tnode killed\tPostgreSQL killed\twrites answered\trefusals of them\trequests repeated\tmessages\tevents\tsends\treconciled\ttook\tviolations\t")
+	total := 0
+	for i := range reports {
+		r := &reports[i]
+		_, _ = fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t\n", r.Shards, r.Rounds, r.NodeKills, r.PostgresKills,
+			r.Answered, r.Refused, r.Repeated, r.Messages, r.Events, r.Sends, r.Reconciled, r.Took.Round(time.Second), len(r.Violations))
+		total += len(r.Violations)
+	}
+	_ = w.Flush()
+	if total == 0 {
+		return nil
+	}
+	for i := range reports {
+		for _, v := range reports[i].Violations {
+			_, _ = fmt.Fprintf(cfg.Out, "%d shards: %s\n", reports[i].Shards, v)
+		}
+	}
+	return fmt.Errorf("%w: %d violations", ErrViolated, total)
+}

@@ -1,0 +1,28 @@
+package crash
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// checkLog looks through what the nodes wrote for what must never happen, whoever is killed: a panic, a data race, a part
+// of a node that gave up.
+func (t *trial) checkLog() error {
+	file, err := os.Open(t.logFile())
+	if err != nil {
+		return fmt.Errorf("the nodes' log: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		for _, bad := range []string{"panic", "fatal error", "DATA RACE", "a part of the node has failed"} {
+			if strings.Contains(lines.Text(), bad) {
+				t.violations.add("the node's log", "%.300s", lines.Text())
+			}
+		}
+	}
+	return lines.Err()
+}

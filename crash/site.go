@@ -1,0 +1,196 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"ledgerline/commands"
+	"ledgerline/domain/apikey"
+	"ledgerline/domain/line"
+	"ledgerline/events"
+	"ledgerline/eventstore"
+	"ledgerline/service"
+)
+
+// numbers is how many numbers the callers write to.
+const numbers = 300
+
+// tenant is an organisation with its workspace, and the numbers that are written to in it.
+type tenant struct {
+	org, workspace uuid.UUID
+	shard          int
+	live, test     string // secrets of keys
+	byEnding       map[string][]*contact
+	contacts       []*contact
+}
+
+// contact is a number and what the callers have learned of it.
+type contact struct {
+	phone   string
+	sandbox bool
+
+	mu sync.Mutex
+	id string // "" while nobody was told
+}
+
+func (c *contact) known() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.id
+}
+
+// learn takes what an answer says of the contact's id; a number has one contact for good.
+func (c *contact) learn(id string, v *violations) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.id == "" {
+		c.id = id
+	}
+	if c.id != id {
+		v.add("two contacts with one number", "%s and %s", c.id, id)
+	}
+}
+
+// open starts the server, makes the installation and its tenants, and starts the first node.
+func (t *trial) open(ctx context.Context) (err error) {
+	t.server = &server{dir: t.dir}
+	if err := t.server.start(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			t.server.stop() //nolint:contextcheck // bounded by itself
+		}
+	}()
+	if err := t.server.running.EnsureDatabase(ctx, database); err != nil {
+		return err
+	}
+	ring, text, err := eventstore.NewKeyring()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(t.keyringFile(), text, 0o600); err != nil {
+		return fmt.Errorf("write the keyring: %w", err)
+	}
+	t.ring = ring
+	if err := t.furnish(ctx); err != nil {
+		return err
+	}
+	return t.startNode(ctx)
+}
+
+// close ends what still runs.
+func (t *trial) close() {
+	select {
+	case <-t.node.ended:
+	default:
+		t.node.kill()
+	}
+	t.server.stop()
+}
+
+// bystander is a node without a role, to do and to look at what no request does.
+func (t *trial) bystander(ctx context.Context) (*service.Node, error) {
+	return service.Start(ctx, service.Config{
+		DSN: t.server.dsn(), Keyring: t.ring, Shards: t.shards, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+}
+
+// furnish makes organisations until every shard has one, and two at least.
+func (t *trial) furnish(ctx context.Context) error {
+	n, err := t.bystander(ctx)
+	if err != nil {
+		return err
+	}
+	defer n.Stop()
+	for len(t.tenants) < max(2, t.shards) {
+		org, err := n.App.CreateOrganisation(ctx, commands.Request{Actor: operator}, "Crash", "America/New_York")
+		if err != nil {
+			return err
+		}
+		id, err := uuid.Parse(org.Ref)
+		if err != nil {
+			return fmt.Errorf("the organisation's id: %w", err)
+		}
+		shard := n.Ledger.ShardOf(id)
+		if t.shards > 1 && slices.ContainsFunc(t.tenants, func(o *tenant) bool { return o.shard == shard }) {
+			continue
+		}
+		one := &tenant{org: id, shard: shard, byEnding: map[string][]*contact{}}
+		if err := one.furnish(ctx, n.App, len(t.tenants)); err != nil {
+			return err
+		}
+		t.tenants = append(t.tenants, one)
+	}
+	for i := range numbers {
+		t.tenants[i%len(t.tenants)].addNumber(i, numbers/len(t.tenants))
+	}
+	return nil
+}
+
+var operator = events.Actor{Type: "operator", ID: "crash"}
+
+func (o *tenant) furnish(ctx context.Context, app *commands.App, index int) error {
+	by := commands.Request{Organisation: o.org, Actor: operator, RequestID: "crash"}
+	w, err := app.CreateWorkspace(ctx, by, "Crash")
+	if err != nil {
+		return err
+	}
+	o.workspace, by.Workspace = w.ID, w.ID
+	for i := range 3 {
+		if _, err := app.ProvisionLine(ctx, by, commands.ProvisionLine{
+			Phone: fmt.Sprintf("+1212777%04d", 10*index+i), State: line.Active, Carrier: service.SimulatorCarrier,
+		}); err != nil {
+			return err
+		}
+	}
+	for env, secret := range map[apikey.Env]*string{apikey.Live: &o.live, apikey.Test: &o.test} {
+		key, err := app.CreateAPIKey(ctx, by, commands.CreateAPIKey{Name: "Crash", Env: env, Scopes: []string{"read", "send", "admin"}})
+		if err != nil {
+			return err
+		}
+		*secret = key.Secret
+	}
+	return nil
+}
+
+// endings are the scripts of the numbers that are written to (decisions, section 14), so many out of a hundred numbers,
+// and how many out of a hundred messages go to them. Numbers that refuse twice are written to seldom: each message
+// holds up the ones behind it for two and a half minutes of the clock.
+var endings = []struct {
+	name            string
+	digits          int // -1: an ordinary number
+	share, messages int
+}{
+	{"plain", -1, 40, 46},
+	{"sandbox", 0, 10, 10},
+	{"rejected", 85, 5, 4},
+	{"flaky", 86, 15, 2},
+	{"late", 89, 10, 12},
+	{"stop", 90, 10, 13},
+	{"echo", 93, 10, 13},
+}
+
+// addNumber gives the tenant the i-th number of all; it gets so many of them.
+func (o *tenant) addNumber(i, of int) {
+	place := len(o.contacts) * 100 / of
+	for _, e := range endings {
+		if place -= e.share; place >= 0 {
+			continue
+		}
+		c := &contact{phone: fmt.Sprintf("+1415777%04d", i)}
+		if e.digits >= 0 {
+			c.phone, c.sandbox = fmt.Sprintf("+1%03d55501%02d", 200+i, e.digits), true
+		}
+		o.contacts = append(o.contacts, c)
+		o.byEnding[e.name] = append(o.byEnding[e.name], c)
+		return
+	}
+}
