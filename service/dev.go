@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -166,13 +168,10 @@ func backwards(err error, pointer string) error {
 	return err
 }
 
-// settledSQL looks at what moves without a request: events that a consumer has not seen, keys that are due or worked
-// on, and steps of the simulator that are due. What rests after a failure is not waited for.
-const settledSQL = `select
-	not exists (select from feed_consumers f
-		join feed_checkpoints c on c.name = f.name and c.revision = f.revision
-		join ledger_heads h on h.shard = c.shard where c.position < h.position)
-	and not exists (select from process_todo
+// quietSQL looks whether a key is due or worked on, or a step of the simulator is due. What rests after a failure is not
+// waited for.
+const quietSQL = `select
+	not exists (select from process_todo
 		where due_at <= $1 and (retry_at is null or retry_at <= now()) or lease_until > now())
 	and not exists (select from simulator.messages
 		where due_at <= $1 and sends > 0 and (retry_at is null or retry_at <= now()))`
@@ -190,8 +189,7 @@ func (d *Dev) settle(ctx context.Context) {
 	tick := time.NewTicker(settleTick)
 	defer tick.Stop()
 	for {
-		var settled bool
-		if err := d.node.pool.QueryRow(ctx, settledSQL, d.Clock.Now()).Scan(&settled); err != nil || settled {
+		if quiet, err := d.quiet(ctx); err != nil || quiet {
 			return
 		}
 		select {
@@ -200,6 +198,36 @@ func (d *Dev) settle(ctx context.Context) {
 		case <-tick.C:
 		}
 	}
+}
+
+// quiet tells whether nothing moves. What a process does ends in an event, and an event leads to something to do in the
+// transaction that takes note of it: so nothing moves when all events have been taken, nothing is to be done, and no
+// event has come meanwhile.
+func (d *Dev) quiet(ctx context.Context) (bool, error) {
+	before, ok := d.heads()
+	if !ok {
+		return false, nil
+	}
+	var quiet bool
+	if err := d.node.pool.QueryRow(ctx, quietSQL, d.Clock.Now()).Scan(&quiet); err != nil {
+		return false, fmt.Errorf("service: what is due: %w", err)
+	}
+	after, ok := d.heads()
+	return quiet && ok && slices.Equal(before, after), nil
+}
+
+// heads are where the shards end; false while a consumer has not come there.
+func (d *Dev) heads() ([]int64, bool) {
+	list := make([]int64, d.node.Ledger.Shards())
+	for shard := range list {
+		list[shard] = d.node.Ledger.KnownHead(shard)
+	}
+	for _, at := range d.node.Runner.Lag() {
+		if at.Behind > 0 {
+			return nil, false
+		}
+	}
+	return list, true
 }
 
 // inbound plays a contact's message to a line, as a carrier would report it.

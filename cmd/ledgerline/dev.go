@@ -186,6 +186,9 @@ func (d *dev) serve(ctx context.Context, dsn string, keyring *eventstore.Keyring
 			return err
 		}
 	}
+	if err := d.warnOfThePast(ctx); err != nil {
+		return err
+	}
 	d.file.BaseURL, d.file.ReadURL, d.file.WriteURL = base, base, base
 	d.node.RegisterDev(service.Dev{Clock: d.clock, Moved: func(time.Time) { d.renew() }})
 
@@ -203,6 +206,21 @@ func (d *dev) serve(ctx context.Context, dsn string, keyring *eventstore.Keyring
 	}
 	d.welcome()
 	return d.wait(ctx, served)
+}
+
+const newestSQL = `select max(e.occurred_at) from ledger_heads h join ledger_events e on e.shard = h.shard and e.position = h.position`
+
+// warnOfThePast says when the ledger is ahead of the clock, since an earlier run moved its own: what comes now is dated
+// before what was.
+func (d *dev) warnOfThePast(ctx context.Context) error {
+	var newest *time.Time
+	if err := d.node.Ledger.Pool().QueryRow(ctx, newestSQL).Scan(&newest); err != nil {
+		return fmt.Errorf("look at the ledger's end: %w", err)
+	}
+	if newest != nil && newest.After(d.clock.Now().Add(time.Minute)) {
+		d.con.say("note: the clock was moved in an earlier run; the newest event is of %s. To go on there: --clock %[1]s", newest.UTC().Format(time.RFC3339))
+	}
+	return nil
 }
 
 // wait returns when the dev is to end: nil when somebody asked for it.

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ledgerline/eventstore/feed"
+	"ledgerline/processes"
 	"ledgerline/projections"
 	"ledgerline/service"
 )
@@ -23,16 +24,36 @@ type projectionsListCommand struct {
 	installation
 }
 
-const consumersSQL = `select f.name, f.revision, c.shard, c.position, h.position - c.position
+// A checkpoint stays behind the head while nothing comes that its consumer wants, so what counts is what it has still to
+// take.
+const consumersSQL = `select f.name, f.revision, c.shard, c.position, (select count(*) from ledger_events e
+		where e.shard = c.shard and e.position > c.position and exists
+			(select from unnest($1::text[], $2::text[]) w (consumer, type) where w.consumer = f.name and w.type = e.type))
 	from feed_consumers f
 	join feed_checkpoints c on c.name = f.name and c.revision = f.revision
-	join ledger_heads h on h.shard = c.shard
 	order by f.name, c.shard`
 
 type shardLag struct {
 	Shard    int   `json:"shard"`
-	Position int64 `json:"position"`
-	Behind   int64 `json:"behind"`
+	Position int64 `json:"position"` // of the checkpoint
+	Behind   int64 `json:"behind"`   // events that it has still to take
+}
+
+// wants pairs the consumers with the events that they take.
+func wants() (consumers, types []string) {
+	all := []interface {
+		Name() string
+		Types() []string
+	}{&processes.Sending{}}
+	for _, p := range projections.All() {
+		all = append(all, p)
+	}
+	for _, c := range all {
+		for _, name := range c.Types() {
+			consumers, types = append(consumers, c.Name()), append(types, name)
+		}
+	}
+	return consumers, types
 }
 
 type consumerState struct {
@@ -54,7 +75,8 @@ func (c *projectionsListCommand) Run(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
-	rows, err := w.Ledger.Pool().Query(ctx, consumersSQL)
+	consumers, types := wants()
+	rows, err := w.Ledger.Pool().Query(ctx, consumersSQL, consumers, types)
 	if err != nil {
 		return fmt.Errorf("list consumers: %w", err)
 	}
