@@ -150,6 +150,7 @@ func TestAllProblemsOfARequestAreToldTogether(t *testing.T) {
 	a.Live.Post("/v1/messages", `{"media":[{},{"url":"nope","size":1},5],"fallback":"no","metadata":{"a/b~c":"\u0000"},"send_at":"tomorrow"}`).
 		Refused(400, "validation_failed", "body /media/0/url required", "body /media/1/size unknown_property", "body /media/1/url invalid_format", "body /media/2 invalid_type",
 			"body /fallback invalid_type", "body /metadata/a~1b~0c invalid_characters", "body /send_at invalid_format")
+	a.Live.Post("/v1/contacts", `{"phone":"12","nick":"x"}`).Refused(400, "validation_failed", "body /nick unknown_property", "body /phone invalid_phone")
 	a.Live.Post("/v1/contacts", `{}`).Refused(400, "validation_failed", "body /phone required")
 	a.Live.Post("/v1/contacts/ctc_1/consent", `{"status":"maybe"}`).Refused(400, "validation_failed", "body /status invalid_value", "body /source required")
 	a.Live.Get("/v1/contacts?limit=0&owner_user_id=x&segment_id=y&consent_status=z&phone=abc").

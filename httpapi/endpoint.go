@@ -160,6 +160,28 @@ func (r Route) status() int {
 	return http.StatusOK
 }
 
+// Checked is an In that finds by itself what is wrong with it beyond its schema. It is asked when the schema has found
+// something, so that all is told together, and sees what could be read of the body; a request that fits its schema goes
+// to the endpoint, which tells these problems along with those that only it can know of.
+type Checked interface {
+	Check() []fault.Issue
+}
+
+// check adds what the request itself finds, but nothing about a place that was found wrong already.
+func (q *request) check(in Checked) {
+	told := map[string]bool{}
+	for _, list := range [][]fault.Issue{q.issues, q.body.issues} {
+		for _, issue := range list {
+			told[issue.Location+issue.Path] = true
+		}
+	}
+	for _, issue := range in.Check() {
+		if !told[issue.Location+issue.Path] {
+			q.issues = append(q.issues, issue)
+		}
+	}
+}
+
 // nothing is the output that Huma sees: the answer has been written by then.
 type nothing struct {
 	Body func(huma.Context)
@@ -174,6 +196,9 @@ func register[In any](a *API, e *endpoint, out reflect.Type, run func(q *request
 	huma.Register(a.huma, *op, func(ctx context.Context, in *In) (*nothing, error) {
 		q := requestOf(ctx)
 		if len(q.issues)+len(q.body.issues) > 0 {
+			if checked, ok := any(in).(Checked); ok {
+				q.check(checked)
+			}
 			a.refuse(q.gin, q.invalid()) //nolint:contextcheck // gin's context has the same one in it
 			return written, nil
 		}

@@ -253,6 +253,7 @@ func TestAsOfGivesTheReadModelsAsTheyWere(t *testing.T) {
 	n.life(t, 2)
 	require.NoError(t, projections.AsOf(ctx, n.Ledger, projections.All(), then, "last_week", nil))
 	require.Equal(t, before, n.dump(t, "last_week"))
+	require.NoError(t, projections.AsOf(ctx, n.Ledger, projections.All(), then, "then", nil), "a word of SQL's own will do")
 	require.Error(t, projections.AsOf(ctx, n.Ledger, projections.All(), then, "last_week", nil), "a schema that exists is not touched")
 	require.Error(t, projections.AsOf(ctx, n.Ledger, projections.All(), then, "x; drop table ledger_events", nil))
 }

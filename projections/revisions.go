@@ -196,7 +196,7 @@ var schemaName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
 
 // AsOf builds the read models as they were at a time, from the events that occurred until then, in a schema of their
 // own that must not exist yet. What was erased since stays erased.
-func AsOf(ctx context.Context, ledger *eventstore.Ledger, ps []*Projection, at time.Time, schema string, report func(p *Projection, done, head int64)) error {
+func AsOf(ctx context.Context, ledger *eventstore.Ledger, ps []*Projection, at time.Time, schema string, report func(p *Projection, done, head int64)) (failed error) {
 	if !schemaName.MatchString(schema) || strings.HasPrefix(schema, "pg_") || strings.HasPrefix(schema, "p_") || schema == "read" || schema == "public" {
 		return fmt.Errorf("projections: %q will not do as a schema's name: lower-case letters, digits and _, not beginning with p_ or pg_", schema)
 	}
@@ -205,11 +205,18 @@ func AsOf(ctx context.Context, ledger *eventstore.Ledger, ps []*Projection, at t
 		return fmt.Errorf("projections: as of: %w", err)
 	}
 	defer done()
-	if _, err := ledger.Pool().Exec(ctx, "create schema "+schema); err != nil {
+	into := pgx.Identifier{schema}.Sanitize() // it may be a word of SQL's own
+	if _, err := ledger.Pool().Exec(ctx, "create schema "+into); err != nil {
 		return fmt.Errorf("projections: create schema %s: %w", schema, err)
 	}
+	defer func() {
+		if failed != nil { // nothing half built is left
+			_, dropErr := ledger.Pool().Exec(context.WithoutCancel(ctx), "drop schema "+into+" cascade")
+			failed = errors.Join(failed, dropErr)
+		}
+	}()
 	for _, p := range ps {
-		b := &builder{ledger: ledger, p: p, asOf: &at, into: schema, report: func(done, head int64) {
+		b := &builder{ledger: ledger, p: p, asOf: &at, into: into, report: func(done, head int64) {
 			if report != nil {
 				report(p, done, head)
 			}

@@ -7,6 +7,8 @@ import (
 
 	"ledgerline/commands"
 	"ledgerline/domain/consent"
+	"ledgerline/domain/fault"
+	"ledgerline/domain/phone"
 	"ledgerline/httpapi"
 	"ledgerline/projections"
 )
@@ -25,6 +27,21 @@ type CreateContact struct {
 		ConsentStatus *string        `json:"consent_status,omitempty" enum:"unknown,opted_in"`
 		ConsentSource *string        `json:"consent_source,omitempty" maxLength:"200"`
 	}
+}
+
+// Check implements httpapi.Checked.
+func (in *CreateContact) Check() []fault.Issue { return phoneIssues("/phone", in.Body.Phone) }
+
+// phoneIssues tells what is wrong with a number that was given.
+func phoneIssues(pointer, number string) []fault.Issue {
+	if number == "" {
+		return nil
+	}
+	_, err := phone.Parse(number, pointer)
+	if f := fault.Of(err); f != nil {
+		return f.Issues
+	}
+	return nil
 }
 
 func (a *API) createContact(ctx context.Context, c *httpapi.Call, in *CreateContact) (httpapi.Done, error) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ledgerline/commands"
+	"ledgerline/domain/fault"
 	"ledgerline/httpapi"
 	"ledgerline/projections"
 )
@@ -31,6 +32,22 @@ type SendMessage struct {
 		ExternalID *string        `json:"external_id,omitempty" maxLength:"255" doc:"The caller's own reference"`
 		Metadata   map[string]any `json:"metadata,omitempty" doc:"The caller's own data, up to 50 keys"`
 	}
+}
+
+// Check implements httpapi.Checked.
+func (in *SendMessage) Check() []fault.Issue {
+	b := &in.Body
+	var issues []fault.Issue
+	if b.To != nil {
+		issues = phoneIssues("/to", *b.To)
+	}
+	if len(issues) == 0 && (b.To == nil) == (b.ContactID == nil) {
+		issues = append(issues, fault.Issue{Location: "body", Path: "/to", Code: "exactly_one", Message: "Exactly one of to and contact_id is needed."})
+	}
+	if b.Body == "" && len(b.Media) == 0 {
+		issues = append(issues, fault.Issue{Location: "body", Path: "/body", Code: "required", Message: "A message needs a body or media."})
+	}
+	return issues
 }
 
 func (a *API) sendMessage(ctx context.Context, c *httpapi.Call, in *SendMessage) (httpapi.Done, error) {
