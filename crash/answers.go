@@ -114,13 +114,16 @@ func (t *trial) read(ctx context.Context, client *http.Client, w *write) error {
 	if err != nil {
 		return err
 	}
-	var found, told answer
-	if status != http.StatusOK || json.Unmarshal(body, &found) != nil || json.Unmarshal(w.answer, &told) != nil {
+	var found answer
+	if status != http.StatusOK {
 		t.violations.add("an answered write that cannot be read", "%s (%s): %d", path, w.key, status)
 		return nil
 	}
+	if err := json.Unmarshal(body, &found); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
 	if !sameThing(w.answer, body) || w.kind == "message" && found.ExternalID != w.key || w.kind == "cancel" && found.Status != "failed" {
-		t.violations.add("an answered write that reads otherwise", "%s (%s): %s", path, w.key, body)
+		t.violations.add("an answered write that reads otherwise", "%s (%s): %s, and was answered with %s", path, w.key, body, w.answer)
 	}
 	return nil
 }

@@ -80,13 +80,13 @@ func (h *history) take(r *eventstore.Recorded) {
 	case *events.ContactCreated:
 		h.contacts[e.ContactID] = &person{consent: "unknown"}
 	case *events.NumberLinked:
-		h.contacts[e.ContactID].number = r.Stream
+		h.person(e.ContactID).number = r.Stream
 	case *events.ContactOptedIn:
-		h.contacts[e.ContactID].consent = "opted_in"
+		h.person(e.ContactID).consent = "opted_in"
 	case *events.ContactOptedOut:
-		h.contacts[e.ContactID].consent = "opted_out"
+		h.person(e.ContactID).consent = "opted_out"
 	case *events.ContactConsentCleared:
-		h.contacts[e.ContactID].consent = "unknown"
+		h.person(e.ContactID).consent = "unknown"
 	case *events.NumberOptedOut:
 		h.registered[r.Stream] = true
 	case *events.NumberOptedIn:
@@ -106,9 +106,8 @@ func (h *history) message(r *eventstore.Recorded) {
 	switch e := r.Event.(type) {
 	case *events.MessageQueued:
 		h.begin(r, e.MessageRef, &lifetime{contact: e.ContactID, automatic: e.Automatic != ""})
-		if c := h.contacts[e.ContactID]; c != nil {
-			c.waiting = append(c.waiting, e.MessageID)
-		}
+		c := h.person(e.ContactID)
+		c.waiting = append(c.waiting, e.MessageID)
 	case *events.MessageReceived:
 		h.begin(r, e.MessageRef, &lifetime{contact: e.ContactID, inbound: true})
 	case *events.MessageSending:
@@ -142,7 +141,7 @@ func (h *history) message(r *eventstore.Recorded) {
 	case *events.MessageFailed:
 		if m := h.alive(r, e.MessageRef, between(accepted, sent)); m != nil {
 			m.failed, m.under = true, false
-			c := h.contacts[m.contact]
+			c := h.person(m.contact)
 			c.waiting, c.unsent = without(c.waiting, e.MessageID), without(c.unsent, e.MessageID)
 		}
 	case *events.MessageRouted:
@@ -150,6 +149,17 @@ func (h *history) message(r *eventstore.Recorded) {
 	case *events.MessageDeferred:
 		h.alive(r, e.MessageRef, between(accepted, trying))
 	}
+}
+
+// person finds a contact, which must have been made.
+func (h *history) person(id string) *person {
+	c := h.contacts[id]
+	if c == nil {
+		h.violations.add("a contact that was never made", "%s", id)
+		c = &person{consent: "unknown"}
+		h.contacts[id] = c
+	}
+	return c
 }
 
 // span is from which stage to which an event may come.
@@ -164,9 +174,6 @@ func (h *history) wrong(r *eventstore.Recorded, what string) {
 func (h *history) begin(r *eventstore.Recorded, ref events.MessageRef, m *lifetime) {
 	if h.messages[ref.MessageID] != nil || r.Version != 1 {
 		h.wrong(r, "it exists already")
-	}
-	if h.contacts[ref.ContactID] == nil {
-		h.wrong(r, "there is no such contact")
 	}
 	h.messages[ref.MessageID] = m
 }
@@ -195,7 +202,7 @@ func (h *history) sending(r *eventstore.Recorded, e *events.MessageSending) {
 	if m.under || e.Attempt != m.attempts+1 {
 		h.wrong(r, "another attempt is under way")
 	}
-	c := h.contacts[m.contact]
+	c := h.person(m.contact)
 	if !m.automatic && (c.consent == "opted_out" || h.registered[c.number]) {
 		h.violations.add("a message is sent after the opt-out", "%s (shard %d, position %d)", e.MessageID, r.Shard, r.Position)
 	}
@@ -210,7 +217,7 @@ func (h *history) sending(r *eventstore.Recorded, e *events.MessageSending) {
 
 // left takes that a message has left: those tried before must have.
 func (h *history) left(r *eventstore.Recorded, m *lifetime, id string) {
-	c := h.contacts[m.contact]
+	c := h.person(m.contact)
 	if len(c.unsent) == 0 || c.unsent[0] != id {
 		h.violations.add("messages of one contact overtake each other", "%s is sent before %v (position %d)", id, c.unsent[:min(len(c.unsent), 1)], r.Position)
 	}

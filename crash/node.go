@@ -50,7 +50,7 @@ func Node(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error 
 		return err
 	}
 	moved := &movedClock{Movable: clock.Running()}
-	if _, err := moved.to(cfg.Ahead); err != nil {
+	if err := moved.to(cfg.Ahead); err != nil {
 		return err
 	}
 	logger := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -98,12 +98,12 @@ type movedClock struct {
 }
 
 // to moves the clock so that it is this much ahead; being told twice does nothing.
-func (m *movedClock) to(ahead time.Duration) (time.Time, error) {
+func (m *movedClock) to(ahead time.Duration) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now, err := m.Advance(max(0, ahead-m.ahead))
+	_, err := m.Advance(max(0, ahead-m.ahead))
 	m.ahead = max(ahead, m.ahead)
-	return now, err
+	return err
 }
 
 // controls are what the trial asks a node beside the interface.
@@ -112,11 +112,9 @@ func controls(n *service.Node, moved *movedClock) http.Handler {
 	mux.HandleFunc("POST /clock", func(w http.ResponseWriter, r *http.Request) {
 		ahead, err := time.ParseDuration(r.URL.Query().Get("ahead"))
 		if err == nil {
-			_, err = moved.to(ahead)
+			err = moved.to(ahead)
 		}
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-		}
+		answerControl(w, err)
 	})
 	mux.HandleFunc("GET /simulator", func(w http.ResponseWriter, r *http.Request) {
 		var seen simulated
@@ -127,11 +125,16 @@ func controls(n *service.Node, moved *movedClock) http.Handler {
 		if err == nil {
 			err = json.NewEncoder(w).Encode(seen)
 		}
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-		}
+		answerControl(w, err)
 	})
 	return mux
+}
+
+func answerControl(w http.ResponseWriter, err error) {
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 }
 
 type served struct {

@@ -40,6 +40,8 @@ func consumers() (names, types []string) {
 const (
 	settleLimit = 10 * time.Minute // real time
 	settlePause = 25 * time.Millisecond
+	// settleStep is how far the clock moves past what is due next, so that retries of many contacts come due together.
+	settleStep = 20 * time.Second
 	// horizon bounds the service's time that coming to rest takes. Receipts of idempotency keys hold for 24 hours.
 	horizon = 20 * time.Hour
 )
@@ -65,7 +67,7 @@ func (t *trial) settle(ctx context.Context) error {
 		case settled && t.ahead > horizon:
 			return fmt.Errorf("the service does not come to rest within %s of its clock: %d messages are open", horizon, open)
 		case settled:
-			if err := t.advance(ctx, max(next.Sub(now), 0)+time.Second); err != nil {
+			if err := t.advance(ctx, max(next.Sub(now), 0)+settleStep); err != nil {
 				return err
 			}
 		}

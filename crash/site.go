@@ -3,7 +3,6 @@ package crash
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"slices"
@@ -99,7 +98,7 @@ func (t *trial) close() {
 // bystander is a node without a role, to do and to look at what no request does.
 func (t *trial) bystander(ctx context.Context) (*service.Node, error) {
 	return service.Start(ctx, service.Config{
-		DSN: t.server.dsn(), Keyring: t.ring, Shards: t.shards, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		DSN: t.server.dsn(), Keyring: t.ring, Shards: t.shards, Logger: slog.New(slog.DiscardHandler),
 	})
 }
 
@@ -172,8 +171,8 @@ var endings = []struct {
 	{"plain", -1, 40, 46},
 	{"sandbox", 0, 10, 10},
 	{"rejected", 85, 5, 4},
-	{"flaky", 86, 15, 2},
-	{"late", 89, 10, 12},
+	{"flaky", 86, 15, 1},
+	{"late", 89, 10, 13},
 	{"stop", 90, 10, 13},
 	{"echo", 93, 10, 13},
 }

@@ -1,7 +1,9 @@
 package crash
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -107,6 +109,8 @@ func (t *trial) rounds(ctx context.Context) error {
 	return nil
 }
 
+var errSilent = errors.New("it does not say why")
+
 // wait lets the load run on; it fails when the node ends without having been killed.
 func (t *trial) wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
@@ -117,7 +121,7 @@ func (t *trial) wait(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-t.node.ended:
-		return fmt.Errorf("the node has ended by itself (%v), see %s", t.node.failure, t.logFile())
+		return fmt.Errorf("the node has ended by itself, see %s: %w", t.logFile(), cmp.Or(t.node.failure, errSilent))
 	}
 }
 

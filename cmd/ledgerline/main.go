@@ -34,8 +34,12 @@ type cli struct {
 	Audit       auditCommand       `cmd:"" group:"data" help:"Prove that the ledger is what was written."`
 	Export      exportCommand      `cmd:"" group:"data" help:"Print the events of a workspace, oldest first, one JSON object a line."`
 
-	Operator operatorCommand `cmd:"" group:"operate" help:"Organisations, workspaces, people, keys and lines."`
-	OpenAPI  openAPICommand  `cmd:"" name:"openapi" group:"operate" help:"Print the OpenAPI document of the HTTP interface."`
+	Operator  operatorCommand  `cmd:"" group:"operate" help:"Organisations, workspaces, people, keys and lines."`
+	Bench     benchCommand     `cmd:"" group:"measure" help:"Measure the service beside raw baselines, on a PostgreSQL of its own."`
+	Crash     crashCommand     `cmd:"" group:"measure" help:"Kill the service and PostgreSQL again and again under load, and count what is lost."`
+	CrashNode crashNodeCommand `cmd:"" hidden:""`
+
+	OpenAPI openAPICommand `cmd:"" name:"openapi" group:"operate" help:"Print the OpenAPI document of the HTTP interface."`
 }
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -48,7 +52,7 @@ func run(args []string) int {
 		kong.Name("ledgerline"),
 		kong.Description("Business messaging on a ledger of events."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
-		kong.ExplicitGroups([]kong.Group{{Key: "run", Title: "Run"}, {Key: "data", Title: "Look after the data"}, {Key: "operate", Title: "Operate"}}),
+		kong.ExplicitGroups([]kong.Group{{Key: "run", Title: "Run"}, {Key: "data", Title: "Look after the data"}, {Key: "operate", Title: "Operate"}, {Key: "measure", Title: "Measure"}}),
 		kong.Vars{"version": version()},
 	)
 	if err != nil {
