@@ -60,6 +60,24 @@ func TestTheScriptedNumbersBehaveAsWritten(t *testing.T) {
 	}
 }
 
+func TestTheTimelineTellsItsTimesAsAllTimesAreTold(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	id := a.Test.Post("/v1/messages", app.Map{"to": a.Scripted(86), "body": "x", "send_at": "2026-03-02T19:00:00.5+01:00"}).Is(201).Text("id")
+	a.Advance(time.Hour + 500*time.Millisecond)
+	a.Advance(30 * time.Second)
+	a.Advance(2 * time.Minute)
+	entries := a.Test.Get("/v1/messages/" + id + "/events").Is(200)
+	require.Equal(t, []any{"accepted", "deferred", "routed", "sending", "retried", "sending", "retried", "sending", "sent", "delivered"}, entries.Column("type"))
+	for path, want := range map[string]time.Duration{
+		"data.0.detail.send_at": time.Hour + 500*time.Millisecond, "data.1.detail.until": time.Hour + 500*time.Millisecond,
+		"data.4.detail.until": time.Hour + 30*time.Second + 500*time.Millisecond, "data.6.detail.until": time.Hour + 150*time.Second + 500*time.Millisecond,
+		"data.9.detail.at": time.Hour + 150*time.Second + 500*time.Millisecond,
+	} {
+		require.Equal(t, stamp(want), entries.Text(path), path)
+	}
+}
+
 func TestTheScriptedRepliesTakeEffect(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)

@@ -3,6 +3,7 @@ package projections
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"ledgerline/events"
 	"ledgerline/eventstore"
@@ -51,8 +52,14 @@ func detail(r *eventstore.Recorded) map[string]any {
 	for _, k := range []string{"message_id", "conversation_id", "contact_id", "is_test", "sent_by_staff"} {
 		delete(d, k)
 	}
-	if e, ok := r.Event.(*events.MessageScheduled); ok {
-		return map[string]any{"reason": "send_at", "until": stamp(e.Until), "line_id": nil}
+	for _, k := range []string{"send_at", "until", "at"} {
+		text, _ := d[k].(string)
+		if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
+			d[k] = stamp(at)
+		}
+	}
+	if _, ok := r.Event.(*events.MessageScheduled); ok {
+		return map[string]any{"reason": "send_at", "until": d["until"], "line_id": nil}
 	}
 	return d
 }
