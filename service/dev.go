@@ -120,8 +120,8 @@ func (d *Dev) readClock(*gin.Context) (any, error) {
 	return now{httpapi.TimestampOf(d.Clock.Now())}, nil
 }
 
-// moveClock moves the clock forward, by {"advance": "PT2H"} or to {"now": "…"}, and answers when what became due has
-// been done, or after a moment when there is no end of it.
+// moveClock moves the clock forward, by {"advance": "PT2H"} or to {"now": "…"}. What is under way comes to its end before,
+// at its own time, and what became due has been done when it answers; neither is waited for without end.
 func (d *Dev) moveClock(c *gin.Context) (any, error) {
 	var in struct {
 		Advance *string `json:"advance"`
@@ -133,6 +133,7 @@ func (d *Dev) moveClock(c *gin.Context) (any, error) {
 	if (in.Advance == nil) == (in.Now == nil) {
 		return nil, fault.Invalid("", "one_of", `Give either advance, for example "PT2H", or now.`)
 	}
+	d.settle(c.Request.Context())
 	moved, err := d.move(in.Advance, in.Now)
 	if err != nil {
 		return nil, err

@@ -60,7 +60,9 @@ func (e *inUseError) Error() string {
 // lock makes this process the folder's dev. The kernel gives the lock back however the process ends, so that a file
 // that was left over means nothing. It is an *inUseError when there is a dev already.
 func (d dataDir) lock(ctx context.Context) (*os.File, error) {
-	for deadline := time.Now().Add(time.Second); ; {
+	patience, stop := context.WithTimeout(ctx, time.Second) // a tool that only looks holds it for a moment
+	defer stop()
+	for {
 		f, err := flock(d.file("dev.lock"), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
 			if err = f.Truncate(0); err == nil {
@@ -75,11 +77,12 @@ func (d dataDir) lock(ctx context.Context) (*os.File, error) {
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, err
 		}
-		if time.Now().After(deadline) || ctx.Err() != nil { // a tool that only looks holds it for a moment
+		select {
+		case <-patience.Done():
 			pid, _ := os.ReadFile(d.file("dev.lock"))
 			return nil, &inUseError{d, strings.TrimSpace(string(pid))}
+		case <-time.After(20 * time.Millisecond):
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 }
 

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"ledgerline/clock"
+	"ledgerline/eventstore"
+	"ledgerline/migrations"
+	"ledgerline/testkit"
+)
+
+func TestADevIsFoundAgainByItsNextStartAndLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	dir := folder(t)
+	first, f := startDev(t, dir)
+
+	info, err := os.Stat(dataDir(dir).devFile())
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	content, err := os.ReadFile(dataDir(dir).devFile())
+	require.NoError(t, err)
+	var fields map[string]any
+	require.NoError(t, json.Unmarshal(content, &fields))
+	require.ElementsMatch(t, []string{
+		"base_url", "read_url", "write_url", "organisation_id", "workspace_id", "keys", "sessions", "users", "team_id", "pool_id", "lines", "workspaces",
+	}, keysOf(fields))
+	require.Equal(t, f.BaseURL, f.ReadURL)
+	require.Equal(t, f.BaseURL, f.WriteURL)
+	require.Len(t, f.Lines.Live, 3)
+	require.Len(t, f.Workspaces, 2)
+	require.Equal(t, f.OrganisationID, f.Workspaces[0].OrganisationID)
+	require.NotEqual(t, f.OrganisationID, f.Workspaces[1].OrganisationID)
+	require.Len(t, f.Sessions, 7)
+
+	status, made := request(t, http.MethodPost, f.WriteURL+"/v1/contacts", f.Keys.Live, `{"phone":"+12125550110"}`)
+	require.Equal(t, http.StatusCreated, status, made)
+	for _, token := range []string{f.Keys.Test, f.Sessions["owner"], f.Sessions["agent"], f.Workspaces[0].Keys.Live, f.Workspaces[1].Keys.Test} {
+		status, _ := request(t, http.MethodGet, f.ReadURL+"/v1/contacts", token, "")
+		require.Equal(t, http.StatusOK, status)
+	}
+
+	postgres := postgresOf(t, dir)
+	require.Equal(t, exitOK, first.signal(syscall.SIGINT), &first.err)
+	require.False(t, runs(postgres))
+	_, err = net.Dial("tcp", strings.TrimPrefix(f.BaseURL, "http://"))
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+
+	second, again := startDev(t, dir)
+	require.NotContains(t, second.err.String(), "creating")
+	status, found := request(t, http.MethodGet, again.ReadURL+"/v1/contacts/"+made.text("id"), f.Keys.Live, "")
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, "+12125550110", found.text("phone"))
+	again.BaseURL, again.ReadURL, again.WriteURL, again.Sessions = f.BaseURL, f.ReadURL, f.WriteURL, f.Sessions
+	require.Equal(t, f, again)
+
+	// SIGKILL: nobody stops PostgreSQL but the kernel, and the next start repairs what is left.
+	postgres = postgresOf(t, dir)
+	require.Equal(t, -1, second.signal(syscall.SIGKILL))
+	third, again := startDev(t, dir)
+	require.False(t, runs(postgres))
+	status, _ = request(t, http.MethodGet, again.ReadURL+"/v1/contacts/"+made.text("id"), f.Keys.Live, "")
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, exitOK, third.signal(syscall.SIGTERM))
+}
+
+func TestWhatStandsInTheWayOfADevIsToldClearly(t *testing.T) {
+	t.Parallel()
+	dir := folder(t)
+	p, f := startDev(t, dir)
+	postgres := postgresOf(t, dir)
+
+	t.Run("another dev in the folder", func(t *testing.T) {
+		t.Parallel()
+		other := launch(t, "dev", "--addr", "127.0.0.1:0", "--data", dir)
+		require.Equal(t, exitFailed, other.code())
+		require.Contains(t, other.err.String(), "in use by another `ledgerline dev` (process "+strconv.Itoa(p.cmd.Process.Pid)+")")
+		require.FileExists(t, dataDir(dir).devFile())
+	})
+	t.Run("a port that is taken", func(t *testing.T) {
+		t.Parallel()
+		empty := folder(t)
+		other := launch(t, "dev", "--addr", strings.TrimPrefix(f.BaseURL, "http://"), "--data", empty)
+		require.Equal(t, exitFailed, other.code())
+		require.Contains(t, other.err.String(), "is taken by another program")
+		require.NoDirExists(t, dataDir(empty).postgres(), "nothing was started")
+	})
+	t.Run("a flag that makes no sense", func(t *testing.T) {
+		t.Parallel()
+		other := launch(t, "dev", "--clock", "noon", "--data", folder(t))
+		require.Equal(t, exitUsage, other.code())
+		require.Contains(t, other.err.String(), "--clock")
+	})
+	t.Cleanup(func() {
+		// Its database ends under it: it says so, and does not pretend that all was well.
+		require.NoError(t, syscall.Kill(postgres, syscall.SIGQUIT))
+		require.Equal(t, exitFailed, p.code())
+		require.Contains(t, p.err.String(), "the private PostgreSQL has ended")
+	})
+}
+
+func TestADevThatIsInterruptedWhileItStartsLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	dir := folder(t)
+	p := launch(t, "dev", "--addr", "127.0.0.1:0", "--data", dir)
+	require.Eventually(t, func() bool { return strings.Contains(p.err.String(), "starting PostgreSQL") }, patience, tick)
+	require.Equal(t, exitOK, p.signal(syscall.SIGINT), &p.err)
+	require.NoFileExists(t, dataDir(dir).devFile())
+	p, _ = startDev(t, dir)
+	require.Equal(t, exitOK, p.signal(syscall.SIGINT))
+}
+
+// TestDemoDataIsCompletedWhereverAStartWasCutOff stops the making of demo data after every single append in turn.
+func TestDemoDataIsCompletedWhereverAStartWasCutOff(t *testing.T) {
+	t.Parallel()
+	ring, _, err := eventstore.NewKeyring()
+	require.NoError(t, err)
+	whole := demoLedger(t, ring)
+	want, err := makeDemo(t.Context(), whole, discard)
+	require.NoError(t, err)
+	events, err := whole.Head(t.Context(), 0)
+	require.NoError(t, err)
+
+	pieces := demoLedger(t, ring)
+	starts := 0
+	for {
+		ctx, stop := context.WithCancel(t.Context())
+		forget := pieces.OnAppend(0, stop)
+		got, err := makeDemo(ctx, pieces, discard)
+		forget()
+		stop()
+		if starts++; err == nil {
+			require.Equal(t, want, got)
+			break
+		}
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	require.Greater(t, starts, 10)
+	found, err := pieces.Head(t.Context(), 0)
+	require.NoError(t, err)
+	require.Equal(t, events, found, "nothing was made twice")
+}
+
+func demoLedger(t *testing.T, ring *eventstore.Keyring) *eventstore.Ledger {
+	t.Helper()
+	dsn := testkit.Database(t)
+	require.NoError(t, migrations.Up(t.Context(), dsn))
+	pool, err := pgxpool.New(context.WithoutCancel(t.Context()), dsn)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	ledger, err := eventstore.Open(t.Context(), eventstore.Config{Pool: pool, Keyring: ring, Clock: clock.System()})
+	require.NoError(t, err)
+	t.Cleanup(ledger.Close)
+	return ledger
+}
