@@ -26,12 +26,12 @@ const databaseName = "ledgerline"
 
 // devCommand runs everything on this machine.
 type devCommand struct {
-	Addr        string `help:"Where to listen; port 0 chooses a free one." default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
-	Data        string `help:"Folder for the database, the keys and dev.json." default:"./.ledgerline" placeholder:"DIR"`
+	Addr        string `help:"Where to listen; port 0 chooses a free one (default: ${default})." default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
+	Data        string `help:"Folder for the database, the keys and dev.json (default: ${default})." default:"./.ledgerline" placeholder:"DIR"`
 	DatabaseURL string `help:"Use this PostgreSQL in place of a private one." env:"DATABASE_URL" placeholder:"URL"`
 	Clock       string `help:"Start at this time (RFC 3339) and stand still until POST /dev/clock moves it. Without it the clock is real, and can be moved as well." placeholder:"TIME"`
 	Shards      int    `help:"Shards of a new installation (default: 1). The number cannot be changed later." placeholder:"N"`
-	RateLimits  string `help:"Limits per API key: on or off." enum:"on,off" default:"on" placeholder:"on|off"`
+	RateLimits  string `help:"Limits per API key: on or off (default: ${default})." enum:"on,off" default:"on" placeholder:"on|off"`
 	AccessLog   bool   `help:"Log every request."`
 }
 

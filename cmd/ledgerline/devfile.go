@@ -122,7 +122,7 @@ func urlOf(listener net.Listener) string {
 
 // devEnvCommand prints dev.json as the variables of a shell.
 type devEnvCommand struct {
-	Data string `help:"The dev's data folder." default:"./.ledgerline" placeholder:"DIR"`
+	Data string `help:"The dev's data folder (default: ${default})." default:"./.ledgerline" placeholder:"DIR"`
 }
 
 // Run implements the command.

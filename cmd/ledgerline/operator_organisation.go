@@ -21,7 +21,7 @@ type organisationCommand struct {
 type organisationCreateCommand struct {
 	installation
 	Name     string `help:"Its name." required:"" placeholder:"NAME"`
-	TimeZone string `help:"Its time zone, an IANA name." default:"America/New_York" placeholder:"ZONE"`
+	TimeZone string `help:"Its time zone, an IANA name (default: ${default})." default:"America/New_York" placeholder:"ZONE"`
 }
 
 // Run implements the command.

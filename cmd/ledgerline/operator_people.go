@@ -121,9 +121,9 @@ func (c *teamAddCommand) Run(ctx context.Context, con *console) error {
 type sessionCommand struct {
 	installation
 	User       uuid.UUID     `help:"The user." required:"" placeholder:"UUID"`
-	TTL        time.Duration `name:"ttl" help:"How long it is good, 24h at most." default:"1h" placeholder:"TIME"`
-	Issuer     string        `name:"session-issuer" help:"Who issues session tokens." default:"ledgerline" env:"LEDGERLINE_SESSION_ISSUER" placeholder:"NAME"`
-	Audience   string        `name:"session-audience" help:"Whom they are for." default:"ledgerline" env:"LEDGERLINE_SESSION_AUDIENCE" placeholder:"NAME"`
+	TTL        time.Duration `name:"ttl" help:"How long it is good, 24h at most (default: ${default})." default:"1h" placeholder:"TIME"`
+	Issuer     string        `name:"session-issuer" help:"Who issues session tokens (default: ${default})." default:"ledgerline" env:"LEDGERLINE_SESSION_ISSUER" placeholder:"NAME"`
+	Audience   string        `name:"session-audience" help:"Whom they are for (default: ${default})." default:"ledgerline" env:"LEDGERLINE_SESSION_AUDIENCE" placeholder:"NAME"`
 	SecretFile string        `name:"session-secret-file" help:"File with the secret. Default: session.secret in the data folder." env:"LEDGERLINE_SESSION_SECRET_FILE" placeholder:"FILE"`
 }
 

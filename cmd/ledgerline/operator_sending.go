@@ -20,7 +20,7 @@ type keyCreateCommand struct {
 	installation
 	Workspace uuid.UUID  `help:"The workspace." required:"" placeholder:"UUID"`
 	Name      string     `help:"Its name." required:"" placeholder:"NAME"`
-	Env       string     `help:"live, or test for sandbox traffic." enum:"live,test" default:"live" placeholder:"live|test"`
+	Env       string     `help:"live, or test for sandbox traffic (default: ${default})." enum:"live,test" default:"live" placeholder:"live|test"`
 	Scope     []string   `help:"read, send or admin; may be repeated." enum:"read,send,admin" required:"" placeholder:"SCOPE"`
 	IP        []string   `name:"ip" help:"Address or network from which alone it may be used; may be repeated." placeholder:"CIDR"`
 	ExpiresAt *time.Time `help:"When it ends (RFC 3339). Default: never." placeholder:"TIME"`
@@ -64,7 +64,7 @@ type poolCreateCommand struct {
 	installation
 	Workspace uuid.UUID `help:"The workspace." required:"" placeholder:"UUID"`
 	Name      string    `help:"Its name, unique in the workspace." required:"" placeholder:"NAME"`
-	Rotation  string    `help:"sticky: a contact stays with its line; round_robin: it does not." enum:"sticky,round_robin" default:"sticky" placeholder:"sticky|round_robin"`
+	Rotation  string    `help:"sticky: a contact stays with its line; round_robin: it does not (default: ${default})." enum:"sticky,round_robin" default:"sticky" placeholder:"sticky|round_robin"`
 }
 
 // Run implements the command.
@@ -90,8 +90,8 @@ type lineCreateCommand struct {
 	Phone     string    `help:"Its number." required:"" placeholder:"NUMBER"`
 	Name      string    `help:"Its display name." placeholder:"NAME"`
 	Pool      string    `help:"Its pool (default: the workspace's default pool)." placeholder:"POOL"`
-	Carrier   string    `help:"Who carries its messages." default:"simulator" placeholder:"NAME"`
-	State     string    `help:"The state to begin in." enum:"provisioning,ready,warming,active" default:"provisioning" placeholder:"STATE"`
+	Carrier   string    `help:"Who carries its messages (default: ${default})." default:"simulator" placeholder:"NAME"`
+	State     string    `help:"The state to begin in (default: ${default})." enum:"provisioning,ready,warming,active" default:"provisioning" placeholder:"STATE"`
 }
 
 // Run implements the command.

@@ -15,17 +15,17 @@ import (
 // serveCommand runs a node.
 type serveCommand struct {
 	Roles          []string `arg:"" optional:"" name:"role" help:"What the node does: write and read serve the routes that change and that read, project keeps the read models, process sends. all is the default." enum:"write,read,project,process,all" default:"all"`
-	Addr           string   `help:"Where to listen. Every node serves /healthz, /readyz and /metrics there." default:":8080" env:"LEDGERLINE_ADDR" placeholder:"HOST:PORT"`
+	Addr           string   `help:"Where to listen. Every node serves /healthz, /readyz and /metrics there (default: ${default})." default:":8080" env:"LEDGERLINE_ADDR" placeholder:"HOST:PORT"`
 	BaseURL        string   `help:"The address under which clients reach the service, for the documentation." env:"LEDGERLINE_BASE_URL" placeholder:"URL"`
 	DatabaseURL    string   `help:"The database." env:"DATABASE_URL" required:"" placeholder:"URL"`
 	KeysFile       string   `help:"The installation's secrets, made with: ledgerline keys create FILE." env:"LEDGERLINE_KEYS_FILE" required:"" placeholder:"FILE"`
 	Connections    int      `help:"Connections to the database at most." default:"32" env:"LEDGERLINE_CONNECTIONS"`
 	Shards         int      `help:"Shards of a new installation (default: 1). The number cannot be changed later." placeholder:"N"`
 	TrustedProxy   []string `help:"Address or network whose X-Forwarded-For is believed; may be repeated." env:"LEDGERLINE_TRUSTED_PROXIES" placeholder:"CIDR"`
-	RateLimits     string   `help:"Limits per API key: on or off." enum:"on,off" default:"on" env:"LEDGERLINE_RATE_LIMITS" placeholder:"on|off"`
+	RateLimits     string   `help:"Limits per API key: on or off (default: ${default})." enum:"on,off" default:"on" env:"LEDGERLINE_RATE_LIMITS" placeholder:"on|off"`
 	AccessLog      bool     `help:"Log every request." default:"true" negatable:"" env:"LEDGERLINE_ACCESS_LOG"`
 	Simulator      bool     `help:"Let the simulator carry what goes through its lines: sandbox traffic." env:"LEDGERLINE_SIMULATOR"`
-	Grace          duration `help:"How long running requests get when the node is stopped." default:"20s" placeholder:"TIME"`
+	Grace          duration `help:"How long running requests get when the node is stopped (default: ${default})." default:"20s" placeholder:"TIME"`
 	sessionOptions `embed:"" prefix:"session-"`
 }
 
@@ -33,8 +33,8 @@ type duration = time.Duration
 
 // sessionOptions say whose session tokens are good.
 type sessionOptions struct {
-	Issuer     string `help:"Who issues session tokens." default:"ledgerline" env:"LEDGERLINE_SESSION_ISSUER" placeholder:"NAME"`
-	Audience   string `help:"Whom they are for." default:"ledgerline" env:"LEDGERLINE_SESSION_AUDIENCE" placeholder:"NAME"`
+	Issuer     string `help:"Who issues session tokens (default: ${default})." default:"ledgerline" env:"LEDGERLINE_SESSION_ISSUER" placeholder:"NAME"`
+	Audience   string `help:"Whom they are for (default: ${default})." default:"ledgerline" env:"LEDGERLINE_SESSION_AUDIENCE" placeholder:"NAME"`
 	SecretFile string `help:"File with the secret of HS256 tokens, at least 32 bytes." env:"LEDGERLINE_SESSION_SECRET_FILE" placeholder:"FILE"`
 	JWKSURL    string `name:"jwks-url" help:"Where the public keys of EdDSA, ES256 and RS256 tokens are." env:"LEDGERLINE_SESSION_JWKS_URL" placeholder:"URL"`
 	JWKSFile   string `name:"jwks-file" help:"File with such keys." env:"LEDGERLINE_SESSION_JWKS_FILE" placeholder:"FILE"`

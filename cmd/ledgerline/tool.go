@@ -21,7 +21,7 @@ import (
 // installation says which one a tool works on: a dev's, by its data folder, or any other by its database and keys.
 // Tools work beside running nodes as well as without.
 type installation struct {
-	Data        string `help:"A dev's data folder." default:"./.ledgerline" placeholder:"DIR"`
+	Data        string `help:"A dev's data folder (default: ${default})." default:"./.ledgerline" placeholder:"DIR"`
 	DatabaseURL string `help:"The database, where it is not the private one of a dev." env:"DATABASE_URL" placeholder:"URL"`
 	KeysFile    string `help:"The installation's secrets. Default: keys.json in the data folder." env:"LEDGERLINE_KEYS_FILE" placeholder:"FILE"`
 }
