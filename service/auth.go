@@ -139,4 +139,3 @@ func guards(access commands.Access) []httpapi.Guard {
 	}
 	return list
 }
-
