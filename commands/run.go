@@ -13,10 +13,12 @@ import (
 )
 
 const (
-	// tries bounds how often a command decides again because others were faster.
-	tries = 8
-	// pauseUnit is the longest pause before the third try; it doubles with every further one.
-	pauseUnit = 2 * time.Millisecond
+	// tries bounds how often a command decides again because others were faster. On one contact, commands of this process
+	// take turns, but those of other nodes come in between: about every second try may fail, for as long as they come.
+	tries = 24
+	// pauseUnit is the longest pause before the third try; it doubles with every further one, up to pauseLimit.
+	pauseUnit  = 8 * time.Millisecond
+	pauseLimit = 64 * time.Millisecond
 )
 
 // errAgain has a decision made again: what it looked at was read at different moments and does not fit together.
@@ -30,7 +32,7 @@ func (a *App) run(ctx context.Context, req Request, decide func(context.Context,
 	var last error
 	for try := range tries {
 		if try > 1 {
-			if err := pause(ctx, pauseUnit<<try); err != nil {
+			if err := pause(ctx, min(pauseUnit<<(try-2), pauseLimit)); err != nil {
 				return Result{}, err
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -354,6 +353,6 @@ func TestTheLimitsPerKey(t *testing.T) {
 		t.Fatal("no limit")
 	}
 	exceeded(20, func(c *app.Client) app.Answer { return c.Post("/v1/messages", app.Map{}) })
-	exceeded(50, func(c *app.Client) app.Answer { return c.Get("/v1/contacts/" + fmt.Sprint("ctc_1")) })
+	exceeded(50, func(c *app.Client) app.Answer { return c.Get("/v1/contacts/ctc_1") })
 	a.Live.Get("/v1/contacts").Is(200)
 }

@@ -60,8 +60,8 @@ func TestAfterErasureTheContactsDataIsNowhereAndTheLedgerStillProves(t *testing.
 		c.Key("cancel").Post("/v1/messages/"+canceled+"/cancel", nil).Is(200)
 		waiting := c.Post("/v1/messages", app.Map{"to": phone, "body": "Hush hush", "send_at": stamp(time.Hour)}).Is(201).Text("id")
 		a.Settle()
-		a.Inbound(phone, message(a.Live, first)["from"].(string), "whispered")
-		a.Inbound(phone, message(a.Live, first)["from"].(string), "st.o-p")
+		a.Inbound(phone, text(message(a.Live, first), "from"), "whispered")
+		a.Inbound(phone, text(message(a.Live, first), "from"), "st.o-p")
 		a.Settle()
 		bystander := a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone(), "first_name": "Bystander"}).Is(201).Text("id")
 		for _, secret := range secrets {
@@ -106,7 +106,7 @@ func TestAfterErasureTheContactsDataIsNowhereAndTheLedgerStillProves(t *testing.
 		}).Refused(404, "not_found")
 
 		require.Equal(t, trail, consentTrail(a.Live, id), "the trail stays")
-		evidence := a.Live.Get("/v1/compliance/consent-events?contact_id=" + id).Is(200).At("data.0").(app.Map)
+		evidence := object(a.Live.Get("/v1/compliance/consent-events?contact_id=" + id).Is(200).At("data.0"))
 		shows(t, evidence, app.Map{"phone": nil, "text": nil, "ip": nil, "user_agent": nil, "keyword": "stop"})
 		require.Len(t, a.Live.Get("/v1/compliance/consent-events?phone=%2B"+phone[1:]).Is(200).Data(), 2, "found by the number's hash")
 

@@ -149,7 +149,7 @@ func TestOfManyAlikeOneIsCarriedOut(t *testing.T) {
 			require.Len(t, ids, 1)
 			contact := a.Live.Get("/v1/contacts?phone=%2B" + phone[1:]).Is(200).Column("id")
 			require.Len(t, contact, 1)
-			require.Len(t, a.Live.Get("/v1/messages?contact_id="+contact[0].(string)).Is(200).Data(), 1)
+			require.Len(t, a.Live.Get("/v1/messages?contact_id="+fmt.Sprint(contact[0])).Is(200).Data(), 1)
 		}
 	})
 }

@@ -81,11 +81,11 @@ func TestTheTimelineTellsItsTimesAsAllTimesAreTold(t *testing.T) {
 func TestTheScriptedRepliesTakeEffect(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
-	written := func(digits int, text string) (phone string, messages []app.Map) {
+	written := func(digits int, body string) (phone string, messages []app.Map) {
 		phone = a.Scripted(digits)
-		id := send(a.Test, phone, text)
+		id := send(a.Test, phone, body)
 		a.Settle()
-		rows := a.Test.Get("/v1/messages?contact_id=" + message(a.Test, id)["contact_id"].(string)).Is(200).Data()
+		rows := a.Test.Get("/v1/messages?contact_id=" + text(message(a.Test, id), "contact_id")).Is(200).Data()
 		for i := len(rows) - 1; i >= 0; i-- {
 			messages = append(messages, rows[i])
 		}
@@ -117,5 +117,5 @@ func TestTheScriptedRepliesTakeEffect(t *testing.T) {
 		shows(t, echo[1], app.Map{"direction": "inbound", "status": "received", "is_test": true, "to": a.Sandbox.Phone, "line_id": a.Sandbox.ID})
 	}
 	a.Advance(2 * time.Second)
-	require.Equal(t, "read", status(a.Test, stop[0]["id"].(string)))
+	require.Equal(t, "read", status(a.Test, text(stop[0], "id")))
 }

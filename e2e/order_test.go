@@ -27,7 +27,7 @@ func TestMessagesToOneContactLeaveInTheOrderInWhichTheyWereAccepted(t *testing.T
 			sent = append(sent, send(a.Live, phone, fmt.Sprint(i)))
 		}
 		a.Settle()
-		require.Equal(t, sent, departures(a, message(a.Live, sent[0])["contact_id"].(string)))
+		require.Equal(t, sent, departures(a, text(message(a.Live, sent[0]), "contact_id")))
 	})
 }
 
@@ -39,7 +39,7 @@ func TestAScheduledMessageStepsAsideAndKeepsNobodyWaiting(t *testing.T) {
 		scheduled := a.Live.Post("/v1/messages", app.Map{"to": phone, "body": "later", "send_at": stamp(time.Minute)}).Is(201).Text("id")
 		now := send(a.Live, phone, "now")
 		a.Settle()
-		contact := message(a.Live, now)["contact_id"].(string)
+		contact := text(message(a.Live, now), "contact_id")
 		require.Equal(t, []string{now}, departures(a, contact))
 		a.Advance(time.Minute)
 		require.Equal(t, []string{now, scheduled}, departures(a, contact))
@@ -57,7 +57,7 @@ func TestAnyNumberOfScheduledMessagesStepsAside(t *testing.T) {
 	a.Settle()
 	require.Equal(t, "delivered", status(a.Live, now))
 	a.Advance(time.Hour)
-	require.Len(t, departures(a, message(a.Live, now)["contact_id"].(string)), 106)
+	require.Len(t, departures(a, text(message(a.Live, now), "contact_id")), 106)
 }
 
 func TestARetryKeepsTheOrder(t *testing.T) {
@@ -72,7 +72,7 @@ func TestARetryKeepsTheOrder(t *testing.T) {
 		for _, d := range []time.Duration{30 * time.Second, 2 * time.Minute, 30 * time.Second, 2 * time.Minute} {
 			a.Advance(d)
 		}
-		require.Equal(t, []string{first, second}, departures(a, message(a.Test, first)["contact_id"].(string)))
+		require.Equal(t, []string{first, second}, departures(a, text(message(a.Test, first), "contact_id")))
 	})
 }
 
@@ -106,7 +106,7 @@ func TestAHeldMessageKeepsTheOrderAndGoesWhenALineComesBack(t *testing.T) {
 	_, err := a.Nodes[0].App.ChangeLineState(t.Context(), a.Operator(), a.Lines[0].ID, "ready", nil)
 	require.NoError(t, err)
 	a.Settle()
-	require.Equal(t, sent, departures(a, message(a.Live, sent[0])["contact_id"].(string)))
+	require.Equal(t, sent, departures(a, text(message(a.Live, sent[0]), "contact_id")))
 	require.Equal(t, a.Lines[0].ID, message(a.Live, sent[4])["line_id"])
 }
 

@@ -18,7 +18,7 @@ func TestWhoeverGotAnAnswerToAWriteSeesItInTheNextReadOnAnotherNode(t *testing.T
 		phone := a.Phone()
 		for i := range 50 { // four writes each, each read at once on the other node
 			contact := a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201).JSON()
-			id := contact["id"].(string)
+			id := text(contact, "id")
 			require.Equal(t, contact, a.Live.Get("/v1/contacts/"+id).Is(200).JSON())
 
 			changed := a.Live.Post("/v1/contacts/"+id+"/consent", app.Map{"status": "opted_in", "source": fmt.Sprint(i)}).Is(200).JSON()
@@ -48,7 +48,7 @@ func TestManyWritersEachSeeTheirOwnWrites(t *testing.T) {
 		writers.Go(func() {
 			for _, phone := range phones {
 				id := send(a.Live, phone, "Hello")
-				contact := message(a.Live, id)["contact_id"].(string)
+				contact := text(message(a.Live, id), "contact_id")
 				require.Equal(t, phone, a.Live.Get("/v1/contacts/"+contact).Is(200).Text("phone"))
 			}
 		})

@@ -36,6 +36,18 @@ func send(c *app.Client, to, body string) string {
 
 func message(c *app.Client, id string) app.Map { return c.Get("/v1/messages/" + id).Is(200).JSON() }
 
+// text is a property that is a text; "" when it is none.
+func text(object app.Map, name string) string {
+	value, _ := object[name].(string)
+	return value
+}
+
+// object is a value that is an object; nil when it is none.
+func object(value any) app.Map {
+	found, _ := value.(app.Map)
+	return found
+}
+
 func status(c *app.Client, id string) any { return message(c, id)["status"] }
 
 // stamp is a time of the frozen clock as answers show it.
@@ -89,12 +101,12 @@ func TestAMessageIsAcceptedRoutedSentDeliveredAndRead(t *testing.T) {
 			"media": []any{app.Map{"url": "https://example.com/a.png", "filename": "a.png", "mime": nil, "size": nil}},
 		})
 
-		seen := a.Live.Get("/v1/contacts/" + contact["id"].(string)).Is(200)
+		seen := a.Live.Get("/v1/contacts/" + text(contact, "id")).Is(200)
 		require.Equal(t, stamp(0), seen.Text("last_outbound_at"))
 		require.Equal(t, m["line_id"], seen.Text("assigned_line_id"))
 		require.Equal(t, []any{id}, a.Live.Get("/v1/messages?external_id=order-1&status=read&direction=outbound").Is(200).Column("id"))
 		require.Empty(t, a.Live.Get("/v1/messages?status=sent").Is(200).Data())
-		require.Equal(t, []any{contact["id"]}, a.Live.Get("/v1/contacts?q=grac&label=VIP&line_id="+m["line_id"].(string)).Is(200).Column("id"))
+		require.Equal(t, []any{contact["id"]}, a.Live.Get("/v1/contacts?q=grac&label=VIP&line_id="+text(m, "line_id")).Is(200).Column("id"))
 	})
 }
 
@@ -106,7 +118,7 @@ func TestAnAcceptedMessageShowsTheSameFromItsAnswerAndFromTheReadModel(t *testin
 		"contact_id": contact, "body": "later", "send_at": stamp(time.Hour), "line_id": a.Lines[0].ID,
 		"metadata": app.Map{"a": app.Map{"b": []any{1.0, "x", nil}}},
 	}).Is(201).JSON()
-	read := message(a.Live, answer["id"].(string))
+	read := message(a.Live, text(answer, "id"))
 	require.Equal(t, "queued", answer["status"], "201 always says queued")
 	require.Equal(t, "scheduled", read["status"])
 	require.Equal(t, stamp(time.Hour), read["scheduled_for"])
@@ -183,7 +195,7 @@ func TestAContactThatRepliesSTOPCanNeverBeMessagedAgain(t *testing.T) {
 		scheduled := a.Live.Post("/v1/messages", app.Map{"to": phone, "body": "later", "send_at": stamp(time.Hour)}).Is(201).Text("id")
 		scheduledThere := other.Live.Post("/v1/messages", app.Map{"to": phone, "body": "later", "send_at": stamp(time.Hour)}).Is(201).Text("id")
 		a.Settle()
-		line := message(a.Live, first)["from"].(string)
+		line := text(message(a.Live, first), "from")
 
 		said := a.Inbound(phone, line, "  “Stop.” ")
 		a.Settle()
@@ -214,7 +226,7 @@ func TestAContactThatRepliesSTOPCanNeverBeMessagedAgain(t *testing.T) {
 		require.Equal(t, []string{
 			"unknown>opted_in form <nil>", "opted_in>opted_out inbound_message stop", "opted_out>opted_out inbound_message stop",
 		}, consentTrail(a.Live, contact))
-		evidence := a.Live.Get("/v1/compliance/consent-events?type=opted_out&contact_id=" + contact).Is(200).At("data.1").(app.Map)
+		evidence := object(a.Live.Get("/v1/compliance/consent-events?type=opted_out&contact_id=" + contact).Is(200).At("data.1"))
 		shows(t, evidence, app.Map{
 			"phone": phone, "text": "  “Stop.” ", "message_id": said, "channel": "chat", "occurred_at": stamp(0),
 			"actor": app.Map{"type": "contact", "id": contact},
@@ -241,7 +253,7 @@ func TestAnOptOutEndsWhatIsQueuedAndCannotLeave(t *testing.T) {
 	a.Settle()
 	require.Equal(t, "queued", status(a.Live, held))
 	require.Equal(t, []any{"accepted", "deferred"}, timeline(a.Live, held))
-	contact := message(a.Live, held)["contact_id"].(string)
+	contact := text(message(a.Live, held), "contact_id")
 	a.Live.Post("/v1/contacts/"+contact+"/opt-out", app.Map{"source": "phone call", "keyword": "stop"}).Is(200)
 	a.Settle()
 	require.Equal(t, "failed", status(a.Live, held))
@@ -293,16 +305,16 @@ func TestHELPIsAnsweredWithTheNameOfTheOrganisationAlsoAfterAnOptOut(t *testing.
 	phone := a.Phone()
 	a.Inbound(phone, a.Lines[1].Phone, "help")
 	a.Settle()
-	contact := a.Live.Get("/v1/contacts?phone=%2B" + phone[1:]).Is(200).At("data.0").(app.Map)
+	contact := object(a.Live.Get("/v1/contacts?phone=%2B" + phone[1:]).Is(200).At("data.0"))
 	require.Equal(t, "unknown", contact["consent_status"], "an inbound message makes the contact")
-	answers := a.Live.Get("/v1/messages?direction=outbound&contact_id=" + contact["id"].(string)).Is(200).Data()
+	answers := a.Live.Get("/v1/messages?direction=outbound&contact_id=" + text(contact, "id")).Is(200).Data()
 	require.Len(t, answers, 1)
 	require.Contains(t, answers[0]["body"], "Acme")
 	require.Equal(t, a.Lines[1].Phone, answers[0]["from"])
-	a.Live.Post("/v1/contacts/"+contact["id"].(string)+"/opt-out", app.Map{"source": "call"}).Is(200)
+	a.Live.Post("/v1/contacts/"+text(contact, "id")+"/opt-out", app.Map{"source": "call"}).Is(200)
 	a.Inbound(phone, a.Lines[1].Phone, "HELP")
 	a.Settle()
-	answers = a.Live.Get("/v1/messages?direction=outbound&contact_id=" + contact["id"].(string)).Is(200).Data()
+	answers = a.Live.Get("/v1/messages?direction=outbound&contact_id=" + text(contact, "id")).Is(200).Data()
 	require.Len(t, answers, 2)
 	require.Equal(t, "delivered", answers[0]["status"])
 	require.Equal(t, "delivered", answers[1]["status"])
@@ -330,5 +342,5 @@ func TestConsentChangesByRequestAreRecordedWithWhoAskedAndWhy(t *testing.T) {
 	require.Equal(t, "curl/1", rows[3]["user_agent"])
 	require.Equal(t, "127.0.0.1", rows[3]["ip"])
 	require.Equal(t, app.Map{"type": "user", "id": a.Users[organisation.Manager].String()}, rows[2]["actor"])
-	require.Equal(t, "key", rows[1]["actor"].(app.Map)["type"])
+	require.Equal(t, "key", object(rows[1]["actor"])["type"])
 }

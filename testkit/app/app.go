@@ -128,8 +128,8 @@ func (a *App) startNode(roles service.Roles, o *options) {
 		Sessions: httpapi.SessionConfig{Issuer: Issuer, Audience: Audience, Secret: Secret},
 	})
 	require.NoError(a.t, err)
-	if handler := n.Handler(); handler != nil {
-		n.server = httptest.NewServer(handler)
+	if n.API != nil {
+		n.server = httptest.NewServer(n.Handler())
 		n.URL = n.server.URL
 	}
 	a.Nodes = append(a.Nodes, n)
