@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // roleName is the cluster's only role, a superuser.
@@ -157,10 +158,20 @@ func (s *Server) EnsureDatabase(ctx context.Context, dbname string) error {
 	if exists {
 		return nil
 	}
-	if _, err := conn.Exec(ctx, `create database `+pgx.Identifier{dbname}.Sanitize()); err != nil {
+	_, err = conn.Exec(ctx, `create database `+pgx.Identifier{dbname}.Sanitize())
+	if madeMeanwhile(err) {
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("localpg: create database %s: %w", dbname, err)
 	}
 	return nil
+}
+
+// madeMeanwhile tells that another process made the database between the question and the answer.
+func madeMeanwhile(err error) bool {
+	refused := (*pgconn.PgError)(nil)
+	return errors.As(err, &refused) && (refused.Code == "42P04" || refused.Code == "23505")
 }
 
 // PID is the postmaster's process id.

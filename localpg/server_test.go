@@ -285,3 +285,15 @@ func firstLine(t *testing.T, path string) string {
 	line, _, _ := strings.Cut(string(content), "\n")
 	return line
 }
+
+func TestADatabaseIsMadeOnceByWhoeverAsks(t *testing.T) {
+	t.Parallel()
+	server := start(t, Config{DataDir: tempDir(t)})
+	asked := make(chan error)
+	for range 4 {
+		go func() { asked <- server.EnsureDatabase(t.Context(), "ledger") }()
+	}
+	for range 4 {
+		require.NoError(t, <-asked)
+	}
+}

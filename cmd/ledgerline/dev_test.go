@@ -120,6 +120,19 @@ func TestADevThatIsInterruptedWhileItStartsLeavesNothingBehind(t *testing.T) {
 	require.Equal(t, exitOK, p.signal(syscall.SIGINT))
 }
 
+func TestAToolWaitsForADevThatIsStarting(t *testing.T) {
+	t.Parallel()
+	dir := folder(t)
+	p := launch(t, "dev", "--addr", "127.0.0.1:0", "--data", dir, "--shards", "2")
+	require.Eventually(t, dataDir(dir).devRuns, patience, tick)
+	var verified struct {
+		Shards []object `json:"shards"`
+	}
+	tool(t, &verified, "audit", "verify", "--data", dir)
+	require.Len(t, verified.Shards, 2, "what kind of installation it is was for the dev to say")
+	require.Equal(t, exitOK, p.signal(syscall.SIGINT), &p.err)
+}
+
 // TestDemoDataIsCompletedWhereverAStartWasCutOff stops the making of demo data after every single append in turn.
 func TestDemoDataIsCompletedWhereverAStartWasCutOff(t *testing.T) {
 	t.Parallel()

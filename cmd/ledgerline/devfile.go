@@ -64,13 +64,10 @@ func (f *devFile) write(d dataDir) error {
 	return replaceSecret(d.devFile(), append(text, '\n'))
 }
 
-// errNoDev says that no dev has written a file.
-var errNoDev = errors.New("no dev is running here")
-
 func readDevFile(d dataDir) (*devFile, error) {
 	text, err := os.ReadFile(d.devFile())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s is not there: %w; start one with `make run`", d.devFile(), errNoDev)
+		return nil, fmt.Errorf("there is no %s: no dev has been started here; `make run` starts one", d.devFile())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read dev.json: %w", err)

@@ -19,6 +19,9 @@ type migrateCommand struct {
 func (c *migrateCommand) Run(ctx context.Context, con *console) error {
 	w := &workbench{con: con}
 	defer w.Close()
+	if err := c.waitForDev(ctx, con); err != nil {
+		return err
+	}
 	dsn, err := w.database(ctx, &c.installation)
 	if err != nil {
 		return err

@@ -52,6 +52,9 @@ func (i *installation) open(ctx context.Context, con *console, roles service.Rol
 
 func (w *workbench) open(ctx context.Context, i *installation, roles service.Roles) error {
 	log := w.con.logger(false, slog.LevelWarn)
+	if err := i.waitForDev(ctx, w.con); err != nil {
+		return err
+	}
 	keyring, err := i.keyring()
 	if err != nil {
 		return err
@@ -71,6 +74,28 @@ func (w *workbench) open(ctx context.Context, i *installation, roles service.Rol
 	}
 	w.closes = append(w.closes, w.Node.Stop)
 	return nil
+}
+
+// waitForDev waits while a dev starts, which decides what kind of installation there is to be.
+func (i *installation) waitForDev(ctx context.Context, con *console) error {
+	for told := false; ; told = true {
+		if !exists(i.Data) || exists(i.dir().devFile()) || !i.dir().devRuns() {
+			return nil
+		}
+		if !told {
+			con.say("waiting for the dev in %s, which is starting", i.Data)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 func (i *installation) dir() dataDir { return dataDir(filepath.Clean(i.Data)) }
@@ -129,13 +154,10 @@ func (w *workbench) stopServer(server *localpg.Server, users *os.File) {
 
 // clock is the time of the installation: a running dev's may stand still, or have been moved.
 func (i *installation) clock(ctx context.Context) (clock.Clock, error) {
-	if _, err := os.Stat(i.Data); err != nil || !i.dir().devRuns() {
-		return clock.System(), nil //nolint:nilerr // without a folder there is no dev
-	}
-	now, err := devNow(ctx, i.dir())
-	if errors.Is(err, errNoDev) { // it is still starting
+	if !exists(i.Data) || !i.dir().devRuns() {
 		return clock.System(), nil
 	}
+	now, err := devNow(ctx, i.dir())
 	if err != nil {
 		return nil, err
 	}
