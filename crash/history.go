@@ -15,6 +15,7 @@ type history struct {
 	registered map[string]bool // number streams that opted out
 	expected   map[place][]expectation
 	reconciled int
+	asked      int // of them those of which no receipt has told
 }
 
 type place struct {
@@ -43,6 +44,7 @@ type lifetime struct {
 	under     bool // an attempt is under way
 	carrierID string
 	failed    bool
+	asked     bool // the carrier was asked whether it has it, or a receipt came first
 }
 
 // stage is how far a message has come; it never goes back.
@@ -119,6 +121,7 @@ func (h *history) message(r *eventstore.Recorded) {
 			}
 			if e.Reconciled {
 				h.reconciled++
+				m.asked = true
 			}
 			m.stage, m.under, m.carrierID = sent, false, e.CarrierID
 			h.left(r, m, e.MessageID)
@@ -266,6 +269,9 @@ func (h *history) compare(seen []simulator.Seen) {
 			h.violations.add("another carrier id", "%s: %s in the ledger, %s at the simulator", s.MessageID, m.carrierID, s.CarrierID)
 		case !s.Over:
 			h.violations.add("a script that is not over", "%s", s.MessageID)
+		}
+		if m != nil && m.asked && s.Script == "silent" {
+			h.asked++
 		}
 		arrived[s.MessageID] = true
 	}

@@ -53,8 +53,8 @@ func (t *trial) checkLedger(ctx context.Context) error {
 		t.report.Events += verified.Events
 	}
 	h.end()
-	t.report.Messages, t.report.Reconciled = len(h.messages), h.reconciled
 	h.compare(seen.Messages)
+	t.report.Messages, t.report.Reconciled, t.report.Asked = len(h.messages), h.reconciled, h.asked
 	for _, w := range t.writes {
 		if w.kind == "message" && w.status == http.StatusCreated && h.messages[w.ref] == nil {
 			t.violations.add("an answered write is not in the ledger", "%s (%s)", w.ref, w.key)

@@ -38,7 +38,7 @@ func consumers() (names, types []string) {
 }
 
 const (
-	settleLimit = 10 * time.Minute // real time
+	settleLimit = 5 * time.Minute // real time
 	settlePause = 25 * time.Millisecond
 	// settleStep is how far the clock moves past what is due next, so that retries of many contacts come due together.
 	settleStep = 20 * time.Second
@@ -63,9 +63,11 @@ func (t *trial) settle(ctx context.Context) error {
 		case settled && next == nil:
 			return nil
 		case time.Now().After(deadline):
-			return fmt.Errorf("the service does not come to rest within %s: %d messages are open, see %s", settleLimit, open, t.logFile())
+			t.violations.add("the service does not come to rest", "%d messages are open after %s, see %s", open, settleLimit, t.logFile())
+			return nil
 		case settled && t.ahead > horizon:
-			return fmt.Errorf("the service does not come to rest within %s of its clock: %d messages are open", horizon, open)
+			t.violations.add("the service does not come to rest", "%d messages are open after %s of its clock", open, horizon)
+			return nil
 		case settled:
 			if err := t.advance(ctx, max(next.Sub(now), 0)+settleStep); err != nil {
 				return err
