@@ -159,6 +159,10 @@ func (a *API) settle(q *request, e *endpoint, refused error, bodyOf func(*reques
 	}
 	for range 2 { // the second time when somebody else got in between
 		earlier, err := a.cfg.Receipts.Find(q.ctx, q.call.WorkspaceID, intent.Key)
+		if err != nil && fault.Is(refused, fault.Unavailable) {
+			a.refuse(q.gin, refused) // what is out of reach for the write is so for its receipt
+			return
+		}
 		if err != nil {
 			a.refuse(q.gin, fmt.Errorf("find the receipt of a refused write (%v): %w", refused, err)) //nolint:errorlint // err decides
 			return

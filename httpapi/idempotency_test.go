@@ -281,6 +281,8 @@ func TestReceiptsThatCannotBeReadAre5xx(t *testing.T) {
 	s, l := entries(t, false)
 	l.refuse, s.receipts.broken = fault.New(fault.Conflict, "No."), errors.New("the database is gone")
 	s.postKey("/v1/entries", "k1", `{"name":"a"}`).refused(500, "internal_error")
+	l.refuse = fault.New(fault.Unavailable, "The database is gone.")
+	s.postKey("/v1/entries", "k1", `{"name":"a"}`).refused(503, "service_unavailable")
 	s.receipts.broken, l.refuse = nil, nil
 	require.Equal(t, 201, s.postKey("/v1/entries", "k1", `{"name":"a"}`).Status)
 }
