@@ -25,7 +25,9 @@ help: ## Show this list
 
 .PHONY: run
 run: ## Run everything in dev mode, with a PostgreSQL of its own; Ctrl-C stops it
-	@exec $(GO) run ./cmd/ledgerline dev $(ARGS)
+	@echo 'building; the first time takes a minute'
+	@$(GO) build -o bin/ledgerline ./cmd/ledgerline
+	@exec bin/ledgerline dev $(ARGS)
 
 .PHONY: build
 build: ## Build bin/ledgerline

@@ -112,7 +112,7 @@ func (c *committer) tryAssumed(ctx context.Context, batch []*pending) (outcomes 
 			return nil, false, nil // they collide among themselves
 		}
 	}
-	conn, err := c.ledger.pool.Acquire(ctx)
+	conn, err := c.ledger.writers.Acquire(ctx)
 	if err != nil {
 		return nil, false, err
 	}

@@ -161,7 +161,7 @@ func (c *committer) try(batch []*pending) (outcomes []outcome, err error) {
 	if outcomes, done, err := c.tryAssumed(ctx, batch); done || err != nil {
 		return outcomes, err
 	}
-	conn, err := c.ledger.pool.Acquire(ctx)
+	conn, err := c.ledger.writers.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -249,6 +249,10 @@ func (c *committer) holds(r *row) (bool, error) {
 	})
 	return found, err
 }
+
+// ByIndexSQL has the rest of a transaction look every row up by its index, as the committers' connections always do: for
+// those who write a handful of rows into many over other connections.
+const ByIndexSQL = `select set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
 
 const (
 	versionsSQL = `select u.stream, e.version

@@ -35,8 +35,10 @@ const (
 	// checkSubject's key proves at start that the keyring is the one that the data was sealed with.
 	checkSubject = "installation"
 
-	keysSelectSQL = `select subject, wrapped from ledger_keys where subject = any($1)`
-	keyInsertSQL  = `insert into ledger_keys (subject, wrapped) values ($1, $2) on conflict do nothing`
+	// One look-up per subject, whatever the planner believes of the table's size.
+	keysSelectSQL = `select u.subject, k.wrapped from unnest($1::text[]) u (subject)
+		cross join lateral (select wrapped from ledger_keys k where k.subject = u.subject offset 0) k`
+	keyInsertSQL = `insert into ledger_keys (subject, wrapped) values ($1, $2) on conflict do nothing`
 )
 
 func newKeyStore(pool *pgxpool.Pool, wrap tink.AEAD) *keyStore {

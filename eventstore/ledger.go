@@ -32,6 +32,7 @@ type Config struct {
 // Ledger appends to and reads from the events. It is safe for concurrent use.
 type Ledger struct {
 	pool     *pgxpool.Pool
+	writers  *pgxpool.Pool // of the committers, see writersPool
 	keyring  *Keyring
 	keys     *keyStore
 	clock    clock.Clock
@@ -86,9 +87,13 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	if err := checkKeyring(ctx, cfg.Pool, cfg.Keyring); err != nil {
 		return nil, err
 	}
+	writers, err := writersPool(ctx, cfg.Pool, found)
+	if err != nil {
+		return nil, err
+	}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l := &Ledger{
-		pool: cfg.Pool, keyring: cfg.Keyring, keys: newKeyStore(cfg.Pool, cfg.Keyring.wrap), clock: cfg.Clock,
+		pool: cfg.Pool, writers: writers, keyring: cfg.Keyring, keys: newKeyStore(cfg.Pool, cfg.Keyring.wrap), clock: cfg.Clock,
 		registry: cfg.Registry, log: cfg.Logger, shards: found, heads: newHeads(found), stop: stop, closed: run.Done(),
 	}
 	for shard := range found {
@@ -99,10 +104,27 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	return l, nil
 }
 
+// writersPool gives the committers connections of their own, one for each and one to spare, so that an append never waits
+// behind reads. They look every row up by its index: what an append asks for is always a handful of rows out of many, but a
+// plan made while a table is small, and kept, would read the whole of ever larger tables until the next analyze.
+func writersPool(ctx context.Context, like *pgxpool.Pool, shards int) (*pgxpool.Pool, error) {
+	cfg := like.Config()
+	cfg.MaxConns, cfg.MinConns = int32(shards)+1, 0 //nolint:gosec // at most 1,024
+	for _, method := range []string{"enable_seqscan", "enable_hashjoin", "enable_mergejoin"} {
+		cfg.ConnConfig.RuntimeParams[method] = "off"
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("eventstore: connect the committers: %w", err)
+	}
+	return pool, nil
+}
+
 // Close stops the committers after what they have taken is decided. Appends that still wait are refused.
 func (l *Ledger) Close() {
 	l.stop()
 	l.done.Wait()
+	l.writers.Close()
 }
 
 // Shards is the installation's number of shards.

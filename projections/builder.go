@@ -178,6 +178,7 @@ func (b *builder) shard(ctx context.Context, shard int, from, head int64) error 
 			var q pgx.Batch
 			q.Queue("begin")
 			q.Queue("set local synchronous_commit = off")
+			q.Queue(eventstore.ByIndexSQL)
 			if err := b.statements(&q, shard, s.to, s.events); err != nil {
 				return err
 			}

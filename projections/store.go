@@ -89,9 +89,10 @@ func (s *Store) wait(ctx context.Context, shard int, goal int64, ps []*Projectio
 // askAgain is after what time without a notification the database is asked again.
 const askAgain = 100 * time.Millisecond
 
+// behind is what a read answers that could not be sure of seeing everything: also when the database is away.
 func (s *Store) behind(ctx context.Context, err error) error {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return &fault.Fault{Code: fault.Unavailable, Message: "The read models are behind. Try again shortly.", RetryAfter: time.Second, Cause: err}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return fmt.Errorf("projections: wait: %w", err)
 	}
-	return fmt.Errorf("projections: wait: %w", err)
+	return &fault.Fault{Code: fault.Unavailable, Message: "The read models are behind. Try again shortly.", RetryAfter: time.Second, Cause: err}
 }

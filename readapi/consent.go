@@ -20,15 +20,17 @@ type ListConsentEvents struct {
 	To        httpapi.Optional[time.Time] `query:"to" doc:"Until before this time"`
 }
 
+// Check implements httpapi.Checked.
+func (in *ListConsentEvents) Check() []fault.Issue {
+	return append(phoneIssues(in.Phone), idIssues("/contact_id", "ctc_", in.ContactID)...)
+}
+
 func (a *API) consentEvents(ctx context.Context, c *httpapi.Call, in *ListConsentEvents) (httpapi.Page[projections.ConsentEvent], error) {
 	by := projections.ConsentFilter{ContactID: in.ContactID, Type: in.Type, From: in.From.Ptr(), To: in.To.Ptr()}
-	if in.Phone != "" {
-		e164, err := phone.Parse(in.Phone, "/phone")
-		if err != nil {
-			return httpapi.Page[projections.ConsentEvent]{}, fault.Invalids(fault.Issue{
-				Location: "query", Path: "/phone", Code: "invalid_phone", Message: "Expected a phone number in E.164.",
-			})
-		}
+	if issues := in.Check(); len(issues) > 0 {
+		return httpapi.Page[projections.ConsentEvent]{}, fault.Invalids(issues...)
+	}
+	if e164, ok := phone.Read(in.Phone); ok {
 		by.NumberHash = a.store.Ledger().NumberHash(c.OrganisationID, e164)
 	}
 	after, err := a.open(c, "consent-events", by, in.Cursor)

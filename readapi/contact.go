@@ -2,6 +2,7 @@ package readapi
 
 import (
 	"context"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -23,19 +24,34 @@ type ListContacts struct {
 	LineID        string                      `query:"line_id" doc:"Contacts whose sticky sender is this line"`
 }
 
+// Check implements httpapi.Checked.
+func (in *ListContacts) Check() []fault.Issue {
+	return append(phoneIssues(in.Phone), idIssues("/line_id", "ln_", in.LineID)...)
+}
+
+// phoneIssues tells what is wrong with a number in the query that was given.
+func phoneIssues(number string) []fault.Issue {
+	if _, ok := phone.Read(number); number == "" || ok {
+		return nil
+	}
+	return []fault.Issue{{Location: "query", Path: "/phone", Code: "invalid_phone", Message: "Expected a phone number in E.164."}}
+}
+
+// idIssues tells of an id in the query that cannot be one: a mistyped filter must not look like an empty list.
+func idIssues(pointer, prefix, id string) []fault.Issue {
+	if id == "" || strings.HasPrefix(id, prefix) {
+		return nil
+	}
+	return []fault.Issue{{Location: "query", Path: pointer, Code: "invalid_format", Message: "Expected an id that begins with " + prefix + "."}}
+}
+
 func (a *API) contacts(ctx context.Context, c *httpapi.Call, in *ListContacts) (httpapi.Page[projections.Contact], error) {
 	by := projections.ContactFilter{Q: in.Q, Label: in.Label, ConsentStatus: in.ConsentStatus, LineID: in.LineID}
 	if in.OwnerUserID.Set {
 		by.OwnerUserID = in.OwnerUserID.Value.String()
 	}
-	var issues []fault.Issue
-	if in.Phone != "" {
-		e164, err := phone.Parse(in.Phone, "/phone")
-		if err != nil {
-			issues = append(issues, fault.Issue{Location: "query", Path: "/phone", Code: "invalid_phone", Message: "Expected a phone number in E.164."})
-		}
-		by.Phone = e164
-	}
+	issues := in.Check()
+	by.Phone, _ = phone.Read(in.Phone)
 	if in.SegmentID.Set { // there are no segments yet, so this one cannot be one
 		issues = append(issues, fault.Issue{Location: "query", Path: "/segment_id", Code: "not_found", Message: "There is no such segment in this workspace."})
 	}

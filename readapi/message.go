@@ -19,7 +19,17 @@ type ListMessages struct {
 	ExternalID     string `query:"external_id" maxLength:"255"`
 }
 
+// Check implements httpapi.Checked.
+func (in *ListMessages) Check() []fault.Issue {
+	issues := idIssues("/contact_id", "ctc_", in.ContactID)
+	issues = append(issues, idIssues("/conversation_id", "cnv_", in.ConversationID)...)
+	return append(issues, idIssues("/line_id", "ln_", in.LineID)...)
+}
+
 func (a *API) messages(ctx context.Context, c *httpapi.Call, in *ListMessages) (httpapi.Page[projections.Message], error) {
+	if issues := in.Check(); len(issues) > 0 {
+		return httpapi.Page[projections.Message]{}, fault.Invalids(issues...)
+	}
 	by := projections.MessageFilter{
 		ContactID: in.ContactID, ConversationID: in.ConversationID, LineID: in.LineID, Status: in.Status, Direction: in.Direction, ExternalID: in.ExternalID,
 	}

@@ -82,7 +82,7 @@ type SetConsent struct {
 	httpapi.IDParam
 	Body struct {
 		Status string `json:"status" enum:"unknown,opted_in,opted_out"`
-		Source string `json:"source" maxLength:"200" doc:"Where the change comes from, for the record"`
+		Source string `json:"source" maxLength:"200" doc:"Where the change comes from. It stays on record after the contact is erased: put no personal data here"`
 	}
 }
 
@@ -97,7 +97,7 @@ func (a *API) setConsent(ctx context.Context, c *httpapi.Call, in *SetConsent) (
 type OptOut struct {
 	httpapi.IDParam
 	Body struct {
-		Source  string  `json:"source" maxLength:"200"`
+		Source  string  `json:"source" maxLength:"200" doc:"Where the opt-out comes from. It stays on record after the contact is erased: put no personal data here"`
 		Keyword *string `json:"keyword,omitempty" maxLength:"40"`
 	}
 }

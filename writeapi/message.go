@@ -47,8 +47,13 @@ func (in *SendMessage) Check() []fault.Issue {
 	if b.Body == "" && len(b.Media) == 0 {
 		issues = append(issues, fault.Issue{Location: "body", Path: "/body", Code: "required", Message: "A message needs a body or media."})
 	}
+	if len(b.Metadata) > maxMetadata {
+		issues = append(issues, fault.Issue{Location: "body", Path: "/metadata", Code: "too_many", Message: "Metadata has at most 50 keys."})
+	}
 	return issues
 }
+
+const maxMetadata = 50
 
 func (a *API) sendMessage(ctx context.Context, c *httpapi.Call, in *SendMessage) (httpapi.Done, error) {
 	b := &in.Body

@@ -90,7 +90,7 @@ type lineCreateCommand struct {
 	Phone     string    `help:"Its number." required:"" placeholder:"NUMBER"`
 	Name      string    `help:"Its display name." placeholder:"NAME"`
 	Pool      string    `help:"Its pool (default: the workspace's default pool)." placeholder:"POOL"`
-	Carrier   string    `help:"Who carries its messages (default: ${default})." default:"simulator" placeholder:"NAME"`
+	Carrier   string    `help:"Who carries its messages; so far there is the simulator alone." default:"simulator" enum:"simulator" placeholder:"NAME"`
 	State     string    `help:"The state to begin in (default: ${default})." enum:"provisioning,ready,warming,active" default:"provisioning" placeholder:"STATE"`
 }
 

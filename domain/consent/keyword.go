@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // Keyword is what a whole message asks for.
@@ -49,8 +51,8 @@ func isOneOf(said string, words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return said == normal(w) })
 }
 
-// normal folds case, strips punctuation, quotes, symbols and marks (an accent typed apart, an emoji's variation), and
-// collapses spaces.
+// normal folds case and width, strips accents, punctuation, quotes, symbols and marks, and collapses spaces: "Arrêt !" is
+// arret, and ＳＴＯＰ is stop.
 func normal(text string) string {
 	stripped := strings.Map(func(r rune) rune {
 		switch {
@@ -60,6 +62,6 @@ func normal(text string) string {
 			return -1
 		}
 		return unicode.ToLower(r)
-	}, text)
+	}, norm.NFKD.String(text))
 	return strings.Join(strings.Fields(stripped), " ")
 }

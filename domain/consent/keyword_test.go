@@ -31,8 +31,9 @@ func TestKeywordsAreWholeMessagesHoweverTheyAreTyped(t *testing.T) {
 		{"stop  \t all", false, consent.Stop, "stop all"},
 		{"Opt-Out", false, consent.Stop, "optout"},
 		{"opt out", false, consent.Stop, "opt out"},
-		{"ARRÊT", false, consent.None, ""},
+		{"ARRÊT", false, consent.Stop, "arret"},
 		{"arre\u0302t", false, consent.Stop, "arret"}, // the accent typed apart
+		{"ＳＴＯＰ", false, consent.Stop, "stop"},
 		{"stop it", false, consent.None, ""},
 		{"please stop", false, consent.None, ""},
 		{"don't stop", false, consent.None, ""},

@@ -149,11 +149,10 @@ func (m Message) Bounce(code string, details map[string]any, carrierID string) [
 	return append(m.arrived(carrierID), m.Fail(code, details)...)
 }
 
-// Withdraw is Cancel by request: refused with conflict when an attempt is under way or over. What was canceled before
-// stays canceled.
+// Withdraw is Cancel by request: refused with conflict unless the message still waits (decisions section 7).
 func (m Message) Withdraw() ([]events.Event, error) {
 	canceled := m.Cancel(CodeCanceled, nil)
-	if len(canceled) == 0 && m.ErrorCode != CodeCanceled {
+	if len(canceled) == 0 {
 		return nil, fault.New(fault.Conflict, "Only a message that is queued or scheduled can be canceled; this one is %s.", m.Status)
 	}
 	return canceled, nil

@@ -161,9 +161,8 @@ func TestWhatIsUnderWayOrOverIsNotCanceledByRequest(t *testing.T) {
 	canceled, err := given(queued).Withdraw()
 	require.NoError(t, err)
 	require.Len(t, canceled, 1)
-	again, err := given(append([]events.Event{queued}, canceled...)...).Withdraw()
-	require.NoError(t, err)
-	require.Empty(t, again)
+	_, err = given(append([]events.Event{queued}, canceled...)...).Withdraw()
+	require.True(t, fault.Is(err, fault.Conflict), "what is canceled does not wait any more")
 }
 
 func TestAMessageFailsFromAnyStateBeforeDelivered(t *testing.T) {

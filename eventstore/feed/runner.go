@@ -130,6 +130,7 @@ func (r *Runner) write(ctx context.Context, h handler, b *Batch, statements func
 	var q pgx.Batch
 	q.Queue(beginSQL)
 	q.Queue(relaxedSQL)
+	q.Queue(eventstore.ByIndexSQL)
 	q.Queue(advanceSQL, b.Consumer, b.Revision, b.Shard, b.After, b.Through)
 	if err := statements(&q); err != nil {
 		return err
@@ -139,6 +140,9 @@ func (r *Runner) write(ctx context.Context, h handler, b *Batch, statements func
 	if err := send(ctx, r.ledger, &q); err != nil {
 		if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && refused.Code == errMoved {
 			return nil // the source looks where the checkpoint is now
+		}
+		if h.source.swapped(ctx, err) {
+			return nil // likewise
 		}
 		return fmt.Errorf("feed: write batch of %s: %w", b.Consumer, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill-sql/v4/pkg/sql"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"ledgerline/eventstore"
 )
@@ -80,6 +81,17 @@ func (s *source) next(ctx context.Context) (*Batch, error) {
 // settle tells that the batch was written.
 func (s *source) settle(b *Batch) {
 	s.known, s.written, s.seen, s.moved = true, b.Through, b.Through, time.Now()
+}
+
+// swapped tells whether a batch failed because the tables it was meant for are gone: another revision has taken over,
+// and statements are prepared before the checkpoint can say so.
+func (s *source) swapped(ctx context.Context, err error) bool {
+	refused := (*pgconn.PgError)(nil)
+	if !errors.As(err, &refused) || (refused.Code != "42P01" && refused.Code != "3F000") {
+		return false
+	}
+	was := s.revision
+	return s.load(ctx) == nil && s.revision != was
 }
 
 func (s *source) load(ctx context.Context) error {
