@@ -252,7 +252,8 @@ func (c *committer) holds(r *row) (bool, error) {
 
 // ByIndexSQL has the rest of a transaction look every row up by its index, as the committers' connections always do: for
 // those who write a handful of rows into many over other connections.
-const ByIndexSQL = `select set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
+const ByIndexSQL = `select set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
+	set_config('plan_cache_mode', 'force_generic_plan', true)`
 
 const (
 	versionsSQL = `select u.stream, e.version

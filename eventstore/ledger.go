@@ -113,6 +113,8 @@ func writersPool(ctx context.Context, like *pgxpool.Pool, shards int) (*pgxpool.
 	for _, method := range []string{"enable_seqscan", "enable_hashjoin", "enable_mergejoin"} {
 		cfg.ConnConfig.RuntimeParams[method] = "off"
 	}
+	// The statements are few and always the same; planning one for its very arguments takes longer than running it.
+	cfg.ConnConfig.RuntimeParams["plan_cache_mode"] = "force_generic_plan"
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("eventstore: connect the committers: %w", err)
