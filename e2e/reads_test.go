@@ -146,8 +146,14 @@ func TestAFilterFindsWhatItSaysAndNothingElse(t *testing.T) {
 	for query, found := range map[string]int{
 		"q=GRACE": 1, "q=hopper": 1, "q=grace%20hopper": 1, "q=%25_navy%5C": 1, "q=navy": 2, "q=example.com": 1, "q=" + phone[3:]: 1, "q=%25": 1, "q=_": 1,
 		"label=vip": 1, "label=ZO%C3%8B": 1, "label=none": 0, "owner_user_id=" + owner: 1, "consent_status=unknown": 2, "consent_status=opted_in": 0,
-		"phone=" + phone[2:]: 1, "phone=%2B" + phone[1:]: 1, "line_id=" + a.Lines[0].ID: 0, "line_id=nonsense": 0,
+		"phone=" + phone[2:]: 1, "phone=%2B" + phone[1:]: 1, "line_id=" + a.Lines[0].ID: 0, "line_id=ln_nonsense": 0,
 	} {
 		require.Len(t, a.Live.Get("/v1/contacts?"+query).Is(200).Data(), found, query)
 	}
+	// A mistyped filter must not look like an empty list.
+	a.Live.Get("/v1/contacts?line_id=nonsense&phone=12").Refused(400, "validation_failed", "query /line_id invalid_format", "query /phone invalid_phone")
+	a.Live.Get("/v1/messages?contact_id=x&conversation_id=y&line_id=z").
+		Refused(400, "validation_failed", "query /contact_id invalid_format", "query /conversation_id invalid_format", "query /line_id invalid_format")
+	a.Live.Get("/v1/compliance/consent-events?contact_id=x&phone=12").
+		Refused(400, "validation_failed", "query /contact_id invalid_format", "query /phone invalid_phone")
 }
