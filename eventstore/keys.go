@@ -31,7 +31,9 @@ type keyStore struct {
 
 const (
 	keyCacheSize = 50_000
-	keyCacheLife = time.Minute
+	// Who reads the ledger from end to end meets a subject's events close together, and needs few keys at a time.
+	keyCacheReading = 5_000
+	keyCacheLife    = time.Minute
 	// checkSubject's key proves at start that the keyring is the one that the data was sealed with.
 	checkSubject = "installation"
 
@@ -41,8 +43,8 @@ const (
 	keyInsertSQL = `insert into ledger_keys (subject, wrapped) values ($1, $2) on conflict do nothing`
 )
 
-func newKeyStore(pool *pgxpool.Pool, wrap tink.AEAD) *keyStore {
-	return &keyStore{pool: pool, wrap: wrap, cache: expirable.NewLRU[string, tink.AEAD](keyCacheSize, nil, keyCacheLife)}
+func newKeyStore(pool *pgxpool.Pool, wrap tink.AEAD, size int) *keyStore {
+	return &keyStore{pool: pool, wrap: wrap, cache: expirable.NewLRU[string, tink.AEAD](size, nil, keyCacheLife)}
 }
 
 // create makes a key that is not stored yet.
@@ -117,7 +119,7 @@ func (s *keyStore) find(ctx context.Context, subjects []string) (map[string]tink
 // checkKeyring refuses a keyring other than the one this database was first used with, before anything is sealed
 // with the wrong one.
 func checkKeyring(ctx context.Context, pool *pgxpool.Pool, keyring *Keyring) error {
-	s := newKeyStore(pool, keyring.wrap)
+	s := newKeyStore(pool, keyring.wrap, 1)
 	found, err := s.find(ctx, []string{checkSubject})
 	if err != nil {
 		return err

@@ -93,7 +93,7 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l := &Ledger{
-		pool: cfg.Pool, writers: writers, keyring: cfg.Keyring, keys: newKeyStore(cfg.Pool, cfg.Keyring.wrap), clock: cfg.Clock,
+		pool: cfg.Pool, writers: writers, keyring: cfg.Keyring, keys: newKeyStore(cfg.Pool, cfg.Keyring.wrap, keyCacheSize), clock: cfg.Clock,
 		registry: cfg.Registry, log: cfg.Logger, shards: found, heads: newHeads(found), stop: stop, closed: run.Done(),
 	}
 	for shard := range found {
@@ -168,7 +168,7 @@ func (l *Ledger) Keyring() *Keyring { return l.keyring }
 // connections that requests wait for. It must not be closed.
 func (l *Ledger) Reading(pool *pgxpool.Pool) *Ledger {
 	return &Ledger{
-		pool: pool, keyring: l.keyring, keys: newKeyStore(pool, l.keyring.wrap), clock: l.clock,
+		pool: pool, keyring: l.keyring, keys: newKeyStore(pool, l.keyring.wrap, keyCacheReading), clock: l.clock,
 		registry: l.registry, log: l.log, shards: l.shards, heads: newHeads(l.shards),
 	}
 }
