@@ -19,9 +19,6 @@ type Optional[T any] struct {
 	Set   bool
 }
 
-// Some is a value that is there.
-func Some[T any](value T) Optional[T] { return Optional[T]{Value: value, Set: true} }
-
 // Ptr is nil for an absent value.
 func (o Optional[T]) Ptr() *T {
 	if !o.Set {
@@ -106,14 +103,6 @@ type Timestamp struct{ time.Time }
 
 // TimestampOf converts a time.
 func TimestampOf(t time.Time) Timestamp { return Timestamp{t} }
-
-// TimestampPtr converts a time that may be missing.
-func TimestampPtr(t *time.Time) *Timestamp {
-	if t == nil {
-		return nil
-	}
-	return &Timestamp{*t}
-}
 
 const timestampLayout = `"2006-01-02T15:04:05.000Z"`
 

@@ -3,7 +3,6 @@ package projections
 import (
 	"context"
 	"encoding/hex"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -98,8 +97,6 @@ type ConsentEvent struct {
 	UserAgent  *string `json:"user_agent"`
 	Position   int64   `json:"position" doc:"Place in the ledger"`
 	Hash       *string `json:"hash" doc:"Hash of the event in the ledger's chain, hex; null until its block is closed"`
-
-	shard int
 }
 
 // ConsentFilter are the filters of the consent trail; empty ones do not filter. Type is the status that a change led
@@ -110,7 +107,15 @@ type ConsentFilter struct {
 }
 
 const consentColumns = `e.id::text, e.contact_id, e.phone, e.number_hash, e.from_status, e.to_status, e.occurred_at, e.actor_type, e.actor_id,
-	e.source, e.keyword, e.body, e.message_id, e.line_id, e.channel, e.ip, e.user_agent, e.position, e.shard`
+	e.source, e.keyword, e.body, e.message_id, e.line_id, e.channel, e.ip, e.user_agent, e.position`
+
+func scanConsentEvent(row pgx.CollectableRow) (e ConsentEvent, err error) {
+	var at time.Time
+	err = row.Scan(&e.ID, &e.ContactID, &e.Phone, &e.PhoneHash, &e.FromStatus, &e.ToStatus, &at, &e.Actor.Type, &e.Actor.ID,
+		&e.Source, &e.Keyword, &e.Text, &e.MessageID, &e.LineID, &e.Channel, &e.IP, &e.UserAgent, &e.Position)
+	e.OccurredAt = stamp(at)
+	return e, err
+}
 
 // ConsentEvents lists consent changes of the workspace, newest first: in the order of the ledger, in which each change
 // begins where the one before it led. A workspace lives on one shard.
@@ -129,19 +134,10 @@ func (s *Store) ConsentEvents(ctx context.Context, v Viewer, by ConsentFilter, a
 	if after != nil {
 		f.add("e.position < %s::text::bigint", after.ID)
 	}
-	rows, err := s.pool.Query(ctx, `select `+consentColumns+` from read.consent_events e`+f.where()+` order by e.position desc limit `+f.arg(limit+1), f.args...)
+	sql := `select ` + consentColumns + ` from read.consent_events e` + f.where() + ` order by e.position desc limit ` + f.arg(limit+1)
+	found, err := list(ctx, s, "consent events", scanConsentEvent, sql, f.args...)
 	if err != nil {
-		return Page[ConsentEvent]{}, fmt.Errorf("projections: consent events: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e ConsentEvent, err error) {
-		var at time.Time
-		err = row.Scan(&e.ID, &e.ContactID, &e.Phone, &e.PhoneHash, &e.FromStatus, &e.ToStatus, &at, &e.Actor.Type, &e.Actor.ID,
-			&e.Source, &e.Keyword, &e.Text, &e.MessageID, &e.LineID, &e.Channel, &e.IP, &e.UserAgent, &e.Position, &e.shard)
-		e.OccurredAt = stamp(at)
-		return e, err
-	})
-	if err != nil {
-		return Page[ConsentEvent]{}, fmt.Errorf("projections: consent events: %w", err)
+		return Page[ConsentEvent]{}, err
 	}
 	p := page(found, limit, func(e *ConsentEvent) Cursor { return Cursor{ID: strconv.FormatInt(e.Position, 10)} })
 	return p, s.addHashes(ctx, v.Shard, p.Rows)

@@ -2,8 +2,6 @@ package projections
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -188,22 +186,12 @@ func (v Viewer) contacts() *filter {
 func (s *Store) Contact(ctx context.Context, v Viewer, id string) (c Contact, found bool, err error) {
 	f := v.contacts()
 	f.equal("c.id", id)
-	rows, err := s.pool.Query(ctx, `select `+contactColumns+` from read.contacts c`+f.where(), f.args...)
-	if err == nil {
-		c, err = pgx.CollectExactlyOneRow(rows, scanContact)
-	}
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Contact{}, false, nil
-	}
-	if err != nil {
-		return Contact{}, false, fmt.Errorf("projections: contact: %w", err)
-	}
-	return c, true, nil
+	return single(ctx, s, "contact", scanContact, `select `+contactColumns+` from read.contacts c`+f.where(), f.args...)
 }
 
 // ContactFilter are the filters of the contact list (interface 4.1); empty ones do not filter.
 type ContactFilter struct {
-	Q, Phone, Label, SegmentID, ConsentStatus, OwnerUserID, LineID string
+	Q, Phone, Label, ConsentStatus, OwnerUserID, LineID string
 }
 
 // Contacts lists contacts, newest first.
@@ -224,13 +212,9 @@ func (s *Store) Contacts(ctx context.Context, v Viewer, by ContactFilter, after 
 		f.add("(c.created_at, c.id) < (%s::timestamptz, "+f.arg(after.ID)+")", after.At)
 	}
 	sql := `select ` + contactColumns + ` from read.contacts c` + f.where() + ` order by c.created_at desc, c.id desc limit ` + f.arg(limit+1)
-	rows, err := s.pool.Query(ctx, sql, f.args...)
+	found, err := list(ctx, s, "contacts", scanContact, sql, f.args...)
 	if err != nil {
-		return Page[Contact]{}, fmt.Errorf("projections: contacts: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, scanContact)
-	if err != nil {
-		return Page[Contact]{}, fmt.Errorf("projections: contacts: %w", err)
+		return Page[Contact]{}, err
 	}
 	return page(found, limit, func(c *Contact) Cursor { return Cursor{c.CreatedAt, c.ID} }), nil
 }

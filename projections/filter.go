@@ -1,8 +1,12 @@
 package projections
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // filter builds the where clause of a list from the filters that were given. A condition holds one %s for its
@@ -64,4 +68,33 @@ func page[T any](rows []T, limit int, key func(*T) Cursor) Page[T] {
 	rows = rows[:limit]
 	next := key(&rows[limit-1])
 	return Page[T]{Rows: rows, Next: &next}
+}
+
+// list reads all rows of a query; what names them in an error.
+func list[T any](ctx context.Context, s *Store, what string, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
+	rows, err := s.pool.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("projections: %s: %w", what, err)
+	}
+	found, err := pgx.CollectRows(rows, scan)
+	if err != nil {
+		return nil, fmt.Errorf("projections: %s: %w", what, err)
+	}
+	return found, nil
+}
+
+// single reads the only row of a query; found is false when there is none.
+func single[T any](ctx context.Context, s *Store, what string, scan pgx.RowToFunc[T], sql string, args ...any) (row T, found bool, err error) {
+	rows, err := s.pool.Query(ctx, sql, args...)
+	if err == nil {
+		row, err = pgx.CollectExactlyOneRow(rows, scan)
+	}
+	var none T
+	if errors.Is(err, pgx.ErrNoRows) {
+		return none, false, nil
+	}
+	if err != nil {
+		return none, false, fmt.Errorf("projections: %s: %w", what, err)
+	}
+	return row, true, nil
 }

@@ -1,12 +1,6 @@
 package projections
 
 import (
-	"context"
-	"fmt"
-
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-
 	"ledgerline/events"
 	"ledgerline/eventstore"
 )
@@ -54,29 +48,4 @@ var Lines = &Projection{
 			c.Update(linesTable, Row{"id": e.LineID, "state": e.To, "state_reason": e.Reason, "state_changed_at": at})
 		}
 	},
-}
-
-// SenderLine is what choosing a sender needs to know of a line.
-type SenderLine struct {
-	ID, Phone, State, Carrier string
-	PoolID                    *string
-	IsSandbox, DefaultPool    bool
-}
-
-const sendersSQL = `select l.id, l.phone, l.state, l.carrier, l.pool_id, l.is_sandbox, coalesce(p.is_default, false)
-	from read.lines l left join read.pools p on p.id = l.pool_id
-	where l.workspace_id = $1 order by l.created_at, l.id`
-
-// Senders lists the lines of a workspace, oldest first. The list may be a moment old: who sends through a line guards
-// the line's own stream.
-func (s *Store) Senders(ctx context.Context, workspace uuid.UUID) ([]SenderLine, error) {
-	rows, err := s.pool.Query(ctx, sendersSQL, workspace)
-	if err != nil {
-		return nil, fmt.Errorf("projections: senders: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[SenderLine])
-	if err != nil {
-		return nil, fmt.Errorf("projections: senders: %w", err)
-	}
-	return found, nil
 }

@@ -2,8 +2,6 @@ package projections
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -230,17 +228,7 @@ func (v Viewer) messages() *filter {
 func (s *Store) Message(ctx context.Context, v Viewer, id string) (m Message, found bool, err error) {
 	f := v.messages()
 	f.equal("m.id", id)
-	rows, err := s.pool.Query(ctx, `select `+messageColumns+` from read.messages m`+f.where(), f.args...)
-	if err == nil {
-		m, err = pgx.CollectExactlyOneRow(rows, scanMessage)
-	}
-	if errors.Is(err, pgx.ErrNoRows) {
-		return Message{}, false, nil
-	}
-	if err != nil {
-		return Message{}, false, fmt.Errorf("projections: message: %w", err)
-	}
-	return m, true, nil
+	return single(ctx, s, "message", scanMessage, `select `+messageColumns+` from read.messages m`+f.where(), f.args...)
 }
 
 // MessageFilter are the filters of the message list (decisions, section 7); empty ones do not filter.
@@ -260,13 +248,10 @@ func (s *Store) Messages(ctx context.Context, v Viewer, by MessageFilter, after 
 	if after != nil {
 		f.add("(m.created_at, m.id) < (%s::timestamptz, "+f.arg(after.ID)+")", after.At)
 	}
-	rows, err := s.pool.Query(ctx, `select `+messageColumns+` from read.messages m`+f.where()+` order by m.created_at desc, m.id desc limit `+f.arg(limit+1), f.args...)
+	sql := `select ` + messageColumns + ` from read.messages m` + f.where() + ` order by m.created_at desc, m.id desc limit ` + f.arg(limit+1)
+	found, err := list(ctx, s, "messages", scanMessage, sql, f.args...)
 	if err != nil {
-		return Page[Message]{}, fmt.Errorf("projections: messages: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, scanMessage)
-	if err != nil {
-		return Page[Message]{}, fmt.Errorf("projections: messages: %w", err)
+		return Page[Message]{}, err
 	}
 	return page(found, limit, func(m *Message) Cursor { return Cursor{m.CreatedAt, m.ID} }), nil
 }

@@ -2,7 +2,6 @@ package projections
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -75,15 +74,7 @@ const workspacesSQL = `select o.id, o.name, o.paused, w.id, w.name, (select coun
 
 // Workspaces lists all workspaces of the installation, oldest first.
 func (s *Store) Workspaces(ctx context.Context) ([]Workspace, error) {
-	rows, err := s.pool.Query(ctx, workspacesSQL)
-	if err != nil {
-		return nil, fmt.Errorf("projections: workspaces: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Workspace])
-	if err != nil {
-		return nil, fmt.Errorf("projections: workspaces: %w", err)
-	}
-	return found, nil
+	return list(ctx, s, "workspaces", pgx.RowToStructByPos[Workspace], workspacesSQL)
 }
 
 // Organisation is one organisation as the operator sees it.
@@ -100,13 +91,5 @@ const organisationsSQL = `select o.id, o.name, o.time_zone, o.paused, (select co
 
 // Organisations lists all organisations of the installation, oldest first.
 func (s *Store) Organisations(ctx context.Context) ([]Organisation, error) {
-	rows, err := s.pool.Query(ctx, organisationsSQL)
-	if err != nil {
-		return nil, fmt.Errorf("projections: organisations: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Organisation])
-	if err != nil {
-		return nil, fmt.Errorf("projections: organisations: %w", err)
-	}
-	return found, nil
+	return list(ctx, s, "organisations", pgx.RowToStructByPos[Organisation], organisationsSQL)
 }

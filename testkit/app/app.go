@@ -82,9 +82,6 @@ func TwoNodes() Option {
 	return Nodes(service.Roles{Write: true}, service.Roles{Read: true, Project: true, Process: true})
 }
 
-// RunningClock lets time pass; without it the clock stands at Noon until it is moved.
-func RunningClock() Option { return func(o *options) { o.clock = clock.Running() } }
-
 // RateLimits turns the limits per key on.
 func RateLimits() Option { return func(o *options) { o.rateLimits = true } }
 
