@@ -3,6 +3,7 @@ package processes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"ledgerline/events"
@@ -16,10 +17,29 @@ type Carrier interface {
 	// before sending it again, because a carrier sends whatever it is given, also twice. Receipts and replies may come in
 	// before Send has returned.
 	Send(context.Context, Outgoing) (Accepted, error)
-	// Reachable tells whether a number (E.164) is on the chat channel.
-	Reachable(ctx context.Context, phone string) (bool, error)
-	// Outcome tells by our message id whether the carrier has taken a message.
-	Outcome(ctx context.Context, messageID string) (accepted Accepted, found bool, err error)
+	// Reachable asks through a line whether a number (E.164) is on the chat channel. ErrCannotTell says that this line has
+	// no means to find out before it sends.
+	Reachable(ctx context.Context, via Via, phone string) (bool, error)
+	// Outcome tells by our message id whether the carrier has taken a message that Send was called with, on whatever node.
+	// It errs for as long as that is not settled: what is not found has not been taken and never will be.
+	Outcome(context.Context, Outgoing) (accepted Accepted, found bool, err error)
+}
+
+// Via is the line that a carrier is asked through: credentials belong to lines.
+type Via struct {
+	LineID string
+	Phone  string // the line's number, E.164
+}
+
+// Carriers are the carriers by the name that lines give. Every node has all of them, so that any node can serve any line.
+type Carriers map[string]Carrier
+
+// Of finds the carrier of a line's carrier name.
+func (c Carriers) Of(name string) (Carrier, error) {
+	if found := c[name]; found != nil {
+		return found, nil
+	}
+	return nil, fmt.Errorf("processes: this node does not have the carrier %q", name)
 }
 
 // Outgoing is a message to be carried.
@@ -42,6 +62,9 @@ type Accepted struct {
 
 // ErrTransient refuses a message for now: it was not taken, and may be sent again later.
 var ErrTransient = errors.New("processes: the carrier cannot take the message now")
+
+// ErrCannotTell says that a carrier cannot know whether a number is on the chat channel; sending to it will show.
+var ErrCannotTell = errors.New("processes: the carrier cannot tell whether the number is on chat")
 
 // Rejected refuses a message for good.
 type Rejected struct {

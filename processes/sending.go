@@ -28,7 +28,7 @@ type Sending struct {
 	app      *commands.App
 	ledger   *eventstore.Ledger
 	clock    clock.Clock
-	carriers map[string]Carrier
+	carriers Carriers
 	log      *slog.Logger
 	send     *Runner
 	watch    *Runner
@@ -48,7 +48,7 @@ type SendingConfig struct {
 	App      *commands.App
 	Ledger   *eventstore.Ledger
 	Clock    clock.Clock
-	Carriers map[string]Carrier
+	Carriers Carriers
 	Workers  int           // contacts served at once; default 32
 	Lease    time.Duration // of a contact that is served, see RunnerConfig
 	Logger   *slog.Logger
@@ -303,33 +303,35 @@ func (s *Sending) request(cause uuid.UUID) commands.Request {
 	return commands.Request{Actor: events.Actor{Type: "system", ID: sendingProcess}, Causation: cause}
 }
 
-func (s *Sending) carrier(t *commands.Attempt) (Carrier, error) {
-	if c := s.carriers[t.Line.Carrier]; c != nil {
-		return c, nil
+// outgoing is what a message's carrier is told, whenever it is asked about it.
+func outgoing(t *commands.Attempt) Outgoing {
+	m := &t.Message
+	return Outgoing{
+		MessageID: m.MessageID, LineID: t.Line.ID, From: m.From, To: m.Content.To, Body: m.Content.Body, Media: m.Content.Media,
+		Channel: m.Channel, Automatic: m.Automatic != "", IsTest: m.IsTest,
 	}
-	return nil, fmt.Errorf("processes: line %s needs carrier %q, which this process does not have", t.Line.ID, t.Line.Carrier)
 }
 
 // hand gives the message to the carrier of its line.
 func (s *Sending) hand(ctx context.Context, t *commands.Attempt) (commands.AttemptOutcome, error) {
-	carrier, err := s.carrier(t)
+	carrier, err := s.carriers.Of(t.Line.Carrier)
 	if err != nil {
 		return commands.AttemptOutcome{}, err
 	}
 	m := &t.Message
 	if m.Channel == "chat" {
-		reachable, err := carrier.Reachable(ctx, m.Content.To)
-		if err != nil {
+		reachable, err := carrier.Reachable(ctx, Via{LineID: t.Line.ID, Phone: m.From}, m.Content.To)
+		switch {
+		case errors.Is(err, ErrCannotTell):
+			reachable = true // sending shows it
+		case err != nil:
 			return commands.AttemptOutcome{Retry: "reachability_unknown"}, nil //nolint:nilerr // nothing was sent: it is tried again
 		}
 		if !reachable {
 			return commands.AttemptOutcome{Failed: &commands.AttemptFailed{Code: message.CodeNotOnChat}}, nil
 		}
 	}
-	accepted, err := carrier.Send(ctx, Outgoing{
-		MessageID: m.MessageID, LineID: t.Line.ID, From: m.From, To: m.Content.To, Body: m.Content.Body, Media: m.Content.Media,
-		Channel: m.Channel, Automatic: m.Automatic != "", IsTest: m.IsTest,
-	})
+	accepted, err := carrier.Send(ctx, outgoing(t))
 	rejected := (*Rejected)(nil)
 	switch {
 	case err == nil:
@@ -344,11 +346,11 @@ func (s *Sending) hand(ctx context.Context, t *commands.Attempt) (commands.Attem
 
 // ask finds out from the carrier what became of an attempt whose outcome was never told.
 func (s *Sending) ask(ctx context.Context, t *commands.Attempt) (commands.AttemptOutcome, error) {
-	carrier, err := s.carrier(t)
+	carrier, err := s.carriers.Of(t.Line.Carrier)
 	if err != nil {
 		return commands.AttemptOutcome{}, err
 	}
-	accepted, found, err := carrier.Outcome(ctx, t.Message.MessageID)
+	accepted, found, err := carrier.Outcome(ctx, outgoing(t))
 	if err != nil {
 		return commands.AttemptOutcome{}, fmt.Errorf("processes: reconcile: %w", err)
 	}

@@ -208,7 +208,7 @@ func (n *Node) follow(ctx, run context.Context) error {
 }
 
 func (n *Node) sending(ctx, run context.Context) (*processes.Sending, error) {
-	carriers := map[string]processes.Carrier{}
+	carriers := processes.Carriers{}
 	if n.cfg.Simulator {
 		sim, err := simulator.Open(simulator.Config{
 			Pool: n.pool, Clock: n.Clock, AEAD: n.Ledger.Keyring().AEAD(), Inbox: processes.NewReports(n.App), Logger: n.cfg.Logger,

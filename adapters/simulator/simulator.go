@@ -81,7 +81,7 @@ func (s *Simulator) Close() {
 }
 
 // Reachable implements processes.Carrier.
-func (s *Simulator) Reachable(_ context.Context, phone string) (bool, error) {
+func (s *Simulator) Reachable(_ context.Context, _ processes.Via, phone string) (bool, error) {
 	return onChat(phone), nil
 }
 
@@ -94,9 +94,9 @@ from simulator.messages order by accepted_at, message_id`
 )
 
 // Outcome implements processes.Carrier.
-func (s *Simulator) Outcome(ctx context.Context, messageID string) (processes.Accepted, bool, error) {
+func (s *Simulator) Outcome(ctx context.Context, out processes.Outgoing) (processes.Accepted, bool, error) {
 	var accepted processes.Accepted
-	err := s.cfg.Pool.QueryRow(ctx, outcomeSQL, messageID).Scan(&accepted.CarrierID)
+	err := s.cfg.Pool.QueryRow(ctx, outcomeSQL, out.MessageID).Scan(&accepted.CarrierID)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return processes.Accepted{}, false, nil
 	}

@@ -149,12 +149,12 @@ func TestReachability(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for last := range 100 {
-		got, err := w.sim.Reachable(t.Context(), number(last))
+		got, err := w.sim.Reachable(t.Context(), processes.Via{}, number(last))
 		require.NoError(t, err)
 		require.Equal(t, (last < 80 || last > 84) && last != 88, got, "%02d", last)
 	}
 	for _, other := range []string{"+12025550280", "+14155552688", "+493012345684", "+1202555018"} { // not sandbox numbers
-		got, err := w.sim.Reachable(t.Context(), other)
+		got, err := w.sim.Reachable(t.Context(), processes.Via{}, other)
 		require.NoError(t, err)
 		require.True(t, got, other)
 	}
@@ -240,7 +240,7 @@ func TestNotOnChatIsRejectedThereAndDeliveredBySMS(t *testing.T) {
 		var rejected *processes.Rejected
 		require.ErrorAs(t, err, &rejected)
 		require.Equal(t, "not_on_chat", rejected.Code)
-		_, found, err := w.sim.Outcome(t.Context(), to(n).MessageID)
+		_, found, err := w.sim.Outcome(t.Context(), to(n))
 		require.NoError(t, err)
 		require.False(t, found)
 	}
@@ -275,7 +275,7 @@ func TestFailsTwiceThenDelivers(t *testing.T) {
 	for range 2 {
 		_, err := w.sim.Send(t.Context(), to(86))
 		require.ErrorIs(t, err, processes.ErrTransient)
-		_, found, err := w.sim.Outcome(t.Context(), to(86).MessageID)
+		_, found, err := w.sim.Outcome(t.Context(), to(86))
 		require.NoError(t, err)
 		require.False(t, found, "refused for now is not taken")
 		w.advance(t, time.Minute)
@@ -284,7 +284,7 @@ func TestFailsTwiceThenDelivers(t *testing.T) {
 	accepted := w.send(t, to(86))
 	w.advance(t, time.Minute)
 	w.eventually(t, to(86).MessageID, "delivered +2m0s", "read +2m2s")
-	found, taken, err := w.sim.Outcome(t.Context(), to(86).MessageID)
+	found, taken, err := w.sim.Outcome(t.Context(), to(86))
 	require.NoError(t, err)
 	require.True(t, taken)
 	require.Equal(t, accepted, found)
@@ -498,7 +498,7 @@ func TestCancelledSendIsNotTakenOrToldTruly(t *testing.T) {
 	cancel()
 	for n := range 50 {
 		_, err := w.sim.Send(ctx, to(n))
-		_, found, outcome := w.sim.Outcome(t.Context(), to(n).MessageID)
+		_, found, outcome := w.sim.Outcome(t.Context(), to(n))
 		require.NoError(t, outcome)
 		require.Equal(t, err == nil, found)
 	}
