@@ -26,9 +26,10 @@ const module = "ledgerline"
 var walls = map[string][]string{
 	"events":         {},
 	"clock":          {}, // may be imported where it is listed; never by domain and events, which get times passed in
+	"csvfile":        {},
 	"domain/...":     {"events", "domain/..."},
 	"eventstore/...": {"events", "domain/fault", "clock", "eventstore/..."},
-	"commands/...":   {"domain/...", "eventstore/...", "events", "clock", "commands/..."},
+	"commands/...":   {"csvfile", "domain/...", "eventstore/...", "events", "clock", "commands/..."},
 	// Of the domain, projections and the read side use values alone; a decision is a method on an aggregate, and none is
 	// made there. That is for the reviewer to see.
 	"projections/...": {"events", "eventstore/...", "domain/...", "clock", "projections/..."},
@@ -37,7 +38,7 @@ var walls = map[string][]string{
 	"adapters/...": {"commands/...", "processes/...", "events", "domain/fault", "clock", "adapters/..."},
 	"httpapi/...":  {"domain/fault", "clock", "httpapi/..."},
 	"writeapi/...": {"httpapi/...", "commands/...", "projections/...", "domain/...", "writeapi/..."},
-	"readapi/...":  {"httpapi/...", "projections/...", "domain/...", "readapi/..."},
+	"readapi/...":  {"csvfile", "httpapi/...", "projections/...", "domain/...", "readapi/..."},
 	"migrations":   {},
 	"localpg":      {},
 	"testkit/...":  {"..."},
