@@ -150,7 +150,7 @@ func TestNothingPersonalLiesInTheClearBesideTheReadModels(t *testing.T) {
 		found := places(t, a, secret)
 		require.NotEmpty(t, found)
 		for _, name := range found {
-			require.Regexp(t, `^p_(contacts|messages|consent)_1\.`, name, "%s lies in %s", secret, name)
+			require.Regexp(t, `^p_(contacts|messages|consent|conversations)_1\.`, name, "%s lies in %s", secret, name)
 		}
 	}
 }

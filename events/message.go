@@ -2,20 +2,6 @@ package events
 
 import "time"
 
-// ConversationStarted opens the one conversation of a contact in a workspace. Stream: the conversation id.
-type ConversationStarted struct {
-	ConversationID string `json:"conversation_id"`
-	ContactID      string `json:"contact_id"`
-	IsTest         bool   `json:"is_test,omitempty"`
-}
-
-// ConversationReopened puts a closed or snoozed conversation back to open.
-type ConversationReopened struct {
-	ConversationID string `json:"conversation_id"`
-	ContactID      string `json:"contact_id"`
-	From           string `json:"from"`
-}
-
 // MessageRef is in every event of a message, so that a reader needs nothing else to place it. Stream: the message id.
 type MessageRef struct {
 	MessageID      string `json:"message_id"`

@@ -47,6 +47,9 @@ func (t *Table) create(schema string) string {
 // Row holds the columns of a table that an event sets; nil is null.
 type Row map[string]any
 
+// Add as the value of a column in an update counts it up in place of setting it. Only not null numbers can be counted.
+type Add int
+
 // Changes gathers what a batch of events does to the tables of a read model and writes the net effect set-based: a
 // row that is made and changed ten times within a batch is one insert. That is what makes a replay fast.
 type Changes struct {
@@ -126,6 +129,14 @@ func (c *Changes) Update(t *Table, r Row) {
 // merge does in memory what assignment does in SQL. Latest compares as the database would, for texts that sort as
 // they are meant to: times are in RFC 3339 with a fixed width.
 func (c *Column) merge(old any, had bool, v any) any {
+	if n, counts := v.(Add); counts && had {
+		switch was := old.(type) {
+		case Add:
+			return was + n
+		case int:
+			return was + int(n)
+		}
+	}
 	switch {
 	case !had || old == nil:
 		return v
@@ -137,7 +148,10 @@ func (c *Column) merge(old any, had bool, v any) any {
 	return v
 }
 
-func (c *Column) assignment() string {
+func (c *Column) assignment(v any) string {
+	if _, counts := v.(Add); counts {
+		return fmt.Sprintf("%[1]s = t.%[1]s + u.%[1]s", c.Name)
+	}
 	switch c.Merge {
 	case KeepFirst:
 		return fmt.Sprintf("%[1]s = coalesce(t.%[1]s, u.%[1]s)", c.Name)
@@ -269,8 +283,8 @@ func (t *Table) signature(r Row) string {
 	var set []string
 	for i := range t.Columns {
 		c := &t.Columns[i]
-		if _, ok := r[c.Name]; ok && !slices.Contains(t.Key, c.Name) {
-			set = append(set, c.assignment())
+		if v, ok := r[c.Name]; ok && !slices.Contains(t.Key, c.Name) {
+			set = append(set, c.assignment(v))
 		}
 	}
 	return strings.Join(set, ", ")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -29,11 +30,12 @@ func (f *filter) equal(column, value string) {
 	}
 }
 
-func (f *filter) where() string {
-	if len(f.conditions) == 0 {
+// where is the clause of all conditions, and of more that hold their arguments' places already.
+func (f *filter) where(more ...string) string {
+	if len(f.conditions)+len(more) == 0 {
 		return ""
 	}
-	return " where " + strings.Join(f.conditions, " and ")
+	return " where " + strings.Join(slices.Concat(f.conditions, more), " and ")
 }
 
 // arg adds an argument that belongs to no condition and gives its place.

@@ -33,13 +33,37 @@ var membersTable = &Table{Name: "members", Key: []string{"user_id", "workspace_i
 	{Name: "since", Type: "timestamptz not null"},
 }}
 
-// Directory is who and what there is: organisations, workspaces and their members.
+var usersTable = &Table{Name: "users", Key: []string{"id"}, Columns: []Column{
+	{Name: "id", Type: "uuid not null"},
+	{Name: "organisation_id", Type: "uuid not null"},
+	{Name: "full_name", Type: "text not null"},
+	{Name: "email", Type: "text not null"},
+	{Name: "created_at", Type: "timestamptz not null"},
+}}
+
+var teamsTable = &Table{Name: "teams", Key: []string{"id"}, Columns: []Column{
+	{Name: "id", Type: "uuid not null"},
+	{Name: "workspace_id", Type: "uuid not null"},
+	{Name: "name", Type: "text not null"},
+	{Name: "created_at", Type: "timestamptz not null"},
+}}
+
+var teamMembersTable = &Table{Name: "team_members", Key: []string{"team_id", "user_id"}, Columns: []Column{
+	{Name: "team_id", Type: "uuid not null"},
+	{Name: "user_id", Type: "uuid not null"},
+}}
+
+// Directory is who and what there is: organisations, workspaces, their members and teams.
 var Directory = &Projection{
-	ID: "directory", Program: 1,
-	Tables:  []*Table{organisationsTable, workspacesTable, membersTable},
-	Indexes: []string{`create index on @workspaces (organisation_id)`, `create index on @members (workspace_id)`},
+	ID: "directory", Program: 2,
+	Tables: []*Table{organisationsTable, workspacesTable, membersTable, usersTable, teamsTable, teamMembersTable},
+	Indexes: []string{
+		`create index on @workspaces (organisation_id)`, `create index on @members (workspace_id)`, `create index on @teams (workspace_id)`,
+		`create index on @team_members (user_id)`,
+	},
 	Wants: events.NamesOf((*events.OrganisationCreated)(nil), (*events.OrganisationPaused)(nil), (*events.OrganisationResumed)(nil),
-		(*events.WorkspaceCreated)(nil), (*events.RoleGranted)(nil), (*events.RoleRevoked)(nil)),
+		(*events.WorkspaceCreated)(nil), (*events.UserCreated)(nil), (*events.RoleGranted)(nil), (*events.RoleRevoked)(nil),
+		(*events.TeamCreated)(nil), (*events.TeamMemberAdded)(nil)),
 	Project: func(r *eventstore.Recorded, c *Changes) {
 		at := stamp(r.OccurredAt)
 		switch e := r.Event.(type) {
@@ -55,6 +79,12 @@ var Directory = &Projection{
 			c.Insert(membersTable, Row{"user_id": e.UserID, "workspace_id": e.WorkspaceID, "organisation_id": r.OrganisationID, "role": e.Role, "since": at})
 		case *events.RoleRevoked:
 			c.Delete(membersTable, Row{"user_id": e.UserID, "workspace_id": e.WorkspaceID})
+		case *events.UserCreated:
+			c.Insert(usersTable, Row{"id": e.UserID, "organisation_id": e.OrganisationID, "full_name": e.Person.FullName, "email": e.Person.Email, "created_at": at})
+		case *events.TeamCreated:
+			c.Insert(teamsTable, Row{"id": e.TeamID, "workspace_id": r.WorkspaceID, "name": e.Name, "created_at": at})
+		case *events.TeamMemberAdded:
+			c.Insert(teamMembersTable, Row{"team_id": e.TeamID, "user_id": e.UserID})
 		}
 	},
 }

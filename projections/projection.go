@@ -32,7 +32,7 @@ type Projection struct {
 
 // All are the projections of the service.
 func All() []*Projection {
-	return []*Projection{Contacts, Messages, Consent, Lines, Directory}
+	return []*Projection{Contacts, Messages, Consent, Lines, Directory, Conversations, SavedReplies}
 }
 
 // Named finds a projection; nil when there is none.

@@ -31,6 +31,28 @@ func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors
 		Access: httpapi.Access{Keys: reads, Roles: httpapi.PermContactsRead},
 	}, a.contact)
 	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/conversations", ID: "list_conversations", Summary: "List conversations, most recent activity first", Tags: []string{"conversations"},
+		Access:      httpapi.Access{Keys: reads, Roles: httpapi.PermInboxRead},
+		Description: "Activity is the newest message, in or out. Agents see the conversations that are assigned to them or to nobody.",
+	}, a.conversations)
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/conversations/{id}", ID: "get_conversation", Summary: "Get a conversation with its newest messages and notes", Tags: []string{"conversations"},
+		Access: httpapi.Access{Keys: reads, Roles: httpapi.PermInboxRead},
+	}, a.conversation)
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/saved-replies", ID: "list_saved_replies", Summary: "List saved replies, newest first", Tags: []string{"saved replies"},
+		Access:      httpapi.Access{Keys: reads, Roles: httpapi.PermInboxRead},
+		Description: "Agents see those for everyone and those of their own teams.",
+	}, a.savedReplies)
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/teams", ID: "list_teams", Summary: "List teams by name", Tags: []string{"people"},
+		Access: httpapi.Access{Keys: reads, Roles: httpapi.PermInboxRead},
+	}, a.teams)
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/me", ID: "get_me", Summary: "Tell who makes the request", Tags: []string{"people"},
+		Access: httpapi.Access{Keys: []httpapi.Scope{httpapi.ScopeRead, httpapi.ScopeSend, httpapi.ScopeAdmin}, Roles: httpapi.PermPersonal},
+	}, a.me)
+	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/messages", ID: "list_messages", Summary: "List messages, newest first", Tags: []string{"messages"},
 		Access: httpapi.Access{Keys: reads, Roles: httpapi.PermInboxRead},
 	}, a.messages)

@@ -1,7 +1,16 @@
-// Package conversation is the one conversation of a contact in a workspace (interface 3.2, decisions section 7).
+// Package conversation is the one conversation of a contact in a workspace, and what a team does with it (interface 3.2
+// and 4.3, decisions sections 7 and 13).
 package conversation
 
-import "ledgerline/events"
+import (
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ledgerline/domain/fault"
+	"ledgerline/events"
+)
 
 // Status is where a conversation stands.
 type Status string
@@ -13,23 +22,51 @@ const (
 	Closed  Status = "closed"
 )
 
+// Who handles a conversation: the team, an AI agent or a workflow's run (decisions section 13).
+const (
+	Team           = "team"
+	AgentPrefix    = "agent:"
+	WorkflowPrefix = "workflow:"
+)
+
 // Conversation is the state of one conversation. The zero value has not started.
 type Conversation struct {
-	ID        string
-	ContactID string
+	events.ConversationRef
+	Workspace uuid.UUID
 	Status    Status
+	Until     time.Time  // while it is snoozed
+	Assignee  *uuid.UUID // nil: nobody
+	TeamID    *uuid.UUID // nil: none
+	HandledBy string
 }
 
 // Apply folds one event.
-func (c Conversation) Apply(event events.Event, _ events.Envelope) Conversation {
+func (c Conversation) Apply(event events.Event, in events.Envelope) Conversation {
 	switch e := event.(type) {
 	case *events.ConversationStarted:
-		return Conversation{ID: e.ConversationID, ContactID: e.ContactID, Status: Open}
-	case *events.ConversationReopened:
-		c.Status = Open
+		return Conversation{ConversationRef: events.ConversationRef(*e), Workspace: in.Workspace, Status: Open, HandledBy: Team}
+	case *events.ConversationReopened, *events.ConversationWoken:
+		c.Status, c.Until = Open, time.Time{}
+	case *events.ConversationSnoozed:
+		c.Status, c.Until = Snoozed, e.Until
+	case *events.ConversationClosed:
+		c.Status, c.Until = Closed, time.Time{}
+	case *events.ConversationAssigned:
+		c.Assignee = e.To
+	case *events.ConversationTeamSet:
+		c.TeamID = e.To
+	case *events.ConversationHandlerChanged:
+		c.HandledBy = e.To
 	}
 	return c
 }
+
+// Exists tells whether the conversation has started.
+func (c Conversation) Exists() bool { return c.ConversationID != "" }
+
+// SeenBy tells whether somebody with the role agent sees the conversation: it is theirs or nobody's (interface 4.3
+// rule 1).
+func (c Conversation) SeenBy(agent uuid.UUID) bool { return c.Assignee == nil || *c.Assignee == agent }
 
 // Message makes sure that the conversation is open, as every inbound and outbound message does: it starts one that
 // has not started and reopens one that is closed or snoozed.
@@ -38,7 +75,68 @@ func (c Conversation) Message(id, contactID string, isTest bool) []events.Event 
 	case Open:
 		return nil
 	case Snoozed, Closed:
-		return []events.Event{&events.ConversationReopened{ConversationID: c.ID, ContactID: c.ContactID, From: string(c.Status)}}
+		return c.open()
 	}
 	return []events.Event{&events.ConversationStarted{ConversationID: id, ContactID: contactID, IsTest: isTest}}
+}
+
+func (c Conversation) open() []events.Event {
+	if c.Status == Open {
+		return nil
+	}
+	return []events.Event{&events.ConversationReopened{ConversationID: c.ConversationID, ContactID: c.ContactID, From: string(c.Status)}}
+}
+
+// TakeOver gives the conversation to the team, as a person's own message does: whatever answered by itself until then
+// must not talk into it.
+func (c Conversation) TakeOver() []events.Event {
+	if !c.Exists() {
+		return nil // it starts with the team
+	}
+	return c.handle(Team)
+}
+
+func (c Conversation) handle(by string) []events.Event {
+	if c.HandledBy == by {
+		return nil
+	}
+	return []events.Event{&events.ConversationHandlerChanged{ConversationRef: c.ConversationRef, From: c.HandledBy, To: by}}
+}
+
+// Wake opens a snoozed conversation whose time has come.
+func (c Conversation) Wake(now time.Time) []events.Event {
+	if c.Status != Snoozed || now.Before(c.Until) {
+		return nil
+	}
+	return []events.Event{&events.ConversationWoken{ConversationRef: c.ConversationRef}}
+}
+
+// MarkRead tells that everything that came in was read. What there is to read, the conversation does not know.
+func (c Conversation) MarkRead() []events.Event {
+	return []events.Event{&events.ConversationRead{ConversationRef: c.ConversationRef}}
+}
+
+// Handoff gives a conversation that something handled by itself to the team; to one that people handle already, nothing
+// happens and false is answered.
+func (c Conversation) Handoff(reason string, team *uuid.UUID) ([]events.Event, bool) {
+	if c.HandledBy == Team {
+		return nil, false
+	}
+	return append(c.handle(Team), &events.AgentHandoff{
+		ConversationRef: c.ConversationRef, From: c.HandledBy, TeamID: team, Why: events.HandoffPersonal{Reason: reason},
+	}), true
+}
+
+// ParseHandler reads a handler as a client may set it: team, or agent: and the agent's id. Only a workflow's run makes
+// itself the handler.
+func ParseHandler(handler string) (agent *uuid.UUID, err error) {
+	if handler == Team {
+		return nil, nil //nolint:nilnil // the team is no agent
+	}
+	if text, found := strings.CutPrefix(handler, AgentPrefix); found {
+		if id, err := uuid.Parse(text); err == nil && id.String() == text {
+			return &id, nil
+		}
+	}
+	return nil, fault.Invalid("/handled_by", "invalid_value", "The handler is team, or agent: and the id of an agent.")
 }

@@ -1,0 +1,100 @@
+package conversation
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"ledgerline/domain/fault"
+	"ledgerline/events"
+)
+
+// Setting is a property that may be left as it is, emptied or given a value.
+type Setting[T any] struct {
+	Given bool
+	To    *T // nil empties it
+}
+
+// Change is what one request asks of a conversation (interface 4.3).
+type Change struct {
+	Status       Status // "": as it is
+	SnoozedUntil Setting[time.Time]
+	Assignee     Setting[uuid.UUID]
+	Team         Setting[uuid.UUID]
+	HandledBy    *string
+	MarkRead     bool
+}
+
+// Change decides on a request. What is as it was asked for already is no event. That the assignee, the team and the
+// handler are there is the caller's to know.
+//
+// A snooze needs a time ahead; a time ahead without a status is a snooze as well, and no time opens what is snoozed.
+func (c Conversation) Change(ch Change, now time.Time) ([]events.Event, error) {
+	list, err := c.changeStatus(ch.Status, ch.SnoozedUntil, now)
+	if err != nil {
+		return nil, err
+	}
+	if to := ch.Assignee; to.Given && !same(c.Assignee, to.To) {
+		list = append(list, &events.ConversationAssigned{ConversationRef: c.ConversationRef, From: c.Assignee, To: to.To})
+	}
+	if to := ch.Team; to.Given {
+		list = append(list, c.toTeam(to.To)...)
+	}
+	if ch.HandledBy != nil {
+		list = append(list, c.handle(*ch.HandledBy)...)
+	}
+	if ch.MarkRead {
+		list = append(list, c.MarkRead()...)
+	}
+	return list, nil
+}
+
+func (c Conversation) toTeam(team *uuid.UUID) []events.Event {
+	if same(c.TeamID, team) {
+		return nil
+	}
+	return []events.Event{&events.ConversationTeamSet{ConversationRef: c.ConversationRef, From: c.TeamID, To: team}}
+}
+
+// GiveTo gives the conversation to a team.
+func (c Conversation) GiveTo(team uuid.UUID) []events.Event { return c.toTeam(&team) }
+
+func (c Conversation) changeStatus(to Status, until Setting[time.Time], now time.Time) ([]events.Event, error) {
+	switch {
+	case to == Snoozed || to == "" && until.To != nil:
+		return c.snooze(until.To, now)
+	case until.To != nil:
+		return nil, fault.Invalid("/snoozed_until", "not_snoozed", "Only a snoozed conversation has a time to wake at.")
+	case to == Closed:
+		if c.Status == Closed {
+			return nil, nil
+		}
+		return []events.Event{&events.ConversationClosed{ConversationRef: c.ConversationRef, From: string(c.Status)}}, nil
+	case to == Open, to == "" && until.Given && c.Status == Snoozed:
+		return c.open(), nil
+	case to == "":
+		return nil, nil
+	}
+	return nil, fault.Invalid("/status", "invalid_value", "The status is open, snoozed or closed.")
+}
+
+func (c Conversation) snooze(until *time.Time, now time.Time) ([]events.Event, error) {
+	if until == nil {
+		return nil, fault.Invalid("/snoozed_until", "required", "A conversation is snoozed until a time.")
+	}
+	at := until.UTC().Truncate(time.Millisecond) // what is stored and shown
+	if !at.After(now) {
+		return nil, fault.Invalid("/snoozed_until", "not_in_the_future", "A conversation is snoozed until a time ahead.")
+	}
+	if c.Status == Snoozed && c.Until.Equal(at) {
+		return nil, nil
+	}
+	return []events.Event{&events.ConversationSnoozed{ConversationRef: c.ConversationRef, From: string(c.Status), Until: at}}, nil
+}
+
+func same(a, b *uuid.UUID) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}

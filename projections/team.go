@@ -1,0 +1,84 @@
+package projections
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Team is a team as the API shows it (decisions, section 13).
+type Team struct {
+	ID        string   `json:"id" format:"uuid"`
+	Name      string   `json:"name"`
+	MemberIDs []string `json:"member_ids" nullable:"false" doc:"uuid of each user in it"`
+	CreatedAt string   `json:"created_at" format:"date-time"`
+}
+
+const teamsSQL = `select t.id::text, t.name, array(select m.user_id::text from read.team_members m where m.team_id = t.id order by 1), t.created_at
+	from read.teams t where t.workspace_id = $1 order by lower(t.name), t.id`
+
+// Teams lists the teams of the workspace by name.
+func (s *Store) Teams(ctx context.Context, v Viewer) ([]Team, error) {
+	return list(ctx, s, "teams", func(row pgx.CollectableRow) (t Team, err error) {
+		var created time.Time
+		err = row.Scan(&t.ID, &t.Name, &t.MemberIDs, &created)
+		t.CreatedAt = stamp(created)
+		return t, err
+	}, teamsSQL, v.Workspace)
+}
+
+// Person is a user of the organisation, with what it belongs to.
+type Person struct {
+	ID         string       `json:"id" format:"uuid"`
+	FullName   string       `json:"full_name"`
+	Email      string       `json:"email" format:"email"`
+	TeamIDs    []string     `json:"team_ids" nullable:"false" doc:"Of this workspace"`
+	Workspaces []Membership `json:"workspaces" nullable:"false" doc:"Every workspace that the user may choose with x-workspace-id"`
+}
+
+// Membership is a workspace with the role that somebody has there.
+type Membership struct {
+	ID   string `json:"id" format:"uuid"`
+	Name string `json:"name"`
+	Role string `json:"role" enum:"owner,admin,billing,manager,agent,developer,analyst"`
+}
+
+const (
+	personSQL = `select u.id::text, u.full_name, u.email,
+		array(select t.id::text from read.team_members m join read.teams t on t.id = m.team_id where m.user_id = u.id and t.workspace_id = $2 order by 1)
+		from read.users u where u.id = $1`
+	membershipsSQL = `select w.id::text, w.name, m.role from read.members m join read.workspaces w on w.id = m.workspace_id
+		where m.user_id = $1 order by w.created_at, w.id`
+)
+
+// Person finds a user; found is false when there is none.
+func (s *Store) Person(ctx context.Context, v Viewer, id uuid.UUID) (Person, bool, error) {
+	person, found, err := single(ctx, s, "person", func(row pgx.CollectableRow) (p Person, err error) {
+		err = row.Scan(&p.ID, &p.FullName, &p.Email, &p.TeamIDs)
+		return p, err
+	}, personSQL, id, v.Workspace)
+	if err != nil || !found {
+		return person, found, err
+	}
+	person.Workspaces, err = list(ctx, s, "memberships", pgx.RowToStructByPos[Membership], membershipsSQL, id)
+	return person, true, err
+}
+
+// Place is the names of a workspace and its organisation.
+type Place struct {
+	OrganisationID   string `json:"organisation_id" format:"uuid"`
+	OrganisationName string `json:"organisation_name"`
+	WorkspaceID      string `json:"workspace_id" format:"uuid"`
+	WorkspaceName    string `json:"workspace_name"`
+	TimeZone         string `json:"time_zone" doc:"IANA name"`
+}
+
+const placeSQL = `select o.id::text, o.name, w.id::text, w.name, o.time_zone from read.workspaces w join read.organisations o on o.id = w.organisation_id
+	where w.id = $1`
+
+// Place finds the viewer's workspace; found is false when there is none.
+func (s *Store) Place(ctx context.Context, v Viewer) (Place, bool, error) {
+	return single(ctx, s, "workspace", pgx.RowToStructByPos[Place], placeSQL, v.Workspace)
+}

@@ -1,0 +1,127 @@
+package readapi
+
+import (
+	"context"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"ledgerline/domain/fault"
+	"ledgerline/httpapi"
+	"ledgerline/projections"
+)
+
+// ListConversations is the query of GET /v1/conversations (interface 4.3).
+type ListConversations struct {
+	httpapi.PageParams
+	Status    string                      `query:"status" enum:"open,snoozed,closed"`
+	Assignee  string                      `query:"assignee" maxLength:"64" doc:"A user's uuid, me, or unassigned. Nothing is assigned to an API key, so that its own me finds nothing"`
+	TeamID    httpapi.Optional[uuid.UUID] `query:"team_id"`
+	Label     string                      `query:"label" maxLength:"64" doc:"A label of the contact"`
+	LineID    string                      `query:"line_id" doc:"The line that was written on last"`
+	ContactID string                      `query:"contact_id"`
+	Q         string                      `query:"q" maxLength:"100" doc:"Searches the contact's name, phone, email and company"`
+}
+
+const (
+	assigneeMe   = "me"
+	assigneeNone = "unassigned"
+)
+
+// Check implements httpapi.Checked.
+func (in *ListConversations) Check() []fault.Issue {
+	issues := append(idIssues("/line_id", "ln_", in.LineID), idIssues("/contact_id", "ctc_", in.ContactID)...)
+	if in.Assignee != "" && in.Assignee != assigneeMe && in.Assignee != assigneeNone {
+		if _, err := uuid.Parse(in.Assignee); err != nil {
+			issues = append(issues, fault.Issue{Location: "query", Path: "/assignee", Code: "invalid_format", Message: "Expected a uuid, me or unassigned."})
+		}
+	}
+	return issues
+}
+
+// filter says in the read model's terms what is asked for. nobody tells that no conversation can be meant.
+func (in *ListConversations) filter(c *httpapi.Call) (by projections.ConversationFilter, nobody bool) {
+	by = projections.ConversationFilter{
+		Status: in.Status, TeamID: in.TeamID.Ptr(), Label: strings.TrimSpace(in.Label), LineID: in.LineID, ContactID: in.ContactID, Q: in.Q,
+	}
+	switch in.Assignee {
+	case "":
+	case assigneeNone:
+		by.Assignee = &uuid.Nil
+	case assigneeMe:
+		if c.Kind != httpapi.KindSession {
+			return by, true
+		}
+		me := uuid.MustParse(c.ID) // a session's id is a user's
+		by.Assignee = &me
+	default:
+		id, err := uuid.Parse(in.Assignee)
+		by.Assignee, nobody = &id, err != nil || id == uuid.Nil
+	}
+	return by, nobody
+}
+
+func (a *API) conversations(ctx context.Context, c *httpapi.Call, in *ListConversations) (httpapi.Page[projections.Conversation], error) {
+	none := httpapi.Page[projections.Conversation]{}
+	if issues := in.Check(); len(issues) > 0 {
+		return none, fault.Invalids(issues...)
+	}
+	by, nobody := in.filter(c)
+	after, err := a.open(c, "conversations", by, in.Cursor)
+	if err != nil || nobody {
+		return none, err
+	}
+	v := a.viewer(c)
+	if err := a.store.Current(ctx, v.Shard, projections.Conversations, projections.Contacts); err != nil {
+		return none, err
+	}
+	page, err := a.store.Conversations(ctx, v, by, after, in.Limit)
+	return seal(a, c, "conversations", by, page, err)
+}
+
+// GetConversation is the query of GET /v1/conversations/{id} (interface 4.3).
+type GetConversation struct {
+	httpapi.IDParam
+	MessagesLimit  int    `query:"messages_limit" minimum:"1" maximum:"100" default:"50" doc:"How many messages at most"`
+	MessagesCursor string `query:"messages_cursor" maxLength:"512" doc:"messages_next_cursor of the page before"`
+}
+
+// ConversationDetail is a conversation with its newest messages and notes (interface 2.5).
+type ConversationDetail struct {
+	projections.Conversation
+	Messages           []projections.Message `json:"messages" doc:"Newest first"`
+	MessagesNextCursor *string               `json:"messages_next_cursor" doc:"Leads to older messages; null when there are none"`
+	Notes              []projections.Note    `json:"notes" doc:"The most recent ones, newest first"`
+}
+
+func (a *API) conversation(ctx context.Context, c *httpapi.Call, in *GetConversation) (ConversationDetail, error) {
+	const messages = "conversation messages"
+	var after *projections.Cursor
+	if in.MessagesCursor != "" {
+		after = &projections.Cursor{}
+		bound := httpapi.Binding{List: messages, Workspace: c.WorkspaceID, Filters: in.ID, Param: "messages_cursor"}
+		if err := a.cursors.Open(bound, in.MessagesCursor, after); err != nil {
+			return ConversationDetail{}, err
+		}
+	}
+	v := a.viewer(c)
+	if err := a.store.Current(ctx, v.Shard, projections.Conversations, projections.Contacts, projections.Messages); err != nil {
+		return ConversationDetail{}, err
+	}
+	found, ok, err := a.store.Conversation(ctx, v, in.ID)
+	if err == nil && !ok {
+		err = fault.New(fault.NotFound, "There is no such conversation.")
+	}
+	if err != nil {
+		return ConversationDetail{}, err
+	}
+	detail := ConversationDetail{Conversation: found}
+	if detail.Notes, err = a.store.Notes(ctx, in.ID); err != nil {
+		return ConversationDetail{}, err
+	}
+	// The contact has this conversation only, and its messages are found by it.
+	page, err := a.store.Messages(ctx, v, projections.MessageFilter{ContactID: found.Contact.ID}, after, in.MessagesLimit)
+	sealed, err := seal(a, c, messages, in.ID, page, err)
+	detail.Messages, detail.MessagesNextCursor = sealed.Data, sealed.NextCursor
+	return detail, err
+}

@@ -1,0 +1,62 @@
+package readapi
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"ledgerline/domain/fault"
+	"ledgerline/httpapi"
+	"ledgerline/projections"
+)
+
+func (a *API) teams(ctx context.Context, c *httpapi.Call, _ *struct{}) (httpapi.List[projections.Team], error) {
+	v := a.viewer(c)
+	if err := a.store.Current(ctx, v.Shard, projections.Directory); err != nil {
+		return httpapi.List[projections.Team]{}, err
+	}
+	found, err := a.store.Teams(ctx, v)
+	return httpapi.List[projections.Team]{Data: found}, err
+}
+
+// Me is who makes the request, and what it may do (decisions, section 13).
+type Me struct {
+	Type string `json:"type" enum:"user,key,identity"`
+	ID   string `json:"id" doc:"Of the user, the key or the identity"`
+	projections.Place
+	Env    string              `json:"env" enum:"live,test"`
+	Scopes []string            `json:"scopes" doc:"Of an API key"`
+	Role   *string             `json:"role" enum:"owner,admin,billing,manager,agent,developer,analyst" doc:"Of a signed-in user, in this workspace"`
+	User   *projections.Person `json:"user" doc:"null for API keys"`
+}
+
+func (a *API) me(ctx context.Context, c *httpapi.Call, _ *struct{}) (Me, error) {
+	v := a.viewer(c)
+	if err := a.store.Current(ctx, v.Shard, projections.Directory); err != nil {
+		return Me{}, err
+	}
+	place, found, err := a.store.Place(ctx, v)
+	if err == nil && !found {
+		err = fault.New(fault.NotFound, "There is no such workspace.")
+	}
+	if err != nil {
+		return Me{}, err
+	}
+	me := Me{Type: string(c.Kind), ID: c.ID, Place: place, Env: "live"}
+	if c.Test {
+		me.Env = "test"
+	}
+	for _, scope := range c.Scopes {
+		me.Scopes = append(me.Scopes, string(scope))
+	}
+	if c.Kind != httpapi.KindSession {
+		return me, nil
+	}
+	role := string(c.Role)
+	me.Type, me.Role = "user", &role
+	person, found, err := a.store.Person(ctx, v, uuid.MustParse(c.ID))
+	if found {
+		me.User = &person
+	}
+	return me, err
+}
