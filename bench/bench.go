@@ -162,7 +162,7 @@ func (b *bench) site(ctx context.Context, roles service.Roles) (*site, error) {
 		return nil, err
 	}
 	node, err := service.Start(ctx, service.Config{
-		DSN: dsn, Keyring: b.ring, Roles: roles, Simulator: true, Logger: slog.New(slog.NewTextHandler(b.Log, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		DSN: dsn, Keyring: b.ring, Roles: roles, Logger: slog.New(slog.NewTextHandler(b.Log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {
 		return nil, err

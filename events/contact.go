@@ -1,6 +1,10 @@
 package events
 
-import "github.com/google/uuid"
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
 
 // LabelCreated makes a label of a workspace. Stream: Stream("lbl", id).
 type LabelCreated struct {
@@ -89,10 +93,12 @@ type ContactDeleted struct {
 // Number events belong to one phone number within one organisation, known by a keyed hash only, so that they
 // outlive every contact. Stream: "num_" + hash.
 
-// NumberLinked tells that a contact of a workspace holds the number.
+// NumberLinked tells that a contact of a workspace holds the number, and what was known then of the number itself.
 type NumberLinked struct {
-	ContactID   string    `json:"contact_id"`
-	WorkspaceID uuid.UUID `json:"workspace_id"`
+	ContactID   string     `json:"contact_id"`
+	WorkspaceID uuid.UUID  `json:"workspace_id"`
+	Chat        *bool      `json:"chat,omitempty"`            // as NumberChecked told
+	CheckedAt   *time.Time `json:"chat_checked_at,omitempty"` // when it did
 }
 
 // NumberUnlinked tells that a contact gave the number up.

@@ -25,6 +25,7 @@ var Default = NewRegistry(
 	Of[NumberUnlinked]("number.unlinked", 1),
 	Of[NumberOptedOut]("number.opted_out", 1),
 	Of[NumberOptedIn]("number.opted_in", 1),
+	Of[NumberChecked]("number.chat_checked", 1),
 
 	Of[PoolCreated]("pool.created", 1),
 	Of[PoolLineAdded]("pool.line_added", 1),
@@ -49,6 +50,7 @@ var Default = NewRegistry(
 	Of[MessageScheduled]("message.scheduled", 1),
 	Of[MessageDue]("message.due", 1),
 	Of[MessageRouted]("message.routed", 1),
+	Of[MessageCapabilityChecked]("message.capability_checked", 1),
 	Of[MessageDeferred]("message.deferred", 1),
 	Of[MessageSending]("message.sending", 1),
 	Of[MessageSent]("message.sent", 1),

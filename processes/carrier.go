@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"ledgerline/commands"
+	"ledgerline/domain/line"
 	"ledgerline/events"
 )
 
@@ -31,6 +33,8 @@ type Via struct {
 	Phone  string // the line's number, E.164
 }
 
+var _ commands.Prober = Carriers(nil)
+
 // Carriers are the carriers by the name that lines give. Every node has all of them, so that any node can serve any line.
 type Carriers map[string]Carrier
 
@@ -40,6 +44,20 @@ func (c Carriers) Of(name string) (Carrier, error) {
 		return found, nil
 	}
 	return nil, fmt.Errorf("processes: this node does not have the carrier %q", name)
+}
+
+// probeTimeout bounds one question whether a number is on chat, while somebody waits for the answer.
+const probeTimeout = 8 * time.Second
+
+// Probe implements commands.Prober.
+func (c Carriers) Probe(ctx context.Context, through line.Line, phone string) (bool, error) {
+	carrier, err := c.Of(through.Carrier)
+	if err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	return carrier.Reachable(ctx, Via{LineID: through.ID, Phone: through.Phone}, phone)
 }
 
 // Outgoing is a message to be carried.

@@ -52,7 +52,7 @@ var contactLabelsTable = &Table{Name: "contact_labels", Key: []string{"contact_i
 
 // Contacts is the address book: contacts and labels as they are now.
 var Contacts = &Projection{
-	ID: "contacts", Program: 2,
+	ID: "contacts", Program: 3,
 	Tables: []*Table{contactsTable, labelsTable, contactLabelsTable},
 	Indexes: []string{
 		`create index on @contacts (workspace_id, created_at desc, id desc)`,
@@ -63,7 +63,8 @@ var Contacts = &Projection{
 	Wants: events.NamesOf(
 		(*events.ContactCreated)(nil), (*events.ContactOptedIn)(nil), (*events.ContactOptedOut)(nil), (*events.ContactConsentCleared)(nil),
 		(*events.ContactLineAssigned)(nil), (*events.ContactDeleted)(nil), (*events.LabelCreated)(nil),
-		(*events.ConversationStarted)(nil), (*events.ConversationAssigned)(nil), (*events.MessageSent)(nil), (*events.MessageReceived)(nil)),
+		(*events.ConversationStarted)(nil), (*events.ConversationAssigned)(nil), (*events.MessageSent)(nil), (*events.MessageReceived)(nil),
+		(*events.NumberLinked)(nil), (*events.NumberChecked)(nil)),
 	Project: projectContact,
 }
 
@@ -88,6 +89,12 @@ func projectContact(r *eventstore.Recorded, c *Changes) {
 		c.Clear(contactLabelsTable, "contact_id", e.ContactID)
 	case *events.LabelCreated:
 		c.Insert(labelsTable, Row{"id": e.LabelID, "workspace_id": r.WorkspaceID, "name": e.Name, "color": e.Color, "created_at": at})
+	case *events.NumberLinked: // also when a contact has changed its number
+		c.Update(contactsTable, Row{"id": e.ContactID, "chat_capable": e.Chat, "capability_checked_at": stampOrNull(e.CheckedAt)})
+	case *events.NumberChecked:
+		for _, contact := range e.ContactIDs {
+			c.Update(contactsTable, Row{"id": contact, "chat_capable": e.Chat, "capability_checked_at": at})
+		}
 	case *events.ConversationStarted:
 		c.Update(contactsTable, Row{"id": e.ContactID, "has_conversation": true})
 	case *events.ConversationAssigned: // decides which agents see the contact; the contact itself is as it was

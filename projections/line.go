@@ -1,6 +1,11 @@
 package projections
 
 import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
 	"ledgerline/events"
 	"ledgerline/eventstore"
 )
@@ -48,4 +53,11 @@ var Lines = &Projection{
 			c.Update(linesTable, Row{"id": e.LineID, "state": e.To, "state_reason": e.Reason, "state_changed_at": at})
 		}
 	},
+}
+
+// LineIDs lists the lines of a workspace that are in service, oldest first: the live ones, or the sandbox line. What
+// they can do is the ledger's to say.
+func (s *Store) LineIDs(ctx context.Context, workspace uuid.UUID, sandbox bool) ([]string, error) {
+	return list(ctx, s, "line ids", pgx.RowTo[string],
+		`select id from read.lines where workspace_id = $1 and is_sandbox = $2 and state not in ('provisioning', 'retired') order by created_at, id`, workspace, sandbox)
 }

@@ -19,7 +19,7 @@ type TimelineEvent struct {
 
 // timelineTypes says how an event is called on the timeline. Events that are not here are no entries of their own.
 var timelineTypes = map[string]string{
-	"message.queued": "accepted", "message.routed": "routed", "message.deferred": "deferred", "message.scheduled": "deferred",
+	"message.queued": "accepted", "message.routed": "routed", "message.capability_checked": "capability_checked", "message.deferred": "deferred", "message.scheduled": "deferred",
 	"message.sending": "sending", "message.sent": "sent", "message.retried": "retried", "message.delivered": "delivered",
 	"message.read": "read", "message.failed": "failed", "message.receipt_missing": "receipt_missing", "message.received": "received",
 }
@@ -52,7 +52,7 @@ func detail(r *eventstore.Recorded) map[string]any {
 	for _, k := range []string{"message_id", "conversation_id", "contact_id", "is_test", "sent_by_staff"} {
 		delete(d, k)
 	}
-	for _, k := range []string{"send_at", "until", "at"} {
+	for _, k := range []string{"send_at", "until", "at", "checked_at"} {
 		text, _ := d[k].(string)
 		if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
 			d[k] = stamp(at)

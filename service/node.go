@@ -49,10 +49,8 @@ type Config struct {
 	// MaxConns bounds the connections to Postgres; default 32.
 	MaxConns int
 	// Sessions says whose session tokens are good; without an issuer there are no sessions.
-	Sessions   httpapi.SessionConfig
-	RateLimits bool
-	// Simulator lets lines whose carrier is the simulator send.
-	Simulator      bool
+	Sessions       httpapi.SessionConfig
+	RateLimits     bool
 	TrustedProxies []string
 	BaseURL        string
 	AccessLog      bool
@@ -74,12 +72,13 @@ type Node struct {
 	App       *commands.App
 	Store     *projections.Store
 	Clock     clock.Clock
-	Simulator *simulator.Simulator // nil without
+	Simulator *simulator.Simulator // nil on a node that asks no carriers
 	API       *httpapi.API         // the routes of the node's roles
 	Runner    *feed.Runner         // nil when the node neither projects nor processes
 
 	cfg      Config
 	pool     *pgxpool.Pool
+	carriers processes.Carriers
 	progress *feed.Progress
 	metrics  *prometheus.Registry
 	stop     context.CancelFunc
@@ -164,6 +163,10 @@ func (n *Node) assemble(ctx context.Context) (err error) {
 		feed.Tell(ctx, n.Ledger, n.progress, cfg.Logger)
 		return nil
 	})
+	if err := n.openCarriers(); err != nil {
+		n.Stop()
+		return err
+	}
 	if err := n.follow(ctx, run); err != nil {
 		n.Stop()
 		return err
@@ -208,18 +211,8 @@ func (n *Node) follow(ctx, run context.Context) error {
 }
 
 func (n *Node) sending(ctx, run context.Context) (*processes.Sending, error) {
-	carriers := processes.Carriers{}
-	if n.cfg.Simulator {
-		sim, err := simulator.Open(simulator.Config{
-			Pool: n.pool, Clock: n.Clock, AEAD: n.Ledger.Keyring().AEAD(), Inbox: processes.NewReports(n.App), Logger: n.cfg.Logger,
-		})
-		if err != nil {
-			return nil, err
-		}
-		n.Simulator, carriers[SimulatorCarrier] = sim, sim
-	}
 	sending, err := processes.NewSending(processes.SendingConfig{
-		App: n.App, Ledger: n.Ledger, Clock: n.Clock, Carriers: carriers, Workers: n.cfg.Workers, Lease: n.cfg.Lease, Logger: n.cfg.Logger,
+		App: n.App, Ledger: n.Ledger, Clock: n.Clock, Carriers: n.carriers, Workers: n.cfg.Workers, Lease: n.cfg.Lease, Logger: n.cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
@@ -230,9 +223,6 @@ func (n *Node) sending(ctx, run context.Context) (*processes.Sending, error) {
 	n.goes(run, "sending", sending.Run)
 	return sending, nil
 }
-
-// SimulatorCarrier is the carrier's name of lines that the simulator serves.
-const SimulatorCarrier = "simulator"
 
 // goes runs a part of the node until it stops; a part that fails is told once, through Failed.
 func (n *Node) goes(run context.Context, name string, part func(context.Context) error) {
@@ -294,7 +284,7 @@ func (n *Node) serve() error {
 		return err
 	}
 	if cfg.Roles.Write {
-		writeapi.Register(n.API, n.App, n.Store)
+		writeapi.Register(n.API, n.App, n.Store, n.carriers)
 	}
 	if cfg.Roles.Read {
 		cursors, err := httpapi.NewCursors(n.Ledger.Keyring().Derive("cursors"))

@@ -16,7 +16,7 @@ func OpenAPI(version, baseURL string) ([]byte, error) {
 		return nil, err
 	}
 	defer api.Close()
-	writeapi.Register(api, nil, nil)
+	writeapi.Register(api, nil, nil, nil)
 	readapi.Register(api, nil, nil)
 	return api.OpenAPI()
 }

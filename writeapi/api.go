@@ -16,13 +16,15 @@ import (
 
 // API is what the endpoints work on.
 type API struct {
-	app   *commands.App
-	store *projections.Store
+	app    *commands.App
+	store  *projections.Store
+	prober commands.Prober
 }
 
 // Register puts all write endpoints on a router. This is the whole table: who may call what, and what it answers.
-func Register(r *httpapi.API, app *commands.App, store *projections.Store) {
-	a := &API{app, store}
+// The prober asks carriers on behalf of lookups.
+func Register(r *httpapi.API, app *commands.App, store *projections.Store, prober commands.Prober) {
+	a := &API{app, store, prober}
 	admin := []httpapi.Scope{httpapi.ScopeAdmin}
 	sends := []httpapi.Scope{httpapi.ScopeSend}
 	either := []httpapi.Scope{httpapi.ScopeSend, httpapi.ScopeAdmin}
@@ -56,6 +58,11 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store) {
 		Method: "POST", Path: "/v1/messages/{id}/cancel", ID: "cancel_message", Summary: "Cancel a message that waits", Tags: []string{"messages"},
 		Access: httpapi.Access{Keys: sends, Roles: httpapi.PermSending},
 	}, a.cancelMessage, a.message)
+	httpapi.Write[Lookup, LookupAnswer](r, httpapi.Route{
+		Method: "POST", Path: "/v1/lookup", ID: "lookup", Summary: "Look up whether a number is on the chat channel", Tags: []string{"messages"},
+		Access: httpapi.Access{Keys: []httpapi.Scope{httpapi.ScopeRead, httpapi.ScopeSend}, Roles: httpapi.PermSending}, Sending: true, Errors: []int{503},
+		Description: "What was asked within the last 30 days, for this or another contact of the organisation, is answered from memory. A line of the workspace asks otherwise.",
+	}, a.lookup, nil)
 }
 
 // request says in the commands' terms who asks.

@@ -33,6 +33,8 @@ type Config struct {
 	Inbox  processes.Inbox // takes receipts and replies
 	Logger *slog.Logger    // default: slog.Default()
 
+	// Passive leaves the scripts of what was taken to the simulators of other nodes.
+	Passive bool
 	Reports int           // to the Inbox at once; default 64
 	Poll    time.Duration // real time; the net under wake-ups; default 5 s
 }
@@ -68,7 +70,9 @@ func Open(cfg Config) (*Simulator, error) {
 		cfg: cfg, queue: make(chan *call), wake: make(chan struct{}, 1), closed: make(chan struct{}), stop: stop,
 	}
 	s.done.Go(func() { s.commit(run) })
-	s.done.Go(func() { s.play(run) })
+	if !cfg.Passive {
+		s.done.Go(func() { s.play(run) })
+	}
 	return s, nil
 }
 

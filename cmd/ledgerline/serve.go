@@ -24,7 +24,6 @@ type serveCommand struct {
 	TrustedProxy   []string `help:"Address or network whose X-Forwarded-For is believed; may be repeated." env:"LEDGERLINE_TRUSTED_PROXIES" placeholder:"CIDR"`
 	RateLimits     string   `help:"Limits per API key: on or off (default: ${default})." enum:"on,off" default:"on" env:"LEDGERLINE_RATE_LIMITS" placeholder:"on|off"`
 	AccessLog      bool     `help:"Log every request." default:"true" negatable:"" env:"LEDGERLINE_ACCESS_LOG"`
-	Simulator      bool     `help:"Let the simulator carry what goes through its lines: sandbox traffic." env:"LEDGERLINE_SIMULATOR"`
 	Grace          duration `help:"How long running requests get when the node is stopped (default: ${default})." default:"20s" placeholder:"TIME"`
 	sessionOptions `embed:"" prefix:"session-"`
 }
@@ -104,7 +103,7 @@ func (c *serveCommand) Run(ctx context.Context, con *console) (err error) {
 	defer func() { _ = listener.Close() }()
 	node, err := service.Start(ctx, service.Config{
 		DSN: c.DatabaseURL, Keyring: keyring, Roles: c.roles(), Shards: c.Shards, MaxConns: c.Connections, Sessions: sessions,
-		RateLimits: c.RateLimits == "on", Simulator: c.Simulator, TrustedProxies: c.TrustedProxy, BaseURL: c.BaseURL,
+		RateLimits: c.RateLimits == "on", TrustedProxies: c.TrustedProxy, BaseURL: c.BaseURL,
 		AccessLog: c.AccessLog, Tracing: tracing, Version: version(), Logger: log,
 	})
 	if err != nil {

@@ -24,10 +24,11 @@ type Holder struct {
 type Number struct {
 	Holders  []Holder
 	OptedOut bool // the organisation's register holds it
+	Chat     *Chat
 }
 
 // Apply folds one event.
-func (n Number) Apply(event events.Event, _ events.Envelope) Number {
+func (n Number) Apply(event events.Event, in events.Envelope) Number {
 	switch e := event.(type) {
 	case *events.NumberLinked:
 		n.Holders = append(slices.Clone(n.Holders), Holder{e.ContactID, e.WorkspaceID})
@@ -37,6 +38,8 @@ func (n Number) Apply(event events.Event, _ events.Envelope) Number {
 		n.OptedOut = true
 	case *events.NumberOptedIn:
 		n.OptedOut = false
+	case *events.NumberChecked:
+		n.Chat = &Chat{On: e.Chat, At: in.At}
 	}
 	return n
 }
@@ -57,7 +60,11 @@ func (n Number) Link(contactID string, workspace uuid.UUID) ([]events.Event, err
 	if holder, taken := n.Contact(workspace); taken {
 		return nil, fault.New(fault.Conflict, "A contact with this phone number exists.").With("contact_id", holder)
 	}
-	return []events.Event{&events.NumberLinked{ContactID: contactID, WorkspaceID: workspace}}, nil
+	linked := &events.NumberLinked{ContactID: contactID, WorkspaceID: workspace}
+	if n.Chat != nil {
+		linked.Chat, linked.CheckedAt = &n.Chat.On, &n.Chat.At
+	}
+	return []events.Event{linked}, nil
 }
 
 // Unlink takes the number from a contact; one that does not hold it is no event.

@@ -121,7 +121,7 @@ func (a *App) startNode(roles service.Roles, o *options) {
 	var err error
 	n.Node, err = service.Start(context.WithoutCancel(a.t.Context()), service.Config{
 		DSN: a.DSN, Keyring: a.Ring, Clock: a.Clock, Roles: roles, Shards: o.shards, MaxConns: 16, RateLimits: o.rateLimits,
-		Simulator: true, TrustedProxies: o.proxies, Version: "test", Logger: logger, Workers: 8,
+		TrustedProxies: o.proxies, Version: "test", Logger: logger, Workers: 8,
 		Sessions: httpapi.SessionConfig{Issuer: Issuer, Audience: Audience, Secret: Secret},
 	})
 	require.NoError(a.t, err)

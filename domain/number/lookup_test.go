@@ -1,0 +1,44 @@
+package number_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"ledgerline/domain/number"
+	"ledgerline/events"
+)
+
+func TestWhatACarrierSaidIsBelievedForThirtyDays(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	apply := func(n number.Number, at time.Time, list ...events.Event) number.Number {
+		for _, e := range list {
+			n = n.Apply(e, events.Envelope{At: at})
+		}
+		return n
+	}
+	n := apply(number.Number{}, at, &events.NumberLinked{ContactID: "ctc_2"}, &events.NumberLinked{ContactID: "ctc_1"})
+	_, known := n.OnChat(at)
+	require.False(t, known)
+	said := n.Check(false, "ln_1", at)
+	require.Equal(t, []events.Event{&events.NumberChecked{LineID: "ln_1", ContactIDs: []string{"ctc_1", "ctc_2"}}}, said)
+	n = apply(n, at, said...)
+	chat, known := n.OnChat(at.Add(number.ChatLife - 1))
+	require.True(t, known)
+	require.Equal(t, number.Chat{At: at}, chat)
+	_, known = n.OnChat(at.Add(number.ChatLife))
+	require.False(t, known)
+
+	require.Empty(t, n.Check(false, "ln_2", at.Add(time.Hour)), "it is known")
+	require.Len(t, n.Check(true, "ln_2", at.Add(time.Hour)), 1, "it has changed")
+	require.Len(t, n.Check(false, "ln_2", at.Add(number.ChatLife)), 1, "it was too old")
+
+	linked, err := n.Link("ctc_3", uuid.New())
+	require.NoError(t, err)
+	link, ok := linked[0].(*events.NumberLinked)
+	require.True(t, ok)
+	require.Equal(t, &at, link.CheckedAt, "a new contact knows what is known of its number")
+}

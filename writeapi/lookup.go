@@ -1,0 +1,49 @@
+package writeapi
+
+import (
+	"context"
+	"encoding/json"
+
+	"ledgerline/commands"
+	"ledgerline/domain/fault"
+	"ledgerline/httpapi"
+	"ledgerline/projections"
+)
+
+// Lookup is the request of POST /v1/lookup (decisions section 7).
+type Lookup struct {
+	Body struct {
+		Phone string `json:"phone" maxLength:"32" doc:"E.164"`
+	}
+}
+
+// Check implements httpapi.Checked.
+func (in *Lookup) Check() []fault.Issue { return phoneIssues("/phone", in.Body.Phone) }
+
+// LookupAnswer tells whether a number is on the chat channel (interface 4.5, check_chat).
+type LookupAnswer struct {
+	Phone     string            `json:"phone" doc:"E.164"`
+	Chat      bool              `json:"chat" doc:"Whether the number is reachable on the chat channel"`
+	CheckedAt httpapi.Timestamp `json:"checked_at"`
+	Cached    bool              `json:"cached" doc:"Known from before: results are kept for 30 days"`
+}
+
+func lookupAnswer(found commands.LookedUp) LookupAnswer {
+	return LookupAnswer{Phone: found.Phone, Chat: found.On, CheckedAt: httpapi.TimestampOf(found.Chat.At), Cached: found.Cached}
+}
+
+func (a *API) lookup(ctx context.Context, c *httpapi.Call, in *Lookup) (httpapi.Done, error) {
+	ask := commands.Lookup{Phone: in.Body.Phone, Lines: func(ctx context.Context) ([]string, error) {
+		if err := a.store.Current(ctx, a.store.Ledger().ShardOf(c.OrganisationID), projections.Lines); err != nil {
+			return nil, err
+		}
+		return a.store.LineIDs(ctx, c.WorkspaceID, c.Test)
+	}}
+	if c.Intent != nil {
+		ask.Answer = func(found commands.LookedUp) ([]byte, error) { return json.Marshal(lookupAnswer(found)) }
+	}
+	found, err := a.app.Lookup(ctx, request(c), ask, a.prober)
+	d, err := done(found.Result, err)
+	d.Body, d.Stored = lookupAnswer(found), c.Intent != nil
+	return d, err
+}
