@@ -72,7 +72,7 @@ type App struct {
 	lines         kind[line.Line]
 	pools         kind[line.Pool]
 
-	// What a claim that never moves was found to belong to: phones of lines, secrets of keys, names of labels.
+	// What a claim was found to belong to: phones of lines, secrets of keys, names of labels. Names move: see ownerNow.
 	owners *lru.Cache[owned, string]
 	// Numbers as they were typed, and in E.164: reading one takes longer than all else that accepting a message asks of
 	// the processor.

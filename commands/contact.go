@@ -51,6 +51,10 @@ func (a *App) CreateContact(ctx context.Context, req Request, in CreateContact) 
 			LabelIDs: labels, Owner: in.OwnerUserID, Origin: "api", IsTest: req.Test, Consent: in.ConsentStatus,
 			Evidence: consent.Evidence{Source: in.ConsentSource, IP: req.IP, UserAgent: req.UserAgent},
 		}
+		issues, err = collect(issues, contact.CheckFields(in.Fields, "/fields"))
+		if err != nil {
+			return err
+		}
 		if _, err := contact.Create(n); err != nil {
 			if issues, err = collect(issues, err); err != nil {
 				return err

@@ -78,6 +78,11 @@ func (u *unit) beginAttempt(ctx context.Context, m *aggregate[message.Message], 
 		m.record(m.State.Cancel(message.CodeCanceled, map[string]any{"reason": "contact_deleted"})...)
 		return nil
 	}
+	if to := m.State.Content.To; to != "" && to != c.State.Phone {
+		c.lean()
+		m.record(m.State.Cancel(message.CodeCanceled, map[string]any{"reason": "phone_changed"})...)
+		return nil
+	}
 	num, err := u.numberByHash(ctx, c.State.NumberHash)
 	if err != nil {
 		return err

@@ -15,11 +15,11 @@ func (a *App) CreateLabel(ctx context.Context, req Request, name string, color *
 	id := a.ids.UUID()
 	return a.run(ctx, req, func(_ context.Context, u *unit) error {
 		u.ref = id.String()
-		return u.newLabel(id, name, color, "/name", func(string) error {
-			return fault.New(fault.Conflict, "A label with this name exists.")
-		})
+		return u.newLabel(id, name, color, "/name", labelTaken)
 	})
 }
+
+func labelTaken(string) error { return fault.New(fault.Conflict, "A label with this name exists.") }
 
 func (u *unit) newLabel(id uuid.UUID, name string, color *string, pointer string, taken func(string) error) error {
 	made, err := label.Create(id, name, color, pointer)
@@ -32,6 +32,84 @@ func (u *unit) newLabel(id uuid.UUID, name string, color *string, pointer string
 	return nil
 }
 
+// UpdateLabel is what may be changed of a label (interface 4.2). A nil Name leaves the name; a nil Color takes the color
+// away if SetColor says so.
+type UpdateLabel struct {
+	Name     *string
+	SetColor bool
+	Color    *string
+}
+
+// UpdateLabel renames a label of the request's workspace, which keeps its contacts, or changes its color. A name that
+// another label has is refused with conflict.
+func (a *App) UpdateLabel(ctx context.Context, req Request, id uuid.UUID, in UpdateLabel) (Result, error) {
+	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		l, err := u.label(ctx, id)
+		if err != nil {
+			return err
+		}
+		u.ref = id.String()
+		scope, before := label.Claim(u.req.Workspace, l.State.Name)
+		changed, err := l.State.Update(in.Name, in.SetColor, in.Color)
+		if err != nil {
+			return err
+		}
+		l.record(changed...)
+		if _, after := label.Claim(u.req.Workspace, l.State.Name); after != before {
+			u.release(scope, before, id.String())
+			u.claim(scope, after, id.String(), labelTaken)
+		}
+		return nil
+	})
+}
+
+// DeleteLabel takes a label of the request's workspace off every contact and frees its name.
+func (a *App) DeleteLabel(ctx context.Context, req Request, id uuid.UUID) (Result, error) {
+	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		l, err := u.label(ctx, id)
+		if err != nil {
+			return err
+		}
+		u.ref = id.String()
+		scope, key := label.Claim(u.req.Workspace, l.State.Name)
+		u.release(scope, key, id.String())
+		l.record(l.State.Delete()...)
+		return nil
+	})
+}
+
+// label loads a label of the request's workspace.
+func (u *unit) label(ctx context.Context, id uuid.UUID) (*aggregate[label.Label], error) {
+	l, err := load(ctx, u, u.app.labels, label.Stream(id))
+	if err == nil && (!l.State.Exists() || l.State.Workspace != u.req.Workspace) {
+		err = notFound("label")
+	}
+	return l, err
+}
+
+// labelNamed finds a label of the request's workspace by its name; nil when there is none. The append depends on the
+// label being as it was found: names move, and labels go.
+func (u *unit) labelNamed(ctx context.Context, name string) (*aggregate[label.Label], error) {
+	scope, key := label.Claim(u.req.Workspace, name)
+	owner, found, err := u.ownerNow(ctx, scope, key)
+	if err != nil || !found {
+		return nil, err
+	}
+	id, err := uuid.Parse(owner)
+	if err != nil {
+		return nil, fmt.Errorf("commands: owner of a label's name: %w", err)
+	}
+	l, err := load(ctx, u, u.app.labels, label.Stream(id))
+	if err != nil {
+		return nil, err
+	}
+	if !l.State.Holds(key) {
+		return nil, errAgain // renamed or deleted between the two looks
+	}
+	l.lean()
+	return l, nil
+}
+
 // labelsNamed gives the ids of labels by name and makes those that do not exist, in the same append. What is wrong
 // with a name is told at its place under pointer.
 func (u *unit) labelsNamed(ctx context.Context, names []string, pointer string) ([]uuid.UUID, []fault.Issue, error) {
@@ -39,32 +117,47 @@ func (u *unit) labelsNamed(ctx context.Context, names []string, pointer string) 
 	var issues []fault.Issue
 	seen := map[string]bool{}
 	for i, name := range names {
-		scope, key := label.Claim(u.req.Workspace, name)
+		_, key := label.Claim(u.req.Workspace, name)
 		if seen[key] {
 			continue
 		}
 		seen[key] = true
-		if _, err := label.Create(uuid.Nil, name, nil, fmt.Sprintf("%s/%d", pointer, i)); err != nil {
+		if err := label.Check(name, fmt.Sprintf("%s/%d", pointer, i)); err != nil {
 			if issues, err = collect(issues, err); err != nil {
 				return nil, nil, err
 			}
 			continue
 		}
-		owner, found, err := u.owner(ctx, scope, key)
+		known, err := u.labelNamed(ctx, name)
 		if err != nil {
 			return nil, nil, err
 		}
+		if known != nil {
+			ids = append(ids, known.State.ID)
+			continue
+		}
 		id := u.app.ids.UUID()
-		if found {
-			if id, err = uuid.Parse(owner); err != nil {
-				return nil, nil, fmt.Errorf("commands: owner of a label's name: %w", err)
-			}
-		} else if err := u.newLabel(id, name, nil, pointer, decideAgain); err != nil {
+		if err := u.newLabel(id, name, nil, pointer, decideAgain); err != nil {
 			return nil, nil, err
 		}
 		ids = append(ids, id)
 	}
 	return ids, issues, nil
+}
+
+// labelsKnown gives the ids of those of the labels that exist; other names mean nothing.
+func (u *unit) labelsKnown(ctx context.Context, names []string) ([]uuid.UUID, error) {
+	var ids []uuid.UUID
+	for _, name := range names {
+		known, err := u.labelNamed(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if known != nil {
+			ids = append(ids, known.State.ID)
+		}
+	}
+	return ids, nil
 }
 
 // decideAgain is for claims that somebody else taking them only means that there is something new to see.

@@ -177,11 +177,24 @@ func (u *unit) claim(scope, key, owner string, taken func(owner string) error) {
 	u.taken[owned{scope, key}] = taken
 }
 
-// owner finds who holds a claim that never moves once it is taken.
-func (u *unit) owner(ctx context.Context, scope, key string) (owner string, found bool, err error) {
+// release gives a unique thing back.
+func (u *unit) release(scope, key, owner string) {
+	u.claims = append(u.claims, eventstore.Claim{Scope: scope, Key: key, Owner: owner, Release: true})
+}
+
+// ownerNow finds who holds a claim that may move: on the first attempt from memory where it can, later from the ledger.
+// Whoever goes by it must lean on the owner's stream, which changes whenever its claim does.
+func (u *unit) ownerNow(ctx context.Context, scope, key string) (owner string, found bool, err error) {
+	if u.fresh {
+		u.app.owners.Remove(owned{scope, key})
+	} else {
+		u.cached = true
+	}
 	return u.app.owner(ctx, scope, key)
 }
 
+// owner finds who holds a claim. One that never moves, the phone of a line or the secret of a key, may be gone by as it
+// is; for one that does, see ownerNow.
 func (a *App) owner(ctx context.Context, scope, key string) (owner string, found bool, err error) {
 	if owner, found = a.owners.Get(owned{scope, key}); found {
 		return owner, true, nil

@@ -13,6 +13,19 @@ type LabelCreated struct {
 	Color   *string   `json:"color"`
 }
 
+// LabelUpdated changes a label; what is in Changed has its new value here. A new name keeps the label's contacts.
+type LabelUpdated struct {
+	LabelID uuid.UUID `json:"label_id"`
+	Changed []string  `json:"changed"` // name, color
+	Name    string    `json:"name,omitempty"`
+	Color   *string   `json:"color,omitempty"`
+}
+
+// LabelDeleted takes a label off every contact and frees its name.
+type LabelDeleted struct {
+	LabelID uuid.UUID `json:"label_id"`
+}
+
 // ContactCreated makes a contact with consent unknown; consent events follow it. Stream: the contact id.
 type ContactCreated struct {
 	ContactID      string          `json:"contact_id"`
@@ -40,6 +53,29 @@ func (e *ContactCreated) Subject() string { return e.ContactID }
 
 // Personal implements Sealed.
 func (e *ContactCreated) Personal() any { return &e.Person }
+
+// ContactUpdated changes what is known of a contact. Changed names the fields, and only those have their new values here:
+// a field that is in Changed and has no value was emptied.
+type ContactUpdated struct {
+	ContactID   string          `json:"contact_id"`
+	Changed     []string        `json:"changed"`               // phone, first_name, last_name, company, email, fields, owner_user_id
+	NumberHash  string          `json:"number_hash,omitempty"` // of the new phone
+	OwnerUserID *uuid.UUID      `json:"owner_user_id,omitempty"`
+	Person      ContactPersonal `json:"-"`
+}
+
+// Subject implements Sealed.
+func (e *ContactUpdated) Subject() string { return e.ContactID }
+
+// Personal implements Sealed.
+func (e *ContactUpdated) Personal() any { return &e.Person }
+
+// ContactLabelsChanged puts labels on a contact and takes others off.
+type ContactLabelsChanged struct {
+	ContactID string      `json:"contact_id"`
+	Added     []uuid.UUID `json:"added,omitempty"`
+	Removed   []uuid.UUID `json:"removed,omitempty"`
+}
 
 // ConsentEvidence is what is kept of every change of consent (decisions, section 6). The actor and the time are
 // those of the event.

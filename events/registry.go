@@ -15,7 +15,11 @@ var Default = NewRegistry(
 	Of[APIKeyRevoked]("api_key.revoked", 1),
 
 	Of[LabelCreated]("label.created", 1),
+	Of[LabelUpdated]("label.updated", 1),
+	Of[LabelDeleted]("label.deleted", 1),
 	Of[ContactCreated]("contact.created", 1),
+	Of[ContactUpdated]("contact.updated", 1),
+	Of[ContactLabelsChanged]("contact.labels_changed", 1),
 	Of[ContactOptedIn]("contact.opted_in", 1),
 	Of[ContactOptedOut]("contact.opted_out", 1),
 	Of[ContactConsentCleared]("contact.consent_cleared", 1),

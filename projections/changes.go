@@ -218,10 +218,10 @@ func (c *Changes) queue(b *pgx.Batch, schema string) error {
 func (tc *tableChanges) queue(b *pgx.Batch, t *Table, schema string) error {
 	name := schema + "." + t.Name
 	for column, values := range tc.cleared {
-		b.Queue(fmt.Sprintf("delete from %s where %s::text = any($1)", name, column), values)
+		b.Queue(fmt.Sprintf("delete from %s where %s = any($1::text[]::%s[])", name, column, t.typeOf(column)), values)
 	}
 	for k, values := range tc.blanked {
-		b.Queue(fmt.Sprintf("update %s set %s where %s::text = any($1)", name, k.set, k.by), values)
+		b.Queue(fmt.Sprintf("update %s set %s where %s = any($1::text[]::%s[])", name, k.set, k.by, t.typeOf(k.by)), values)
 	}
 	if len(tc.deleted) > 0 {
 		rows := make([]Row, 0, len(tc.deleted))
@@ -268,6 +268,17 @@ func queueJSON(b *pgx.Batch, rows []Row, sql string) error {
 	}
 	b.Queue(sql, string(text))
 	return nil
+}
+
+// typeOf is the bare SQL type of a column, so that a comparison can use the column's index.
+func (t *Table) typeOf(column string) string {
+	for _, c := range t.Columns {
+		if c.Name == column {
+			bare, _, _ := strings.Cut(c.Type, " ")
+			return bare
+		}
+	}
+	return "text"
 }
 
 func (t *Table) join() string {

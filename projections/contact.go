@@ -52,7 +52,7 @@ var contactLabelsTable = &Table{Name: "contact_labels", Key: []string{"contact_i
 
 // Contacts is the address book: contacts and labels as they are now.
 var Contacts = &Projection{
-	ID: "contacts", Program: 3,
+	ID: "contacts", Program: 4,
 	Tables: []*Table{contactsTable, labelsTable, contactLabelsTable},
 	Indexes: []string{
 		`create index on @contacts (workspace_id, created_at desc, id desc)`,
@@ -62,7 +62,8 @@ var Contacts = &Projection{
 	},
 	Wants: events.NamesOf(
 		(*events.ContactCreated)(nil), (*events.ContactOptedIn)(nil), (*events.ContactOptedOut)(nil), (*events.ContactConsentCleared)(nil),
-		(*events.ContactLineAssigned)(nil), (*events.ContactDeleted)(nil), (*events.LabelCreated)(nil),
+		(*events.ContactLineAssigned)(nil), (*events.ContactDeleted)(nil), (*events.ContactUpdated)(nil), (*events.ContactLabelsChanged)(nil),
+		(*events.LabelCreated)(nil), (*events.LabelUpdated)(nil), (*events.LabelDeleted)(nil),
 		(*events.ConversationStarted)(nil), (*events.ConversationAssigned)(nil), (*events.MessageSent)(nil), (*events.MessageReceived)(nil),
 		(*events.NumberLinked)(nil), (*events.NumberChecked)(nil)),
 	Project: projectContact,
@@ -76,6 +77,16 @@ func projectContact(r *eventstore.Recorded, c *Changes) {
 		for _, label := range e.LabelIDs {
 			c.Insert(contactLabelsTable, Row{"contact_id": e.ContactID, "label_id": label})
 		}
+	case *events.ContactUpdated:
+		c.Update(contactsTable, updatedRow(e, at))
+	case *events.ContactLabelsChanged:
+		for _, label := range e.Removed {
+			c.Delete(contactLabelsTable, Row{"contact_id": e.ContactID, "label_id": label})
+		}
+		for _, label := range e.Added {
+			c.Insert(contactLabelsTable, Row{"contact_id": e.ContactID, "label_id": label})
+		}
+		c.Update(contactsTable, Row{"id": e.ContactID, "updated_at": at})
 	case *events.ContactOptedIn:
 		c.Update(contactsTable, consentRow(&e.ConsentEvidence, at))
 	case *events.ContactOptedOut:
@@ -95,6 +106,11 @@ func projectContact(r *eventstore.Recorded, c *Changes) {
 		for _, contact := range e.ContactIDs {
 			c.Update(contactsTable, Row{"id": contact, "chat_capable": e.Chat, "capability_checked_at": at})
 		}
+	case *events.LabelUpdated:
+		c.Update(labelsTable, labelRow(e))
+	case *events.LabelDeleted:
+		c.Delete(labelsTable, Row{"id": e.LabelID})
+		c.Clear(contactLabelsTable, "label_id", e.LabelID.String())
 	case *events.ConversationStarted:
 		c.Update(contactsTable, Row{"id": e.ContactID, "has_conversation": true})
 	case *events.ConversationAssigned: // decides which agents see the contact; the contact itself is as it was
@@ -117,6 +133,47 @@ func contactRow(r *eventstore.Recorded, e *events.ContactCreated) Row {
 		"fields": fields, "consent_status": "unknown", "owner_user_id": e.OwnerUserID, "has_conversation": false,
 		"created_at": stamp(r.OccurredAt), "updated_at": stamp(r.OccurredAt),
 	}
+}
+
+// updatedRow has the columns that changed. What an erased event said is not known any more; the contact's end follows.
+func updatedRow(e *events.ContactUpdated, at string) Row {
+	row := Row{"id": e.ContactID, "updated_at": at}
+	for _, name := range e.Changed {
+		switch name {
+		case "phone":
+			row["phone"], row["number_hash"] = e.Person.Phone, e.NumberHash
+		case "first_name":
+			row["first_name"] = e.Person.FirstName
+		case "last_name":
+			row["last_name"] = e.Person.LastName
+		case "company":
+			row["company"] = e.Person.Company
+		case "email":
+			row["email"] = e.Person.Email
+		case "fields":
+			fields := e.Person.Fields
+			if fields == nil {
+				fields = map[string]any{}
+			}
+			row["fields"] = fields
+		case "owner_user_id":
+			row["owner_user_id"] = e.OwnerUserID
+		}
+	}
+	return row
+}
+
+func labelRow(e *events.LabelUpdated) Row {
+	row := Row{"id": e.LabelID}
+	for _, name := range e.Changed {
+		switch name {
+		case "name":
+			row["name"] = e.Name
+		case "color":
+			row["color"] = e.Color
+		}
+	}
+	return row
 }
 
 func consentRow(e *events.ConsentEvidence, at string) Row {

@@ -35,6 +35,16 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 		Description: "The number is normalised to E.164. A number that opted out before makes the contact opted out, whatever was asked for.",
 	}, a.createContact, a.contact)
 	httpapi.Write(r, httpapi.Route{
+		Method: "PATCH", Path: "/v1/contacts/{id}", ID: "update_contact", Summary: "Update a contact", Tags: []string{"contacts"},
+		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
+		Description: "What is left out stays; null empties. labels and fields replace what is there. A changed phone that opted out before makes the contact opted out.",
+	}, a.updateContact, a.contact)
+	httpapi.Write(r, httpapi.Route{
+		Method: "POST", Path: "/v1/contacts/{id}/labels", ID: "change_contact_labels", Summary: "Add and remove labels of a contact", Tags: []string{"contacts"},
+		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
+		Description: "By name. A name in add that does not exist makes the label; in remove it means nothing. A name in both is added.",
+	}, a.changeLabels, a.contact)
+	httpapi.Write(r, httpapi.Route{
 		Method: "DELETE", Path: "/v1/contacts/{id}", ID: "delete_contact", Summary: "Delete a contact", Tags: []string{"contacts"},
 		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
 		Description: "Erases the contact with its conversations, messages and notes. Its opt-out, if there is one, stays registered.",

@@ -7,6 +7,7 @@ import (
 
 	"ledgerline/commands"
 	"ledgerline/domain/consent"
+	"ledgerline/domain/contact"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/phone"
 	"ledgerline/httpapi"
@@ -68,7 +69,70 @@ func (a *API) contact(ctx context.Context, c *httpapi.Call, d httpapi.Done) (pro
 	return found, err
 }
 
+// UpdateContact is the request of PATCH /v1/contacts/{id} (interface 4.1).
+type UpdateContact struct {
+	httpapi.IDParam
+	Body struct {
+		FirstName   httpapi.Nullable[string]         `json:"first_name,omitzero" maxLength:"100"`
+		LastName    httpapi.Nullable[string]         `json:"last_name,omitzero" maxLength:"100"`
+		Company     httpapi.Nullable[string]         `json:"company,omitzero" maxLength:"200"`
+		Email       httpapi.Nullable[string]         `json:"email,omitzero" format:"email" maxLength:"254"`
+		Phone       httpapi.Optional[string]         `json:"phone,omitzero" maxLength:"32" doc:"E.164 or a US/Canada national format"`
+		Fields      httpapi.Optional[map[string]any] `json:"fields,omitzero" doc:"Replaces the custom fields"`
+		Labels      httpapi.Optional[[]string]       `json:"labels,omitzero" maxItems:"50" doc:"Label names, in place of those that the contact has; one that does not exist is made"`
+		OwnerUserID httpapi.Nullable[uuid.UUID]      `json:"owner_user_id,omitzero"`
+	}
+}
+
+// Check implements httpapi.Checked.
+func (in *UpdateContact) Check() []fault.Issue {
+	if !in.Body.Phone.Set {
+		return nil
+	}
+	_, err := phone.Parse(in.Body.Phone.Value, "/phone")
+	if f := fault.Of(err); f != nil {
+		return f.Issues
+	}
+	return nil
+}
+
+func (a *API) updateContact(ctx context.Context, c *httpapi.Call, in *UpdateContact) (httpapi.Done, error) {
+	if err := a.visible(ctx, c, in.ID); err != nil {
+		return httpapi.Done{}, err
+	}
+	b := &in.Body
+	update := commands.UpdateContact{
+		Phone: b.Phone.Ptr(), FirstName: given(b.FirstName), LastName: given(b.LastName), Company: given(b.Company), Email: given(b.Email),
+		Owner: given(b.OwnerUserID), Fields: b.Fields.Value, Labels: b.Labels.Value,
+	}
+	return done(a.app.UpdateContact(ctx, request(c), in.ID, update))
+}
+
+// given says in the commands' terms whether a property was left out, null, or a value.
+func given[T any](n httpapi.Nullable[T]) contact.Given[T] {
+	return contact.Given[T]{Set: n.Set, Value: n.Ptr()}
+}
+
+// ChangeLabels is the request of POST /v1/contacts/{id}/labels (interface 4.1).
+type ChangeLabels struct {
+	httpapi.IDParam
+	Body struct {
+		Add    []string `json:"add,omitempty" maxItems:"50" nullable:"false" doc:"Label names; one that does not exist is made"`
+		Remove []string `json:"remove,omitempty" maxItems:"50" nullable:"false" doc:"Label names; one that does not exist means nothing"`
+	}
+}
+
+func (a *API) changeLabels(ctx context.Context, c *httpapi.Call, in *ChangeLabels) (httpapi.Done, error) {
+	if err := a.visible(ctx, c, in.ID); err != nil {
+		return httpapi.Done{}, err
+	}
+	return done(a.app.ChangeLabels(ctx, request(c), in.ID, in.Body.Add, in.Body.Remove))
+}
+
 func (a *API) deleteContact(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (httpapi.Done, error) {
+	if err := a.visible(ctx, c, in.ID); err != nil {
+		return httpapi.Done{}, err
+	}
 	return done(a.app.DeleteContact(ctx, request(c), in.ID))
 }
 

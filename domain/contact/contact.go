@@ -19,6 +19,12 @@ type Contact struct {
 	Phone          string // E.164; "" when erased
 	Consent        consent.Status
 	LineID         string // sticky sender; "" when none
+	FirstName      *string
+	LastName       *string
+	Company        *string
+	Email          *string
+	Fields         map[string]any
+	LabelIDs       []uuid.UUID // in the order in which they came; a deleted label may still be among them
 	Owner          *uuid.UUID
 	IsTest         bool
 	Deleted        bool
@@ -31,7 +37,13 @@ func (c Contact) Apply(event events.Event, in events.Envelope) Contact {
 		return Contact{
 			ID: e.ContactID, ConversationID: e.ConversationID, Organisation: in.Organisation, Workspace: in.Workspace,
 			NumberHash: e.NumberHash, Phone: e.Person.Phone, Consent: consent.Unknown, Owner: e.OwnerUserID, IsTest: e.IsTest,
+			FirstName: e.Person.FirstName, LastName: e.Person.LastName, Company: e.Person.Company, Email: e.Person.Email,
+			Fields: e.Person.Fields, LabelIDs: e.LabelIDs,
 		}
+	case *events.ContactUpdated:
+		return c.updated(e)
+	case *events.ContactLabelsChanged:
+		c.LabelIDs = relabelled(c.LabelIDs, e.Added, e.Removed)
 	case *events.ContactOptedIn:
 		c.Consent = consent.OptedIn
 	case *events.ContactOptedOut:
@@ -41,7 +53,10 @@ func (c Contact) Apply(event events.Event, in events.Envelope) Contact {
 	case *events.ContactLineAssigned:
 		c.LineID = e.LineID
 	case *events.ContactDeleted:
-		c.Deleted, c.Phone = true, ""
+		return Contact{
+			ID: c.ID, ConversationID: c.ConversationID, Organisation: c.Organisation, Workspace: c.Workspace, NumberHash: c.NumberHash,
+			Consent: c.Consent, IsTest: c.IsTest, Deleted: true,
+		}
 	}
 	return c
 }

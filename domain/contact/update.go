@@ -1,0 +1,177 @@
+package contact
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"ledgerline/domain/consent"
+	"ledgerline/domain/fault"
+	"ledgerline/events"
+)
+
+const (
+	// maxFields is how much the custom fields of one contact weigh at most, as JSON, in bytes: every list shows them.
+	maxFields = 32 << 10
+	// maxLabels is how many labels one contact has at most. A request gives up to 50.
+	maxLabels = 200
+)
+
+// The names of a contact's fields, as contact.updated lists them.
+const (
+	FieldPhone     = "phone"
+	FieldFirstName = "first_name"
+	FieldLastName  = "last_name"
+	FieldCompany   = "company"
+	FieldEmail     = "email"
+	FieldFields    = "fields"
+	FieldOwner     = "owner_user_id"
+)
+
+// Given is a value that may be left out: then Set is false. A nil Value empties the field.
+type Given[T any] struct {
+	Set   bool
+	Value *T
+}
+
+// Give is a value that is given; nil empties.
+func Give[T any](value *T) Given[T] { return Given[T]{true, value} }
+
+// Patch is what is to be changed of a contact. The zero value changes nothing.
+type Patch struct {
+	Phone      string // E.164; "" leaves it
+	NumberHash string // of Phone
+	FirstName  Given[string]
+	LastName   Given[string]
+	Company    Given[string]
+	Email      Given[string]
+	Owner      Given[uuid.UUID]
+	// Fields replaces the custom fields, unless it is nil.
+	Fields map[string]any
+}
+
+// CheckFields refuses custom fields that are too large, at pointer.
+func CheckFields(fields map[string]any, pointer string) error {
+	text, err := json.Marshal(fields)
+	switch {
+	case err != nil:
+		return fault.Invalid(pointer, "invalid_value", "Custom fields are JSON.")
+	case len(text) > maxFields:
+		return fault.Invalid(pointer, "too_long", "Custom fields have at most %d bytes as JSON.", maxFields)
+	}
+	return nil
+}
+
+// Update changes what differs; what is as it should be is no event. A new phone must be linked, and the old one
+// unlinked, in the same append: see number.Number.
+func (c Contact) Update(p Patch) []events.Event {
+	e := &events.ContactUpdated{ContactID: c.ID}
+	if p.Phone != "" && p.Phone != c.Phone {
+		e.Changed = append(e.Changed, FieldPhone)
+		e.Person.Phone, e.NumberHash = p.Phone, p.NumberHash
+	}
+	for _, text := range []struct {
+		name  string
+		has   *string
+		given Given[string]
+		into  **string
+	}{
+		{FieldFirstName, c.FirstName, p.FirstName, &e.Person.FirstName},
+		{FieldLastName, c.LastName, p.LastName, &e.Person.LastName},
+		{FieldCompany, c.Company, p.Company, &e.Person.Company},
+		{FieldEmail, c.Email, p.Email, &e.Person.Email},
+	} {
+		if text.given.Set && !same(text.has, text.given.Value) {
+			e.Changed = append(e.Changed, text.name)
+			*text.into = text.given.Value
+		}
+	}
+	if p.Fields != nil && !sameJSON(c.Fields, p.Fields) {
+		e.Changed = append(e.Changed, FieldFields)
+		e.Person.Fields = p.Fields
+	}
+	if p.Owner.Set && !same(c.Owner, p.Owner.Value) {
+		e.Changed = append(e.Changed, FieldOwner)
+		e.OwnerUserID = p.Owner.Value
+	}
+	if len(e.Changed) == 0 {
+		return nil
+	}
+	return []events.Event{e}
+}
+
+func (c Contact) updated(e *events.ContactUpdated) Contact {
+	for _, name := range e.Changed {
+		switch name {
+		case FieldPhone:
+			c.Phone, c.NumberHash = e.Person.Phone, e.NumberHash
+		case FieldFirstName:
+			c.FirstName = e.Person.FirstName
+		case FieldLastName:
+			c.LastName = e.Person.LastName
+		case FieldCompany:
+			c.Company = e.Person.Company
+		case FieldEmail:
+			c.Email = e.Person.Email
+		case FieldFields:
+			c.Fields = e.Person.Fields
+		case FieldOwner:
+			c.Owner = e.OwnerUserID
+		}
+	}
+	return c
+}
+
+// FollowRegister opts the contact out because the number it was given is in the organisation's register (interface 3.1,
+// its last row). One that is opted out already stays so without an event.
+func (c Contact) FollowRegister() []events.Event { return c.FollowOptOut(consent.Evidence{}) }
+
+// Relabel puts labels on the contact and takes others off; what changes nothing is no event. Adding wins over removing.
+// More than 200 labels are refused at pointer.
+func (c Contact) Relabel(add, remove []uuid.UUID, pointer string) ([]events.Event, error) {
+	e := &events.ContactLabelsChanged{ContactID: c.ID}
+	for _, id := range add {
+		if !slices.Contains(c.LabelIDs, id) && !slices.Contains(e.Added, id) {
+			e.Added = append(e.Added, id)
+		}
+	}
+	for _, id := range remove {
+		if slices.Contains(c.LabelIDs, id) && !slices.Contains(add, id) && !slices.Contains(e.Removed, id) {
+			e.Removed = append(e.Removed, id)
+		}
+	}
+	if len(e.Added) > 0 && len(c.LabelIDs)+len(e.Added)-len(e.Removed) > maxLabels {
+		return nil, fault.Invalid(pointer, "too_many_items", "A contact has at most %d labels.", maxLabels)
+	}
+	if len(e.Added)+len(e.Removed) == 0 {
+		return nil, nil
+	}
+	return []events.Event{e}, nil
+}
+
+func relabelled(has, added, removed []uuid.UUID) []uuid.UUID {
+	kept := slices.DeleteFunc(slices.Clone(has), func(id uuid.UUID) bool { return slices.Contains(removed, id) })
+	return append(kept, added...)
+}
+
+func same[T comparable](a, b *T) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
+
+// sameJSON tells whether two objects are the same JSON; nil is the empty one.
+func sameJSON(a, b map[string]any) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	left, err := json.Marshal(a)
+	if err != nil {
+		return false
+	}
+	right, err := json.Marshal(b)
+	return err == nil && (len(a) == 0 || bytes.Equal(left, right))
+}
