@@ -71,6 +71,7 @@ var realTime = map[string]string{
 	"eventstore/feed/subscriber.go": "how long a checkpoint has stood still",
 	"eventstore/feed/tail.go":       "how long ago the database was asked",
 	"eventstore/feed/listen.go":     "how long a connection has held",
+	"httpapi/endpoint.go":           "how long a client of a download has taken nothing",
 	"httpapi/jwks.go":               "how old fetched keys are",
 	"httpapi/observe.go":            "how long a request took",
 	"httpapi/ratelimit.go":          "limits per second protect the machine",

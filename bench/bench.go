@@ -67,7 +67,7 @@ type measurement struct {
 var measurements = []measurement{
 	// Idle comes first: the server still tidies up behind a load when it is over.
 	{"idle", measureIdle}, {"append", measureAppend}, {"messages", measureMessages}, {"visible", measureVisible},
-	{"delivery", measureDelivery}, {"replay", measureReplay},
+	{"delivery", measureDelivery}, {"replay", measureReplay}, {"export", measureExport},
 }
 
 // Run measures and prints.

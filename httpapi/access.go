@@ -7,8 +7,8 @@ type Permission uint32
 
 // The permissions. What is said about rows that an agent may not see is not decided here: see Caller.OwnOnly.
 const (
-	PermContactsRead  Permission = 1 << iota // contacts, labels, segments
-	PermContacts                             // change contacts, labels, segments; import and export
+	PermContactsRead  Permission = 1 << iota // contacts, labels, segments; export
+	PermContacts                             // change contacts, labels, segments; import
 	PermOptOut                               // record an opt-out of a contact that the caller can see
 	PermInboxRead                            // conversations, messages, notes, saved replies
 	PermInbox                                // reply, note, take and close conversations

@@ -217,8 +217,10 @@ func render[Out any](out *Out, fill filler) ([]byte, error) {
 
 // stream answers with a download. A failure before the first byte is an ordinary refusal.
 func (a *API) stream(q *request, e *endpoint, download Download) {
-	sink := &lateHeader{q: q, e: e, download: download}
-	_ = http.NewResponseController(q.gin.Writer).SetWriteDeadline(time.Time{}) // it takes as long as it takes
+	connection := http.NewResponseController(q.gin.Writer)
+	sink := &lateHeader{q: q, e: e, download: download, extend: func() { _ = connection.SetWriteDeadline(time.Now().Add(a.cfg.StallTimeout)) }}
+	_ = connection.SetWriteDeadline(time.Time{})                    // it takes as long as it takes
+	defer func() { _ = connection.SetWriteDeadline(time.Time{}) }() // the connection goes on
 	err := download.Write(sink)
 	if err == nil {
 		sink.start()
@@ -232,11 +234,13 @@ func (a *API) stream(q *request, e *endpoint, download Download) {
 	panic(http.ErrAbortHandler) // the client must not take half a file for a whole one
 }
 
-// lateHeader sends the header with the first byte.
+// lateHeader sends the header with the first byte. Every write may wait for the client, but not for ever: a download holds
+// what it reads from.
 type lateHeader struct {
 	q        *request
 	e        *endpoint
 	download Download
+	extend   func()
 	started  bool
 }
 
@@ -255,6 +259,7 @@ func (l *lateHeader) start() {
 }
 
 func (l *lateHeader) Write(p []byte) (int, error) {
+	l.extend()
 	l.start()
 	return l.q.gin.Writer.Write(p)
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -116,6 +118,28 @@ func TestAnOptionalBodyMayBeMissing(t *testing.T) {
 	require.JSONEq(t, `{"body":false}`, string(s.post("/v1/pause", "").Body))
 	require.JSONEq(t, `{"body":true}`, string(s.post("/v1/pause", "{}").Body))
 	require.Equal(t, []string{"body /reason too_long"}, s.post("/v1/pause", `{"reason":"because"}`).issues())
+}
+
+func TestADownloadWhoseClientTakesNothingIsBrokenOff(t *testing.T) {
+	t.Parallel()
+	broken := make(chan error, 1)
+	s := serve(t, func(cfg *httpapi.Config) { cfg.StallTimeout = 50 * time.Millisecond }, func(api *httpapi.API, _ *receipts) {
+		httpapi.Stream(api, httpapi.Route{Method: "GET", Path: "/v1/export", ID: "export", Access: anybody()}, "text/csv",
+			func(context.Context, *httpapi.Call, *struct{}) (httpapi.Download, error) {
+				return httpapi.Download{ContentType: "text/csv", Write: func(w io.Writer) error {
+					for {
+						if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+							broken <- err
+							return err
+						}
+					}
+				}}, nil
+			})
+	})
+	response, err := client.Do(newRequest(t, "GET", s.url+"/v1/export", "all"))
+	require.NoError(t, err)
+	defer response.Body.Close()
+	require.ErrorIs(t, <-broken, os.ErrDeadlineExceeded)
 }
 
 func TestADownloadStreamsAndRefusesBeforeItsFirstByte(t *testing.T) {

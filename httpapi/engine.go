@@ -38,6 +38,8 @@ type Config struct {
 	TrustedProxies []string
 	// RequestTimeout ends everything but downloads; 30 s when 0, never when negative.
 	RequestTimeout time.Duration
+	// StallTimeout breaks a download off whose client has taken nothing for so long; a minute when 0.
+	StallTimeout time.Duration
 }
 
 func (c *Config) fill() error {
@@ -58,6 +60,9 @@ func (c *Config) fill() error {
 	}
 	if c.RequestTimeout == 0 {
 		c.RequestTimeout = 30 * time.Second
+	}
+	if c.StallTimeout == 0 {
+		c.StallTimeout = time.Minute
 	}
 	return nil
 }

@@ -260,9 +260,8 @@ type ContactFilter struct {
 	Q, Phone, Label, ConsentStatus, OwnerUserID, LineID string
 }
 
-// Contacts lists contacts, newest first.
-func (s *Store) Contacts(ctx context.Context, v Viewer, by ContactFilter, after *Cursor, limit int) (Page[Contact], error) {
-	f := v.contacts()
+// add requires what the filters ask for.
+func (by ContactFilter) add(f *filter) {
 	if by.Q != "" {
 		f.add(`concat_ws(' ', c.first_name, c.last_name, c.phone, c.email, c.company) ilike %s`, contains(by.Q))
 	}
@@ -274,6 +273,12 @@ func (s *Store) Contacts(ctx context.Context, v Viewer, by ContactFilter, after 
 		f.add(`exists (select from read.contact_labels cl join read.labels l on l.id = cl.label_id
 			where cl.contact_id = c.id and l.workspace_id = c.workspace_id and lower(l.name) = lower(%s))`, by.Label)
 	}
+}
+
+// Contacts lists contacts, newest first.
+func (s *Store) Contacts(ctx context.Context, v Viewer, by ContactFilter, after *Cursor, limit int) (Page[Contact], error) {
+	f := v.contacts()
+	by.add(f)
 	if after != nil {
 		f.add("(c.created_at, c.id) < (%s::timestamptz, "+f.arg(after.ID)+")", after.At)
 	}

@@ -14,11 +14,12 @@ import (
 type API struct {
 	store   *projections.Store
 	cursors *httpapi.Cursors
+	exports chan struct{} // has a place for each export that may run
 }
 
 // Register puts all read endpoints on a router. This is the whole table: who may call what.
 func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors) {
-	a := &API{store, cursors}
+	a := &API{store, cursors, make(chan struct{}, exportsAtOnce)}
 	reads := []httpapi.Scope{httpapi.ScopeRead}
 	admin := []httpapi.Scope{httpapi.ScopeAdmin}
 
@@ -26,6 +27,13 @@ func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors
 		Method: "GET", Path: "/v1/contacts", ID: "list_contacts", Summary: "List contacts, newest first", Tags: []string{"contacts"},
 		Access: httpapi.Access{Keys: reads, Roles: httpapi.PermContactsRead},
 	}, a.contacts)
+	httpapi.Stream(r, httpapi.Route{
+		Method: "GET", Path: "/v1/contacts/export", ID: "export_contacts", Summary: "Export contacts as CSV, newest first", Tags: []string{"contacts"},
+		Access: httpapi.Access{Keys: reads, Roles: httpapi.PermContactsRead},
+		Description: "Every contact that the caller can see and that fits the filters, as of one moment: UTF-8 with a byte order mark, commas, CRLF. " +
+			"Cells that a spreadsheet would run as a formula begin with an apostrophe, phone numbers included. The header is its own mapping for an import. " +
+			"Custom fields are columns named `fields.<key>`; beyond the 200 most frequent keys they stand in `other_fields` as JSON.",
+	}, "text/csv", a.exportContacts)
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/contacts/{id}", ID: "get_contact", Summary: "Get a contact", Tags: []string{"contacts"},
 		Access: httpapi.Access{Keys: reads, Roles: httpapi.PermContactsRead},
