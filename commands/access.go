@@ -7,6 +7,7 @@ import (
 
 	"ledgerline/domain/apikey"
 	"ledgerline/domain/fault"
+	"ledgerline/domain/identity"
 	"ledgerline/domain/organisation"
 	"ledgerline/eventstore"
 )
@@ -19,13 +20,15 @@ const claimSecret = "api_key"
 type Access struct {
 	Organisation organisation.Organisation
 	Key          *apikey.Key        // of an API key
+	Identity     *identity.Identity // whose token the key is; nil for a plain key
 	User         *organisation.User // of a session
 	Guards       []eventstore.Guard
 }
 
 // FindKey finds the key of a secret. Without fresh it answers from memory where it can, which is safe for writes that
-// carry the guards; reads must ask with fresh. A secret that is unknown, revoked or expired is refused with
-// unauthorized; one that was not made here is so without a question to the database.
+// carry the guards; reads must ask with fresh. A secret that is unknown, revoked or expired, or whose identity is disabled,
+// is refused with unauthorized; one that was not made here is so without a question to the database. The scopes of an
+// identity's token are the identity's.
 //
 // Whether scopes and addresses cover the call is the caller's to check, and whether the organisation is paused.
 func (a *App) FindKey(ctx context.Context, secret string, fresh bool) (Access, error) {
@@ -51,7 +54,19 @@ func (a *App) FindKey(ctx context.Context, secret string, fresh bool) (Access, e
 	if err != nil {
 		return Access{}, err
 	}
-	return Access{Organisation: org.State, Key: &key.State, Guards: []eventstore.Guard{key.Guard(), org.Guard()}}, nil
+	access := Access{Organisation: org.State, Key: &key.State, Guards: []eventstore.Guard{key.Guard(), org.Guard()}}
+	if key.State.Identity != uuid.Nil {
+		i, err := find(ctx, a.identities, identity.Stream(key.State.Identity), fresh)
+		if err != nil {
+			return Access{}, err
+		}
+		if !i.State.Exists() || i.State.Disabled {
+			return Access{}, unknown
+		}
+		access.Identity, access.Guards = &i.State, append(access.Guards, i.Guard())
+		access.Key.Scopes = i.State.Scopes
+	}
+	return access, nil
 }
 
 // FindUser finds a user with the roles it has, under the same rules as FindKey. A user that does not exist is refused

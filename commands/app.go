@@ -23,6 +23,7 @@ import (
 	"ledgerline/domain/apikey"
 	"ledgerline/domain/contact"
 	"ledgerline/domain/conversation"
+	"ledgerline/domain/identity"
 	"ledgerline/domain/label"
 	"ledgerline/domain/line"
 	"ledgerline/domain/message"
@@ -64,6 +65,7 @@ type App struct {
 	users         kind[organisation.User]
 	teams         kind[organisation.Team]
 	keys          kind[apikey.Key]
+	identities    kind[identity.Identity]
 	labels        kind[label.Label]
 	contacts      kind[contact.Contact]
 	numbers       kind[number.Number]
@@ -115,6 +117,7 @@ func New(cfg Config) (*App, error) {
 		users:         newKind[organisation.User](l, "usr_", n),
 		teams:         newKind[organisation.Team](l, "team_", n),
 		keys:          newKind[apikey.Key](l, "key_", n),
+		identities:    newKind[identity.Identity](l, "idn_", n),
 		labels:        newKind[label.Label](l, "lbl_", n),
 		contacts:      newKind[contact.Contact](l, "ctc_", n),
 		numbers:       newKind[number.Number](l, "num_", n),

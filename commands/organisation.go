@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
-	"ledgerline/domain/apikey"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/line"
 	"ledgerline/domain/organisation"
@@ -249,71 +247,6 @@ func (u *unit) join(ctx context.Context, team *aggregate[organisation.Team], use
 	}
 	team.record(team.State.Add(userID)...)
 	return nil
-}
-
-// CreateAPIKey is what an API key is made of.
-type CreateAPIKey struct {
-	Name        string
-	Env         apikey.Env
-	Scopes      []string
-	ExpiresAt   *time.Time
-	IPAllowlist []string
-}
-
-// APIKey is what CreateAPIKey made. Secret is known here and nowhere else.
-type APIKey struct {
-	Result
-	ID     string
-	Secret string
-	Prefix string
-}
-
-// CreateAPIKey makes a key of the request's workspace. That its creator has the scopes it asks for is the caller's to
-// check.
-func (a *App) CreateAPIKey(ctx context.Context, req Request, in CreateAPIKey) (APIKey, error) {
-	var random [apikey.Randomness]byte
-	if _, err := io.ReadFull(a.random, random[:]); err != nil {
-		return APIKey{}, fmt.Errorf("commands: randomness: %w", err)
-	}
-	k := APIKey{ID: a.ids.TypeID("key"), Secret: apikey.Mint(in.Env, random, a.checkKey)}
-	k.Prefix = apikey.Prefix(k.Secret)
-	var err error
-	k.Result, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		if _, err := u.workspace(ctx, req.Workspace); err != nil {
-			return err
-		}
-		made, err := apikey.Create(events.APIKeyCreated{
-			KeyID: k.ID, Name: in.Name, Env: string(in.Env), Scopes: in.Scopes, Prefix: k.Prefix,
-			SecretHash: apikey.Hash(k.Secret), IPAllowlist: in.IPAllowlist, ExpiresAt: in.ExpiresAt,
-		}, u.now)
-		if err != nil {
-			return err
-		}
-		begin(u, a.keys, k.ID).record(made...)
-		u.claim(claimSecret, apikey.Hash(k.Secret), k.ID, func(string) error { return fault.New(fault.Internal, "The secret was made before.") })
-		u.ref = k.ID
-		return nil
-	})
-	if err != nil {
-		return APIKey{}, err
-	}
-	return k, nil
-}
-
-// RevokeAPIKey ends a key of the request's workspace at once and for good; again is no event.
-func (a *App) RevokeAPIKey(ctx context.Context, req Request, keyID string) (Result, error) {
-	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		key, err := load(ctx, u, a.keys, keyID)
-		if err != nil {
-			return err
-		}
-		if key.State.ID == "" || key.State.Workspace != req.Workspace {
-			return notFound("API key")
-		}
-		key.record(key.State.Revoke()...)
-		u.ref = keyID
-		return nil
-	})
 }
 
 func nameKey(name string) string { return strings.ToLower(strings.TrimSpace(name)) }

@@ -1,10 +1,6 @@
 package events
 
-import (
-	"time"
-
-	"github.com/google/uuid"
-)
+import "github.com/google/uuid"
 
 // OrganisationCreated opens an organisation. Stream: Stream("org", id).
 type OrganisationCreated struct {
@@ -73,23 +69,6 @@ type TeamCreated struct {
 type TeamMemberAdded struct {
 	TeamID uuid.UUID `json:"team_id"`
 	UserID uuid.UUID `json:"user_id"`
-}
-
-// APIKeyCreated makes a credential. Only the SHA-256 of the secret is known. Stream: the key id.
-type APIKeyCreated struct {
-	KeyID       string     `json:"key_id"`
-	Name        string     `json:"name"`
-	Env         string     `json:"env"`    // live or test
-	Scopes      []string   `json:"scopes"` // read, send, admin
-	Prefix      string     `json:"prefix"` // the 8 public characters
-	SecretHash  string     `json:"secret_hash"`
-	IPAllowlist []string   `json:"ip_allowlist,omitempty"` // addresses and CIDR blocks; empty allows all
-	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
-}
-
-// APIKeyRevoked ends a credential for good.
-type APIKeyRevoked struct {
-	KeyID string `json:"key_id"`
 }
 
 // Stream names the stream of an aggregate whose id is a plain UUID. Aggregates with prefixed ids use the id itself.

@@ -13,6 +13,11 @@ var Default = NewRegistry(
 	Of[TeamMemberAdded]("team.member_added", 1),
 	Of[APIKeyCreated]("api_key.created", 1),
 	Of[APIKeyRevoked]("api_key.revoked", 1),
+	Of[APIKeyRotated]("api_key.rotated", 1),
+	Of[IdentityCreated]("identity.created", 1),
+	Of[IdentityUpdated]("identity.updated", 1),
+	Of[IdentityDisabled]("identity.disabled", 1),
+	Of[IdentityEnabled]("identity.enabled", 1),
 
 	Of[LabelCreated]("label.created", 1),
 	Of[LabelUpdated]("label.updated", 1),

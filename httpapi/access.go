@@ -74,3 +74,26 @@ func (a Access) admit(c *Caller) error {
 	}
 	return fault.New(fault.Forbidden, "The scopes of this key do not cover this.")
 }
+
+// scopePermissions says what a role needs to have before its sessions may give a scope away: all that a key with the scope
+// could do. Reports are left out of read, since they count nothing that its other reads do not show.
+var scopePermissions = map[Scope]Permission{
+	ScopeRead:  PermContactsRead | PermInboxRead | PermLinesRead | PermWorkflowsRead,
+	ScopeSend:  PermSending | PermInbox,
+	ScopeAdmin: PermContacts | PermInboxFull | PermLines | PermWorkflows | PermDeveloper | PermCompliance,
+}
+
+// Grants are the scopes that the caller may give to a credential: those of its key; for a session, those that its role
+// covers whole (decisions, section 2).
+func (c *Caller) Grants() []Scope {
+	if c.Kind != KindSession {
+		return c.Scopes
+	}
+	var scopes []Scope
+	for _, scope := range []Scope{ScopeRead, ScopeSend, ScopeAdmin} {
+		if needed := scopePermissions[scope]; rolePermissions[c.Role]&needed == needed {
+			scopes = append(scopes, scope)
+		}
+	}
+	return scopes
+}

@@ -78,6 +78,16 @@ func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors
 		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermAudit},
 		Description: "Who opted in or out, when, how, and through what. The trail stays when a contact is erased, without its personal data.",
 	}, a.consentEvents)
+
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/api-keys", ID: "list_api_keys", Summary: "List API keys, newest first", Tags: []string{"api_keys"},
+		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermDeveloper},
+		Description: "The tokens of service identities are among them, and the keys that have ended. Secrets are never shown again.",
+	}, a.apiKeys)
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/service-identities", ID: "list_service_identities", Summary: "List service identities, newest first",
+		Tags: []string{"service_identities"}, Access: httpapi.Access{Keys: admin, Roles: httpapi.PermDeveloper},
+	}, a.identities)
 }
 
 // viewer says what the caller sees.

@@ -13,6 +13,7 @@ import (
 	"ledgerline/domain/apikey"
 	"ledgerline/domain/fault"
 	"ledgerline/httpapi"
+	"ledgerline/projections"
 )
 
 // authenticator finds callers in the ledger itself, never in a read model: a key that is revoked is refused by the
@@ -20,6 +21,7 @@ import (
 type authenticator struct {
 	app      *commands.App
 	sessions *httpapi.SessionVerifier // nil: there are none
+	uses     *uses
 
 	mu      sync.Mutex
 	checked map[string]time.Time // when a credential was last compared with the ledger
@@ -29,8 +31,8 @@ type authenticator struct {
 // changed, so this bounds only how long a revoked key can still be told why a request is wrong.
 const trust = time.Second
 
-func newAuthenticator(app *commands.App, sessions httpapi.SessionConfig, c clock.Clock) (*authenticator, error) {
-	a := &authenticator{app: app, checked: map[string]time.Time{}}
+func newAuthenticator(app *commands.App, store *projections.Store, sessions httpapi.SessionConfig, c clock.Clock) (*authenticator, error) {
+	a := &authenticator{app: app, uses: newUses(store, c), checked: map[string]time.Time{}}
 	if sessions.Issuer != "" {
 		sessions.Clock = c
 		v, err := httpapi.NewSessionVerifier(sessions)
@@ -88,9 +90,13 @@ func (a *authenticator) key(ctx context.Context, c httpapi.Credentials) (httpapi
 		Kind: httpapi.KindKey, ID: k.ID, KeyID: k.ID, OrganisationID: k.Organisation, WorkspaceID: k.Workspace,
 		Test: k.Env == apikey.Test, OrgPaused: access.Organisation.Paused, Guards: guards(access),
 	}
+	if access.Identity != nil {
+		caller.Kind, caller.ID = httpapi.KindIdentity, access.Identity.ID.String()
+	}
 	for _, s := range k.Scopes {
 		caller.Scopes = append(caller.Scopes, httpapi.Scope(s))
 	}
+	a.uses.note(ctx, k.ID)
 	return caller, nil
 }
 

@@ -267,7 +267,7 @@ func (n *Node) keepHouse(ctx context.Context) error {
 
 func (n *Node) serve() error {
 	cfg := &n.cfg // a node without HTTP roles serves the operational routes: health, readiness, metrics
-	auth, err := newAuthenticator(n.App, cfg.Sessions, cfg.Clock)
+	auth, err := newAuthenticator(n.App, n.Store, cfg.Sessions, cfg.Clock)
 	if err != nil {
 		return err
 	}

@@ -73,6 +73,32 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 		Access: httpapi.Access{Keys: []httpapi.Scope{httpapi.ScopeRead, httpapi.ScopeSend}, Roles: httpapi.PermSending}, Sending: true, Errors: []int{503},
 		Description: "What was asked within the last 30 days, for this or another contact of the organisation, is answered from memory. A line of the workspace asks otherwise.",
 	}, a.lookup, nil)
+
+	httpapi.Write[CreateAPIKey, projections.APIKeyWithSecret](r, httpapi.Route{
+		Method: "POST", Path: "/v1/api-keys", ID: "create_api_key", Summary: "Create an API key", Tags: []string{"api_keys"}, Status: 201,
+		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermDeveloper},
+		Description: "The secret is shown in this answer and never again. A key gets no scope that its creator lacks; a test key makes test keys only.",
+	}, a.createAPIKey, nil)
+	httpapi.Write(r, httpapi.Route{
+		Method: "DELETE", Path: "/v1/api-keys/{id}", ID: "revoke_api_key", Summary: "Revoke an API key", Tags: []string{"api_keys"},
+		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermDeveloper},
+		Description: "At once, on every node, and for good. Revoking again changes nothing.",
+	}, a.revokeAPIKey, a.apiKey)
+	httpapi.Write[httpapi.IDParam, projections.APIKeyWithSecret](r, httpapi.Route{
+		Method: "POST", Path: "/v1/api-keys/{id}/rotate", ID: "rotate_api_key", Summary: "Give an API key another secret", Tags: []string{"api_keys"},
+		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermDeveloper},
+		Description: "The old secret stops at once. Only a caller who has all scopes of the key may learn its new one.",
+	}, a.rotateAPIKey, nil)
+	httpapi.Write[CreateIdentity, projections.IdentityWithToken](r, httpapi.Route{
+		Method: "POST", Path: "/v1/service-identities", ID: "create_service_identity", Summary: "Create a service identity with its token",
+		Tags: []string{"service_identities"}, Status: 201, Access: httpapi.Access{Keys: admin, Roles: httpapi.PermDeveloper},
+		Description: "The token is an API key linked to the identity, shown in this answer and never again. Rotate or revoke it as an API key.",
+	}, a.createIdentity, nil)
+	httpapi.Write(r, httpapi.Route{
+		Method: "PATCH", Path: "/v1/service-identities/{id}", ID: "change_service_identity", Summary: "Change a service identity",
+		Tags: []string{"service_identities"}, Access: httpapi.Access{Keys: admin, Roles: httpapi.PermDeveloper},
+		Description: "The token's rights change at once. The identity of an agent changes through its agent: 409.",
+	}, a.changeIdentity, a.identity)
 }
 
 // request says in the commands' terms who asks.

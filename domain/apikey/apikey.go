@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -94,6 +95,8 @@ type Key struct {
 	IPAllowlist  []string // addresses and CIDR blocks; empty allows all
 	ExpiresAt    *time.Time
 	Revoked      bool
+	Identity     uuid.UUID // whose token the key is; uuid.Nil for a plain key
+	CreatedAt    time.Time
 }
 
 // Apply folds one event.
@@ -103,48 +106,39 @@ func (k Key) Apply(event events.Event, in events.Envelope) Key {
 		k = Key{
 			ID: e.KeyID, Organisation: in.Organisation, Workspace: in.Workspace, Name: e.Name, Env: Env(e.Env),
 			Prefix: e.Prefix, SecretHash: e.SecretHash, IPAllowlist: e.IPAllowlist, ExpiresAt: e.ExpiresAt,
+			CreatedAt: in.At,
+		}
+		if e.IdentityID != nil {
+			k.Identity = *e.IdentityID
 		}
 		for _, s := range e.Scopes {
 			k.Scopes = append(k.Scopes, Scope(s))
 		}
+	case *events.APIKeyRotated:
+		k.Prefix, k.SecretHash = e.Prefix, e.SecretHash
 	case *events.APIKeyRevoked:
 		k.Revoked = true
 	}
 	return k
 }
 
-// Create makes a key. Name, environment, scopes, addresses and expiry are checked together.
-func Create(e events.APIKeyCreated, now time.Time) ([]events.Event, error) {
+// Create makes a key; by says who does. Name, environment, scopes, addresses and expiry are checked together, and then
+// whether the maker could give them away.
+func Create(e events.APIKeyCreated, by *Grantor, now time.Time) ([]events.Event, error) {
 	var issues []fault.Issue
 	add := func(pointer, code, message string) {
 		issues = append(issues, fault.Issue{Location: "body", Path: pointer, Code: code, Message: message})
 	}
-	switch n := utf8.RuneCountInString(e.Name); {
-	case strings.TrimSpace(e.Name) == "":
-		add("/name", "required", "A name is needed.")
-	case n > nameChars:
-		add("/name", "too_long", "The name is too long.")
-	}
+	issues = append(issues, NameIssues(e.Name)...)
 	if Env(e.Env) != Live && Env(e.Env) != Test {
 		add("/env", "invalid_value", "The environment is live or test.")
 	}
-	if len(e.Scopes) == 0 {
-		add("/scopes", "required", "A key needs a scope.")
-	}
-	for _, s := range e.Scopes {
-		if !slices.Contains([]Scope{Read, Send, Admin}, Scope(s)) {
-			add("/scopes", "invalid_value", "The scopes are read, send and admin.")
-			break
-		}
-	}
+	scopes, wrong := Scopes(e.Scopes)
+	issues = append(issues, wrong...)
 	if len(e.IPAllowlist) > allowlist {
-		add("/ip_allowlist", "too_many", "There are too many addresses.")
-	}
-	for _, block := range e.IPAllowlist {
-		if _, err := parseBlock(block); err != nil {
-			add("/ip_allowlist", "invalid_value", "The list holds IP addresses and CIDR blocks.")
-			break
-		}
+		add("/ip_allowlist", "too_many_items", "Expected at most 50 items.")
+	} else {
+		issues = append(issues, AddressIssues(e.IPAllowlist)...)
 	}
 	if e.ExpiresAt != nil && !e.ExpiresAt.After(now) {
 		add("/expires_at", "invalid_value", "The expiry lies in the past.")
@@ -152,8 +146,74 @@ func Create(e events.APIKeyCreated, now time.Time) ([]events.Event, error) {
 	if len(issues) > 0 {
 		return nil, fault.Invalids(issues...)
 	}
-	e.Scopes = slices.Compact(slices.Sorted(slices.Values(e.Scopes)))
+	if err := by.MayGrant(Env(e.Env), scopes); err != nil {
+		return nil, err
+	}
+	e.Scopes = Names(scopes)
 	return []events.Event{&e}, nil
+}
+
+// NameIssues tells what is wrong with the name of a credential.
+func NameIssues(name string) []fault.Issue {
+	switch {
+	case strings.TrimSpace(name) == "":
+		return []fault.Issue{{Location: "body", Path: "/name", Code: "required", Message: "A name is needed."}}
+	case utf8.RuneCountInString(name) > nameChars:
+		return []fault.Issue{{Location: "body", Path: "/name", Code: "too_long", Message: "Expected at most 80 characters."}}
+	}
+	return nil
+}
+
+// Scopes reads a list of scopes: without repetitions, in the order read, send, admin.
+func Scopes(names []string) ([]Scope, []fault.Issue) {
+	if len(names) == 0 {
+		return nil, []fault.Issue{{Location: "body", Path: "/scopes", Code: "required", Message: "A scope is needed."}}
+	}
+	for i, name := range names {
+		if !slices.Contains(all, Scope(name)) {
+			return nil, []fault.Issue{{Location: "body", Path: "/scopes/" + strconv.Itoa(i), Code: "invalid_value", Message: "The scopes are read, send and admin."}}
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(s Scope) bool { return !slices.Contains(names, string(s)) }), nil
+}
+
+var all = []Scope{Read, Send, Admin}
+
+// Names are the scopes as texts.
+func Names(scopes []Scope) []string {
+	names := make([]string, len(scopes))
+	for i, s := range scopes {
+		names[i] = string(s)
+	}
+	return names
+}
+
+// AddressIssues tells of each entry of an address list that is neither an IP address nor a CIDR block.
+func AddressIssues(list []string) []fault.Issue {
+	var issues []fault.Issue
+	for i, block := range list {
+		if _, err := parseBlock(block); err != nil {
+			issues = append(issues, fault.Issue{
+				Location: "body", Path: "/ip_allowlist/" + strconv.Itoa(i), Code: "invalid_address", Message: "Expected an IP address or a CIDR block.",
+			})
+		}
+	}
+	return issues
+}
+
+// Rotate gives the key another secret. by says who asks: whoever learns a secret can do all that it opens, so its scopes
+// and its environment must be the asker's own too. What has ended cannot be renewed: conflict.
+func (k Key) Rotate(prefix, hash string, by *Grantor, now time.Time) ([]events.Event, error) {
+	if err := by.MayRotate(k); err != nil {
+		return nil, err
+	}
+	switch {
+	case k.Revoked:
+		return nil, fault.New(fault.Conflict, "The key is revoked.")
+	case !k.Usable(now):
+		return nil, fault.New(fault.Conflict, "The key has expired.")
+	}
+	return []events.Event{&events.APIKeyRotated{KeyID: k.ID, Prefix: prefix, SecretHash: hash}}, nil
 }
 
 // Revoke ends the key; a revoked one is no event (administration 3.8).

@@ -33,13 +33,13 @@ func TestASecretHasItsFormAndProvesWhoMadeIt(t *testing.T) {
 
 func TestAllThatIsWrongWithAKeyIsToldTogether(t *testing.T) {
 	t.Parallel()
-	_, err := apikey.Create(events.APIKeyCreated{Scopes: []string{"root"}, IPAllowlist: []string{"10.0.0.0/33"}, ExpiresAt: &noon}, noon)
+	_, err := apikey.Create(events.APIKeyCreated{Scopes: []string{"root"}, IPAllowlist: []string{"10.0.0.1", "10.0.0.0/33", "x"}, ExpiresAt: &noon}, nil, noon)
 	var paths []string
 	for _, i := range fault.Of(err).Issues {
 		paths = append(paths, i.Path)
 	}
-	require.Equal(t, []string{"/name", "/env", "/scopes", "/ip_allowlist", "/expires_at"}, paths)
-	made, err := apikey.Create(events.APIKeyCreated{KeyID: "key_1", Name: "k", Env: "live", Scopes: []string{"send", "read", "send"}}, noon)
+	require.Equal(t, []string{"/name", "/env", "/scopes/0", "/ip_allowlist/1", "/ip_allowlist/2", "/expires_at"}, paths)
+	made, err := apikey.Create(events.APIKeyCreated{KeyID: "key_1", Name: "k", Env: "live", Scopes: []string{"send", "read", "send"}}, nil, noon)
 	require.NoError(t, err)
 	require.Equal(t, []apikey.Scope{apikey.Read, apikey.Send}, apikey.Key{}.Apply(made[0], events.Envelope{}).Scopes)
 }

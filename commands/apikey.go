@@ -1,0 +1,171 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ledgerline/domain/apikey"
+	"ledgerline/domain/fault"
+	"ledgerline/events"
+)
+
+// CreateAPIKey is what an API key is made of (administration 4.1).
+type CreateAPIKey struct {
+	Name        string
+	Env         apikey.Env
+	Scopes      []string
+	ExpiresAt   *time.Time
+	IPAllowlist []string
+	// By is who makes it, and limits what it may do; nil for the operator.
+	By *apikey.Grantor
+	// Answer, when not nil, renders the answer so that it commits with the receipt.
+	Answer func(APIKey) ([]byte, error)
+}
+
+// APIKey is a key that was just made or renewed. Secret is known here and nowhere else.
+type APIKey struct {
+	Result
+	ID     string
+	Secret string
+	Prefix string
+	Key    apikey.Key
+}
+
+// CreateAPIKey makes a key of the request's workspace. Refusals: validation_failed with all that is wrong, forbidden for a
+// scope or an environment that its maker does not have.
+func (a *App) CreateAPIKey(ctx context.Context, req Request, in CreateAPIKey) (APIKey, error) {
+	k, err := a.secret(in.Env)
+	if err != nil {
+		return APIKey{}, err
+	}
+	k.ID = a.ids.TypeID("key")
+	k.Result, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		if _, err := u.workspace(ctx, req.Workspace); err != nil {
+			return err
+		}
+		made, err := apikey.Create(events.APIKeyCreated{
+			KeyID: k.ID, Name: in.Name, Env: string(in.Env), Scopes: in.Scopes, Prefix: k.Prefix,
+			SecretHash: apikey.Hash(k.Secret), IPAllowlist: in.IPAllowlist, ExpiresAt: in.ExpiresAt,
+		}, in.By, u.now)
+		if err != nil {
+			return err
+		}
+		u.newKey(&k, made)
+		u.ref = k.ID
+		return answer(u, k, in.Answer)
+	})
+	if err != nil {
+		return APIKey{}, err
+	}
+	return k, nil
+}
+
+// secret makes up a secret.
+func (a *App) secret(env apikey.Env) (APIKey, error) {
+	var random [apikey.Randomness]byte
+	if _, err := io.ReadFull(a.random, random[:]); err != nil {
+		return APIKey{}, fmt.Errorf("commands: randomness: %w", err)
+	}
+	secret := apikey.Mint(env, random, a.checkKey)
+	return APIKey{Secret: secret, Prefix: apikey.Prefix(secret)}, nil
+}
+
+// newKey records a key that was made, and has its secret find it.
+func (u *unit) newKey(k *APIKey, made []events.Event) {
+	key := begin(u, u.app.keys, k.ID)
+	key.record(made...)
+	k.Key = key.State
+	u.claimSecret(k)
+}
+
+func (u *unit) claimSecret(k *APIKey) {
+	u.claim(claimSecret, apikey.Hash(k.Secret), k.ID, func(string) error { return fault.New(fault.Internal, "The secret was made before.") })
+}
+
+// answer renders the answer of a command that shows a secret: it cannot be built again from a view.
+func answer[T any](u *unit, made T, render func(T) ([]byte, error)) (err error) {
+	if render == nil {
+		return nil
+	}
+	if u.body, err = render(made); err != nil {
+		return fmt.Errorf("commands: render answer: %w", err)
+	}
+	return nil
+}
+
+// key loads a key of the request's workspace.
+func (u *unit) key(ctx context.Context, id string) (*aggregate[apikey.Key], error) {
+	key, err := load(ctx, u, u.app.keys, id)
+	if err == nil && (key.State.ID == "" || key.State.Workspace != u.req.Workspace) {
+		err = notFound("API key")
+	}
+	return key, err
+}
+
+// RotateAPIKey gives a key of the request's workspace another secret; the one before it stops at once, on every node. by
+// says who asks, answer is as in CreateAPIKey. Refusals: not_found, forbidden, conflict for a key that has ended or that is
+// an agent's.
+func (a *App) RotateAPIKey(ctx context.Context, req Request, keyID string, by *apikey.Grantor, render func(APIKey) ([]byte, error)) (APIKey, error) {
+	var k APIKey
+	result, err := a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		key, err := u.key(ctx, keyID)
+		if err != nil {
+			return err
+		}
+		if key.State.Identity != uuid.Nil {
+			i, err := u.identity(ctx, key.State.Identity)
+			if err != nil {
+				return err
+			}
+			i.lean()
+			key.State.Scopes = i.State.Scopes
+			if err := i.State.OwnToken(); err != nil {
+				return err
+			}
+		}
+		if k, err = a.secret(key.State.Env); err != nil {
+			return err
+		}
+		rotated, err := key.State.Rotate(k.Prefix, apikey.Hash(k.Secret), by, u.now)
+		if err != nil {
+			return err
+		}
+		key.record(rotated...)
+		k.ID, k.Key = keyID, key.State
+		u.claimSecret(&k)
+		u.ref = keyID
+		return answer(u, k, render)
+	})
+	if err != nil {
+		return APIKey{}, err
+	}
+	k.Result = result
+	return k, nil
+}
+
+// RevokeAPIKey ends a key of the request's workspace at once and for good; again is no event. The key of an agent is
+// refused with conflict.
+func (a *App) RevokeAPIKey(ctx context.Context, req Request, keyID string) (Result, error) {
+	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		key, err := u.key(ctx, keyID)
+		if err != nil {
+			return err
+		}
+		if key.State.Identity != uuid.Nil {
+			i, err := u.identity(ctx, key.State.Identity)
+			if err != nil {
+				return err
+			}
+			if err := i.State.OwnToken(); err != nil {
+				return err
+			}
+		}
+		key.record(key.State.Revoke()...)
+		u.ref = keyID
+		return nil
+	})
+}

@@ -1,0 +1,132 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"ledgerline/domain/apikey"
+	"ledgerline/domain/fault"
+	"ledgerline/domain/identity"
+	"ledgerline/domain/line"
+	"ledgerline/events"
+)
+
+// CreateIdentity is what a service identity is made of (administration 4.2).
+type CreateIdentity struct {
+	Name           string
+	Kind           identity.Kind
+	Env            apikey.Env
+	Scopes         []string
+	AllowedLineIDs []string
+	DailyLimit     *int64
+	// By is who makes it, and limits what it may do; nil for the operator.
+	By *apikey.Grantor
+	// Answer, when not nil, renders the answer so that it commits with the receipt.
+	Answer func(Identity) ([]byte, error)
+}
+
+// Identity is a service identity that was just made. Its token's secret is known here and nowhere else.
+type Identity struct {
+	Result
+	Identity identity.Identity
+	Token    APIKey
+}
+
+// CreateIdentity makes a service identity of the request's workspace together with its token. It gets those of the wanted
+// scopes that its maker has. Refusals: validation_failed with all that is wrong, forbidden when no scope is left.
+func (a *App) CreateIdentity(ctx context.Context, req Request, in CreateIdentity) (Identity, error) {
+	id := a.ids.UUID()
+	token, err := a.secret(in.Env)
+	if err != nil {
+		return Identity{}, err
+	}
+	token.ID = a.ids.TypeID("key")
+	made := Identity{Token: token}
+	made.Result, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		if _, err := u.workspace(ctx, req.Workspace); err != nil {
+			return err
+		}
+		issues, err := u.linesAt(ctx, in.AllowedLineIDs, "/allowed_line_ids")
+		if err != nil {
+			return err
+		}
+		created, err := identity.Create(events.IdentityCreated{
+			IdentityID: id, Name: in.Name, Kind: string(in.Kind), Env: string(in.Env), Scopes: in.Scopes, KeyID: token.ID,
+			AllowedLineIDs: in.AllowedLineIDs, DailyLimit: in.DailyLimit,
+		}, in.By)
+		if issues, err = collect(issues, err); err != nil {
+			return err
+		}
+		if len(issues) > 0 {
+			return fault.Invalids(issues...)
+		}
+		i := begin(u, a.identities, identity.Stream(id))
+		i.record(created...)
+		made.Identity = i.State
+		u.newKey(&made.Token, []events.Event{&events.APIKeyCreated{
+			KeyID: token.ID, Name: in.Name, Env: string(in.Env), Scopes: apikey.Names(i.State.Scopes), Prefix: token.Prefix,
+			SecretHash: apikey.Hash(token.Secret), IdentityID: &id,
+		}})
+		u.ref = id.String()
+		return answer(u, made, in.Answer)
+	})
+	if err != nil {
+		return Identity{}, err
+	}
+	return made, nil
+}
+
+// linesAt tells, at pointer, of the ids that are not lines of the request's workspace.
+func (u *unit) linesAt(ctx context.Context, ids []string, pointer string) ([]fault.Issue, error) {
+	var issues []fault.Issue
+	for i, id := range ids {
+		l, err := load(ctx, u, u.app.lines, id)
+		if err != nil {
+			return nil, err
+		}
+		if l.State.ID == "" || l.State.Workspace != u.req.Workspace || l.State.State == line.Retired {
+			issues = append(issues, fault.Issue{
+				Location: "body", Path: fmt.Sprintf("%s/%d", pointer, i), Code: "not_found", Message: "There is no such line.",
+			})
+		}
+	}
+	return issues, nil
+}
+
+// identity loads a service identity of the request's workspace.
+func (u *unit) identity(ctx context.Context, id uuid.UUID) (*aggregate[identity.Identity], error) {
+	i, err := load(ctx, u, u.app.identities, identity.Stream(id))
+	if err == nil && (!i.State.Exists() || i.State.Workspace != u.req.Workspace) {
+		err = notFound("service identity")
+	}
+	return i, err
+}
+
+// ChangeIdentity changes a service identity of the request's workspace: what its token may do changes with the same append.
+// Refusals: not_found, validation_failed, forbidden, conflict for the identity of an agent.
+func (a *App) ChangeIdentity(ctx context.Context, req Request, id uuid.UUID, change identity.Change, by *apikey.Grantor) (Result, error) {
+	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		i, err := u.identity(ctx, id)
+		if err != nil {
+			return err
+		}
+		var issues []fault.Issue
+		if change.AllowedLineIDs != nil {
+			if issues, err = u.linesAt(ctx, *change.AllowedLineIDs, "/allowed_line_ids"); err != nil {
+				return err
+			}
+		}
+		changed, err := i.State.Update(change, by)
+		if issues, err = collect(issues, err); err != nil {
+			return err
+		}
+		if len(issues) > 0 {
+			return fault.Invalids(issues...)
+		}
+		i.record(changed...)
+		u.ref = id.String()
+		return nil
+	})
+}

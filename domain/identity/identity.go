@@ -1,0 +1,219 @@
+// Package identity is one service identity: what a program that acts for a workspace may do (administration 2.2, 3.8 and
+// 4.2). Its token is an API key; the identity's scopes and status count in place of the key's own.
+package identity
+
+import (
+	"slices"
+
+	"github.com/google/uuid"
+
+	"ledgerline/domain/apikey"
+	"ledgerline/domain/fault"
+	"ledgerline/events"
+)
+
+// Kind is what an identity is for.
+type Kind string
+
+// The kinds. An ai_agent is made and changed with its agent alone.
+const (
+	MCPClient Kind = "mcp_client"
+	AIAgent   Kind = "ai_agent"
+)
+
+// The limits of administration section 8.
+const (
+	maxLines      = 500
+	maxDailyLimit = 100_000
+)
+
+// Identity is the state of one service identity. The zero value does not exist.
+type Identity struct {
+	ID             uuid.UUID
+	Organisation   uuid.UUID
+	Workspace      uuid.UUID
+	Name           string
+	Kind           Kind
+	Env            apikey.Env // "" without a token
+	Scopes         []apikey.Scope
+	KeyID          string   // of its token; "" without one
+	AllowedLineIDs []string // empty allows all
+	DailyLimit     *int64   // messages a usage day; nil for no limit
+	Disabled       bool
+}
+
+// Stream is the stream of an identity.
+func Stream(id uuid.UUID) string { return events.Stream("idn", id) }
+
+// Apply folds one event.
+func (i Identity) Apply(event events.Event, in events.Envelope) Identity {
+	switch e := event.(type) {
+	case *events.IdentityCreated:
+		return Identity{
+			ID: e.IdentityID, Organisation: in.Organisation, Workspace: in.Workspace, Name: e.Name, Kind: Kind(e.Kind), Env: apikey.Env(e.Env),
+			Scopes: scopesOf(e.Scopes), KeyID: e.KeyID, AllowedLineIDs: e.AllowedLineIDs, DailyLimit: e.DailyLimit,
+		}
+	case *events.IdentityUpdated:
+		i.Name, i.Scopes, i.AllowedLineIDs, i.DailyLimit = e.Name, scopesOf(e.Scopes), e.AllowedLineIDs, e.DailyLimit
+	case *events.IdentityDisabled:
+		i.Disabled = true
+	case *events.IdentityEnabled:
+		i.Disabled = false
+	}
+	return i
+}
+
+func scopesOf(names []string) []apikey.Scope {
+	scopes := make([]apikey.Scope, len(names))
+	for i, n := range names {
+		scopes[i] = apikey.Scope(n)
+	}
+	return scopes
+}
+
+// Exists tells whether there is such an identity.
+func (i Identity) Exists() bool { return i.ID != uuid.Nil }
+
+// MaySendFrom tells whether a line is one of those that the identity sends from.
+func (i Identity) MaySendFrom(lineID string) bool {
+	return len(i.AllowedLineIDs) == 0 || slices.Contains(i.AllowedLineIDs, lineID)
+}
+
+// Create makes an identity. It gets those of the wanted scopes that its maker has (administration 4.2). That its lines are
+// lines of the workspace is the caller's to check.
+func Create(e events.IdentityCreated, by *apikey.Grantor) ([]events.Event, error) {
+	issues := apikey.NameIssues(e.Name)
+	if Kind(e.Kind) != MCPClient && Kind(e.Kind) != AIAgent {
+		issues = append(issues, fault.Issue{Location: "body", Path: "/kind", Code: "invalid_value", Message: "The kind is mcp_client or ai_agent."})
+	}
+	if env := apikey.Env(e.Env); env != apikey.Live && env != apikey.Test && (e.KeyID != "" || env != "") {
+		issues = append(issues, fault.Issue{Location: "body", Path: "/env", Code: "invalid_value", Message: "The environment is live or test."})
+	}
+	wanted, wrong := apikey.Scopes(e.Scopes)
+	issues = append(append(issues, wrong...), limitIssues(e.AllowedLineIDs, e.DailyLimit)...)
+	if len(issues) > 0 {
+		return nil, fault.Invalids(issues...)
+	}
+	granted, err := by.Grant(apikey.Env(e.Env), wanted, nil)
+	if err != nil {
+		return nil, err
+	}
+	e.Scopes, e.AllowedLineIDs = apikey.Names(granted), distinct(e.AllowedLineIDs)
+	return []events.Event{&e}, nil
+}
+
+func limitIssues(lines []string, dailyLimit *int64) []fault.Issue {
+	var issues []fault.Issue
+	if len(lines) > maxLines {
+		issues = append(issues, fault.Issue{Location: "body", Path: "/allowed_line_ids", Code: "too_many_items", Message: "Expected at most 500 items."})
+	}
+	switch {
+	case dailyLimit == nil:
+	case *dailyLimit < 1:
+		issues = append(issues, fault.Issue{Location: "body", Path: "/daily_limit", Code: "too_small", Message: "Expected at least 1."})
+	case *dailyLimit > maxDailyLimit:
+		issues = append(issues, fault.Issue{Location: "body", Path: "/daily_limit", Code: "too_large", Message: "Expected at most 100000."})
+	}
+	return issues
+}
+
+// distinct leaves out what was said before, and is never nil.
+func distinct(list []string) []string {
+	kept := make([]string, 0, len(list))
+	for _, one := range list {
+		if !slices.Contains(kept, one) {
+			kept = append(kept, one)
+		}
+	}
+	return kept
+}
+
+// Change is what is to become of an identity; what is nil stays.
+type Change struct {
+	Name           *string
+	Scopes         []string
+	Disabled       *bool
+	AllowedLineIDs *[]string
+	// DailyLimit counts when SetDailyLimit is true; nil lifts the limit.
+	DailyLimit    *int64
+	SetDailyLimit bool
+}
+
+// Update changes an identity of kind mcp_client; what stays as it is makes no event. Of new scopes it gets those that the
+// grantor or it itself has. An ai_agent is refused with conflict: it changes with its agent (administration 4.2).
+func (i Identity) Update(c Change, by *apikey.Grantor) ([]events.Event, error) {
+	if i.Kind == AIAgent {
+		return nil, fault.New(fault.Conflict, "The identity of an agent changes through its agent.")
+	}
+	return i.Become(c, by)
+}
+
+// Become is Update for identities of every kind.
+func (i Identity) Become(c Change, by *apikey.Grantor) ([]events.Event, error) {
+	e := events.IdentityUpdated{
+		IdentityID: i.ID, Changed: []string{}, Name: i.Name, Scopes: apikey.Names(i.Scopes), AllowedLineIDs: i.AllowedLineIDs, DailyLimit: i.DailyLimit,
+	}
+	wanted := i.Scopes
+	var issues []fault.Issue
+	if c.Name != nil {
+		e.Name, issues = *c.Name, apikey.NameIssues(*c.Name)
+	}
+	if c.Scopes != nil {
+		var wrong []fault.Issue
+		wanted, wrong = apikey.Scopes(c.Scopes)
+		issues = append(issues, wrong...)
+	}
+	if c.AllowedLineIDs != nil {
+		e.AllowedLineIDs = distinct(*c.AllowedLineIDs)
+	}
+	if c.SetDailyLimit {
+		e.DailyLimit = c.DailyLimit
+	}
+	if issues = append(issues, limitIssues(e.AllowedLineIDs, e.DailyLimit)...); len(issues) > 0 {
+		return nil, fault.Invalids(issues...)
+	}
+	granted, err := by.Grant(i.Env, wanted, i.Scopes)
+	if err != nil {
+		return nil, err
+	}
+	e.Scopes = apikey.Names(granted)
+	e.Changed = i.differences(&e)
+	var made []events.Event
+	if len(e.Changed) > 0 {
+		made = append(made, &e)
+	}
+	switch {
+	case c.Disabled == nil || *c.Disabled == i.Disabled:
+	case *c.Disabled:
+		made = append(made, &events.IdentityDisabled{IdentityID: i.ID})
+	default:
+		made = append(made, &events.IdentityEnabled{IdentityID: i.ID})
+	}
+	return made, nil
+}
+
+func (i Identity) differences(e *events.IdentityUpdated) []string {
+	changed := []string{}
+	for _, d := range []struct {
+		name string
+		same bool
+	}{
+		{"name", e.Name == i.Name},
+		{"scopes", slices.Equal(e.Scopes, apikey.Names(i.Scopes))},
+		{"allowed_line_ids", slices.Equal(e.AllowedLineIDs, i.AllowedLineIDs)},
+		{"daily_limit", (e.DailyLimit == nil) == (i.DailyLimit == nil) && (e.DailyLimit == nil || *e.DailyLimit == *i.DailyLimit)},
+	} {
+		if !d.same {
+			changed = append(changed, d.name)
+		}
+	}
+	return changed
+}
+
+// OwnToken refuses, with conflict, what is to be done to the token of an agent from outside.
+func (i Identity) OwnToken() error {
+	if i.Kind == AIAgent {
+		return fault.New(fault.Conflict, "The key of an agent changes through its agent.")
+	}
+	return nil
+}

@@ -1,0 +1,22 @@
+package readapi
+
+import (
+	"context"
+
+	"ledgerline/httpapi"
+	"ledgerline/projections"
+)
+
+// identities answers GET /v1/service-identities (administration 4.2).
+func (a *API) identities(ctx context.Context, c *httpapi.Call, in *httpapi.PageParams) (httpapi.Page[projections.Identity], error) {
+	after, err := a.open(c, "service-identities", nil, in.Cursor)
+	if err != nil {
+		return httpapi.Page[projections.Identity]{}, err
+	}
+	v := a.viewer(c)
+	if err := a.store.Current(ctx, v.Shard, projections.Credentials); err != nil {
+		return httpapi.Page[projections.Identity]{}, err
+	}
+	page, err := a.store.Identities(ctx, v, after, in.Limit)
+	return seal(a, c, "service-identities", nil, page, err)
+}

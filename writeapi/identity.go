@@ -1,0 +1,83 @@
+package writeapi
+
+import (
+	"context"
+
+	"ledgerline/commands"
+	"ledgerline/domain/apikey"
+	"ledgerline/domain/fault"
+	"ledgerline/domain/identity"
+	"ledgerline/httpapi"
+	"ledgerline/projections"
+)
+
+// CreateIdentity is the request of POST /v1/service-identities (administration 4.2).
+type CreateIdentity struct {
+	Body struct {
+		Name           string                  `json:"name" maxLength:"80"`
+		Scopes         []string                `json:"scopes" enum:"read,send,admin" minItems:"1" maxItems:"3" nullable:"false" doc:"It gets those that you have yourself"`
+		Kind           string                  `json:"kind,omitempty" enum:"mcp_client" default:"mcp_client"`
+		Env            string                  `json:"env,omitempty" enum:"live,test" default:"live"`
+		AllowedLineIDs []string                `json:"allowed_line_ids,omitempty" maxItems:"500" nullable:"false" doc:"Lines that it sends from; without any, all lines of the workspace"`
+		DailyLimit     httpapi.Nullable[int64] `json:"daily_limit,omitzero" minimum:"1" maximum:"100000" doc:"Messages a usage day; null: no limit"`
+	}
+}
+
+// Check implements httpapi.Checked.
+func (in *CreateIdentity) Check() []fault.Issue { return apikey.NameIssues(in.Body.Name) }
+
+func (a *API) createIdentity(ctx context.Context, c *httpapi.Call, in *CreateIdentity) (httpapi.Done, error) {
+	b := &in.Body
+	show := func(i commands.Identity) projections.IdentityWithToken {
+		return projections.NewIdentity(&i.Identity, i.Token.Secret, i.Token.Key.CreatedAt)
+	}
+	made, err := a.app.CreateIdentity(ctx, request(c), commands.CreateIdentity{
+		Name: b.Name, Kind: identity.Kind(b.Kind), Env: apikey.Env(b.Env), Scopes: b.Scopes, AllowedLineIDs: b.AllowedLineIDs,
+		DailyLimit: b.DailyLimit.Ptr(), By: grantor(c), Answer: stored(c, show),
+	})
+	return shownOnce(c, made.Result, show(made), err)
+}
+
+// ChangeIdentity is the request of PATCH /v1/service-identities/{id} (administration 4.2). What is left out stays.
+type ChangeIdentity struct {
+	httpapi.UUIDParam
+	Body struct {
+		Name           *string                 `json:"name,omitempty" maxLength:"80"`
+		Scopes         []string                `json:"scopes,omitempty" enum:"read,send,admin" minItems:"1" maxItems:"3" nullable:"false" doc:"In place of those it has; of new ones it gets those that you have yourself"`
+		Status         *string                 `json:"status,omitempty" enum:"active,disabled" doc:"disabled stops the token at once"`
+		AllowedLineIDs *[]string               `json:"allowed_line_ids,omitempty" maxItems:"500" nullable:"false" doc:"In place of those it has; empty: all lines of the workspace"`
+		DailyLimit     httpapi.Nullable[int64] `json:"daily_limit,omitzero" minimum:"1" maximum:"100000" doc:"Messages a usage day; null: no limit"`
+	}
+}
+
+// Check implements httpapi.Checked.
+func (in *ChangeIdentity) Check() []fault.Issue {
+	if in.Body.Name == nil {
+		return nil
+	}
+	return apikey.NameIssues(*in.Body.Name)
+}
+
+func (a *API) changeIdentity(ctx context.Context, c *httpapi.Call, in *ChangeIdentity) (httpapi.Done, error) {
+	b := &in.Body
+	change := identity.Change{
+		Name: b.Name, Scopes: b.Scopes, AllowedLineIDs: b.AllowedLineIDs, DailyLimit: b.DailyLimit.Ptr(), SetDailyLimit: b.DailyLimit.Set,
+	}
+	if b.Status != nil {
+		disabled := *b.Status == "disabled"
+		change.Disabled = &disabled
+	}
+	return done(a.app.ChangeIdentity(ctx, request(c), in.ID, change, grantor(c)))
+}
+
+// identity is the view that answers changes of a service identity.
+func (a *API) identity(ctx context.Context, c *httpapi.Call, d httpapi.Done) (projections.Identity, error) {
+	if err := a.reach(ctx, d, projections.Credentials); err != nil {
+		return projections.Identity{}, err
+	}
+	found, ok, err := a.store.Identity(ctx, viewer(c, d.Shard), d.Ref)
+	if err == nil && !ok {
+		err = gone("service identity")
+	}
+	return found, err
+}
