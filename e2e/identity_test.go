@@ -70,7 +70,7 @@ func TestAnIdentityGetsTheScopesThatItsMakerHas(t *testing.T) {
 	// A change takes nothing away that is not asked for, and adds nothing that the one who changes it does not have.
 	path := "/v1/service-identities/" + create(a.Live, "live", []string{"read", "send"}).Is(201).Text("id")
 	require.Equal(t, []any{"read", "send"}, admin.Do("PATCH", path, app.Map{"name": "y"}).Is(200).At("scopes"))
-	require.Equal(t, []any{"send", "admin"}, admin.Do("PATCH", path, app.Map{"scopes": []string{"send", "admin"}}).Is(200).At("scopes"))
+	require.Equal(t, []any{"admin", "send"}, admin.Do("PATCH", path, app.Map{"scopes": []string{"send", "admin"}}).Is(200).At("scopes"))
 	require.Equal(t, []any{"send"}, admin.Do("PATCH", path, app.Map{"scopes": []string{"send", "read"}}).Is(200).At("scopes"))
 	admin.Do("PATCH", path, app.Map{"scopes": []string{"read"}}).Refused(403, "forbidden")
 	a.Test.Do("PATCH", path, app.Map{"daily_limit": 5}).Refused(403, "forbidden")
@@ -103,7 +103,7 @@ func TestChangesOfAnIdentityReachItsTokenAtOnce(t *testing.T) {
 	bot.Get("/v1/contacts").Is(200)
 
 	rotated := a.Live.Post("/v1/api-keys/"+made.Text("api_key_id")+"/rotate", nil).Is(200)
-	require.Equal(t, []any{"read", "admin"}, rotated.At("scopes"))
+	require.Equal(t, []any{"admin", "read"}, rotated.At("scopes"))
 	bot.Get("/v1/contacts").Refused(401, "unauthorized")
 	bot = a.As(rotated.Text("secret"))
 	write().Is(201)

@@ -96,7 +96,7 @@ func NewAPIKey(k *apikey.Key, secret string, lastUsed *time.Time) APIKeyWithSecr
 	return shown
 }
 
-const apiKeySQL = `select k.id, k.name, k.env, coalesce(i.scopes, k.scopes), k.prefix, k.ip_allowlist, k.expires_at, u.used_at, k.revoked_at, k.created_at
+const keysSQL = `select k.id, k.name, k.env, coalesce(i.scopes, k.scopes), k.prefix, k.ip_allowlist, k.expires_at, u.used_at, k.revoked_at, k.created_at
 	from read.api_keys k left join read.service_identities i on i.id = k.identity_id left join api_key_uses u on u.key_id = k.id`
 
 func scanAPIKey(row pgx.CollectableRow) (APIKey, error) {
@@ -110,7 +110,7 @@ func scanAPIKey(row pgx.CollectableRow) (APIKey, error) {
 
 // APIKey finds a key of the workspace; found is false when there is none.
 func (s *Store) APIKey(ctx context.Context, v Viewer, id string) (k APIKey, found bool, err error) {
-	return single(ctx, s, "API key", scanAPIKey, apiKeySQL+` where k.workspace_id = $1 and k.id = $2`, v.Workspace, id)
+	return single(ctx, s, "API key", scanAPIKey, keysSQL+` where k.workspace_id = $1 and k.id = $2`, v.Workspace, id)
 }
 
 // APIKeys lists the keys of the workspace, newest first, those that have ended among them.
@@ -120,7 +120,7 @@ func (s *Store) APIKeys(ctx context.Context, v Viewer, after *Cursor, limit int)
 	if after != nil {
 		f.add("(k.created_at, k.id) < (%s::timestamptz, "+f.arg(after.ID)+")", after.At)
 	}
-	found, err := list(ctx, s, "API keys", scanAPIKey, apiKeySQL+f.where()+` order by k.created_at desc, k.id desc limit `+f.arg(limit+1), f.args...)
+	found, err := list(ctx, s, "API keys", scanAPIKey, keysSQL+f.where()+` order by k.created_at desc, k.id desc limit `+f.arg(limit+1), f.args...)
 	if err != nil {
 		return Page[APIKey]{}, err
 	}

@@ -164,7 +164,7 @@ func NameIssues(name string) []fault.Issue {
 	return nil
 }
 
-// Scopes reads a list of scopes: without repetitions, in the order read, send, admin.
+// Scopes reads a list of scopes: without repetitions, in alphabetical order.
 func Scopes(names []string) ([]Scope, []fault.Issue) {
 	if len(names) == 0 {
 		return nil, []fault.Issue{{Location: "body", Path: "/scopes", Code: "required", Message: "A scope is needed."}}
@@ -177,7 +177,7 @@ func Scopes(names []string) ([]Scope, []fault.Issue) {
 	return slices.DeleteFunc(slices.Clone(all), func(s Scope) bool { return !slices.Contains(names, string(s)) }), nil
 }
 
-var all = []Scope{Read, Send, Admin}
+var all = []Scope{Admin, Read, Send}
 
 // Names are the scopes as texts.
 func Names(scopes []Scope) []string {
