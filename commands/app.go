@@ -30,6 +30,7 @@ import (
 	"ledgerline/domain/number"
 	"ledgerline/domain/organisation"
 	"ledgerline/domain/phone"
+	"ledgerline/domain/savedreply"
 	"ledgerline/events"
 	"ledgerline/eventstore"
 )
@@ -70,6 +71,8 @@ type App struct {
 	contacts      kind[contact.Contact]
 	numbers       kind[number.Number]
 	conversations kind[conversation.Conversation]
+	notes         kind[conversation.Note]
+	savedReplies  kind[savedreply.SavedReply]
 	messages      kind[message.Message]
 	lines         kind[line.Line]
 	pools         kind[line.Pool]
@@ -122,6 +125,8 @@ func New(cfg Config) (*App, error) {
 		contacts:      newKind[contact.Contact](l, "ctc_", n),
 		numbers:       newKind[number.Number](l, "num_", n),
 		conversations: newKind[conversation.Conversation](l, "cnv_", n),
+		notes:         newKind[conversation.Note](l, "note_", 1), // they are made and never looked at again
+		savedReplies:  newKind[savedreply.SavedReply](l, "srp_", max(n/64, 1)),
 		messages:      newKind[message.Message](l, "msg_", max(n/4, 1)), // they hold bodies, and are done with soon
 		lines:         newKind[line.Line](l, "ln_", n),
 		pools:         newKind[line.Pool](l, "pool_", n),

@@ -19,8 +19,9 @@ import (
 
 // QueueMessage is what an outbound message is made of (interface 4.4, decisions section 7).
 type QueueMessage struct {
-	To         *string // a phone number as it was typed; exactly one of To and ContactID
+	To         *string // a phone number as it was typed; exactly one of To and ContactID, unless there is Reply
 	ContactID  *string
+	Reply      *Reply // writes to the contact of a conversation
 	Body       string
 	Media      []events.Media
 	PoolID     *string
@@ -76,6 +77,13 @@ func (a *App) QueueMessage(ctx context.Context, req Request, in QueueMessage) (Q
 }
 
 func (u *unit) queue(ctx context.Context, in *QueueMessage) (*events.MessageQueued, error) {
+	if in.Reply != nil {
+		conv, err := u.conversation(ctx, in.Reply.ConversationID, in.Reply.Agent)
+		if err != nil {
+			return nil, err
+		}
+		in.ContactID = &conv.State.ContactID
+	}
 	issues, err := u.checkMessage(ctx, in)
 	if err != nil {
 		return nil, err
@@ -143,6 +151,11 @@ func (u *unit) accept(ctx context.Context, in *QueueMessage, c *aggregate[contac
 	}
 	if err := u.openConversation(ctx, c, u.req.Test); err != nil {
 		return nil, err
+	}
+	if in.ByStaff {
+		if err := u.takeOver(ctx, c); err != nil {
+			return nil, err
+		}
 	}
 	org.lean()
 	c.lean()

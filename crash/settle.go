@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"ledgerline/eventstore/feed"
 	"ledgerline/processes"
 	"ledgerline/projections"
 )
@@ -25,7 +24,7 @@ const settledSQL = `select
 
 // consumers pairs all consumers of a node with the events that they want.
 func consumers() (names, types []string) {
-	all := []feed.Consumer{&processes.Sending{}}
+	all := processes.Consumers()
 	for _, p := range projections.All() {
 		all = append(all, p)
 	}

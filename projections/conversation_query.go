@@ -199,6 +199,14 @@ func (s *Store) Conversation(ctx context.Context, v Viewer, id string) (c Conver
 		`select `+conversationColumns+` from read.conversations v join read.contacts c on c.id = v.contact_id`+f.where(), f.args...)
 }
 
+const unreadSQL = `select unread_count from read.conversations where id = $1 and workspace_id = $2`
+
+// Unread counts what came into a conversation since a person of the team read or answered; 0 when there is none.
+func (s *Store) Unread(ctx context.Context, v Viewer, id string) (int, error) {
+	count, _, err := single(ctx, s, "unread", pgx.RowTo[int], unreadSQL, id, v.Workspace)
+	return count, err
+}
+
 // RecentNotes is how many notes a conversation shows.
 const RecentNotes = 50
 

@@ -195,6 +195,11 @@ func (n *Node) follow(ctx, run context.Context) error {
 			return err
 		}
 		consumers = append(consumers, sending)
+		snooze, err := n.snooze(ctx, run)
+		if err != nil {
+			return err
+		}
+		consumers = append(consumers, snooze)
 	}
 	if len(consumers) == 0 {
 		return nil
@@ -222,6 +227,18 @@ func (n *Node) sending(ctx, run context.Context) (*processes.Sending, error) {
 	}
 	n.goes(run, "sending", sending.Run)
 	return sending, nil
+}
+
+func (n *Node) snooze(ctx, run context.Context) (*processes.Snooze, error) {
+	snooze, err := processes.NewSnooze(processes.SnoozeConfig{App: n.App, Ledger: n.Ledger, Clock: n.Clock, Lease: n.cfg.Lease, Logger: n.cfg.Logger})
+	if err != nil {
+		return nil, err
+	}
+	if err := processes.Prepare(ctx, n.Ledger, snooze.Name()); err != nil {
+		return nil, err
+	}
+	n.goes(run, "snooze", snooze.Run)
+	return snooze, nil
 }
 
 // goes runs a part of the node until it stops; a part that fails is told once, through Failed.

@@ -99,6 +99,34 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 		Tags: []string{"service_identities"}, Access: httpapi.Access{Keys: admin, Roles: httpapi.PermDeveloper},
 		Description: "The token's rights change at once. The identity of an agent changes through its agent: 409.",
 	}, a.changeIdentity, a.identity)
+	httpapi.Write(r, httpapi.Route{
+		Method: "PATCH", Path: "/v1/conversations/{id}", ID: "update_conversation", Summary: "Change a conversation", Tags: []string{"conversations"},
+		Access: httpapi.Access{Keys: sends, Roles: httpapi.PermInbox},
+		Description: "All of it happens or nothing. Agents change what is assigned to them or to nobody, and assign to themselves or to nobody. " +
+			"The team, the handler and the labels need full access to the inbox, and the labels access to contacts (`admin`) as well.",
+	}, a.updateConversation, a.conversation)
+	httpapi.Write(r, httpapi.Route{
+		Method: "POST", Path: "/v1/conversations/{id}/messages", ID: "reply_to_conversation", Summary: "Reply in a conversation", Tags: []string{"conversations"}, Status: 201,
+		Access: httpapi.Access{Keys: sends, Roles: httpapi.PermInbox}, Sending: true, Errors: []int{422},
+		Description: "Goes the way of every message, under the same rules. A person's reply makes the team the handler and marks the conversation as read.",
+	}, a.reply, a.accepted)
+	httpapi.Write(r, httpapi.Route{
+		Method: "POST", Path: "/v1/conversations/{id}/notes", ID: "add_note", Summary: "Add a note to a conversation", Tags: []string{"conversations"}, Status: 201,
+		Access:      httpapi.Access{Keys: sends, Roles: httpapi.PermInbox},
+		Description: "For the team only; a note is never sent.",
+	}, a.addNote, a.note)
+	httpapi.Write(r, httpapi.Route{
+		Method: "POST", Path: "/v1/saved-replies", ID: "create_saved_reply", Summary: "Create a saved reply", Tags: []string{"saved replies"}, Status: 201,
+		Access: httpapi.Access{Keys: admin, Roles: httpapi.PermInboxFull},
+	}, a.createSavedReply, a.savedReply)
+	httpapi.Write(r, httpapi.Route{
+		Method: "PATCH", Path: "/v1/saved-replies/{id}", ID: "update_saved_reply", Summary: "Change a saved reply", Tags: []string{"saved replies"},
+		Access: httpapi.Access{Keys: admin, Roles: httpapi.PermInboxFull},
+	}, a.updateSavedReply, a.savedReply)
+	httpapi.Write(r, httpapi.Route{
+		Method: "DELETE", Path: "/v1/saved-replies/{id}", ID: "delete_saved_reply", Summary: "Delete a saved reply", Tags: []string{"saved replies"},
+		Access: httpapi.Access{Keys: admin, Roles: httpapi.PermInboxFull},
+	}, a.deleteSavedReply, a.deletedSavedReply)
 }
 
 // request says in the commands' terms who asks.

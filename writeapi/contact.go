@@ -138,7 +138,7 @@ func (a *API) deleteContact(ctx context.Context, c *httpapi.Call, in *httpapi.ID
 
 // deleted answers the deletion of a contact when nothing shows the contact any more.
 func (a *API) deleted(ctx context.Context, _ *httpapi.Call, d httpapi.Done) (httpapi.Deleted, error) {
-	return httpapi.Deleted{Deleted: true, ID: d.Ref}, a.reach(ctx, d, projections.Contacts, projections.Messages, projections.Consent)
+	return httpapi.Deleted{Deleted: true, ID: d.Ref}, a.reach(ctx, d, projections.Contacts, projections.Messages, projections.Conversations, projections.Consent)
 }
 
 // SetConsent is the request of POST /v1/contacts/{id}/consent (interface 4.1).

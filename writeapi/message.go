@@ -44,28 +44,43 @@ func (in *SendMessage) Check() []fault.Issue {
 	if len(issues) == 0 && (b.To == nil) == (b.ContactID == nil) {
 		issues = append(issues, fault.Issue{Location: "body", Path: "/to", Code: "exactly_one", Message: "Exactly one of to and contact_id is needed."})
 	}
-	if b.Body == "" && len(b.Media) == 0 {
-		issues = append(issues, fault.Issue{Location: "body", Path: "/body", Code: "required", Message: "A message needs a body or media."})
-	}
+	issues = append(issues, contentIssues(b.Body, b.Media)...)
 	if len(b.Metadata) > maxMetadata {
 		issues = append(issues, fault.Issue{Location: "body", Path: "/metadata", Code: "too_many", Message: "Metadata has at most 50 keys."})
 	}
 	return issues
 }
 
+// contentIssues tells of a message that says nothing.
+func contentIssues(body string, media []MediaInput) []fault.Issue {
+	if body != "" || len(media) > 0 {
+		return nil
+	}
+	return []fault.Issue{{Location: "body", Path: "/body", Code: "required", Message: "A message needs a body or media."}}
+}
+
 const maxMetadata = 50
 
 func (a *API) sendMessage(ctx context.Context, c *httpapi.Call, in *SendMessage) (httpapi.Done, error) {
 	b := &in.Body
-	queue := commands.QueueMessage{
-		To: b.To, ContactID: b.ContactID, Body: b.Body, PoolID: b.PoolID, LineID: b.LineID, SendAt: b.SendAt, Fallback: b.Fallback,
-		ExternalID: b.ExternalID, Metadata: b.Metadata, Source: "api",
+	return a.queue(ctx, c, commands.QueueMessage{
+		To: b.To, ContactID: b.ContactID, Body: b.Body, Media: attached(b.Media), PoolID: b.PoolID, LineID: b.LineID, SendAt: b.SendAt, Fallback: b.Fallback,
+		ExternalID: b.ExternalID, Metadata: b.Metadata,
+	})
+}
+
+func attached(media []MediaInput) (list []commands.Media) {
+	for _, m := range media {
+		list = append(list, commands.Media{URL: m.URL, Filename: m.Filename, MIME: m.MIME})
 	}
+	return list
+}
+
+// queue accepts a message in the name of the caller and answers it from its event.
+func (a *API) queue(ctx context.Context, c *httpapi.Call, queue commands.QueueMessage) (httpapi.Done, error) {
+	queue.Source = "api"
 	if c.Kind == httpapi.KindSession {
 		queue.Source, queue.ByStaff = "dashboard", true
-	}
-	for _, m := range b.Media {
-		queue.Media = append(queue.Media, commands.Media{URL: m.URL, Filename: m.Filename, MIME: m.MIME})
 	}
 	if c.Intent != nil {
 		queue.Answer = func(q commands.Queued) ([]byte, error) { return json.Marshal(projections.Queued(&q.Event, q.At)) }

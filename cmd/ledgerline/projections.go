@@ -41,10 +41,7 @@ type shardLag struct {
 
 // wants pairs the consumers with the events that they take.
 func wants() (consumers, types []string) {
-	all := []interface {
-		Name() string
-		Types() []string
-	}{&processes.Sending{}}
+	all := processes.Consumers()
 	for _, p := range projections.All() {
 		all = append(all, p)
 	}

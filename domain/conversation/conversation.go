@@ -5,6 +5,7 @@ package conversation
 import (
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -32,19 +33,22 @@ const (
 // Conversation is the state of one conversation. The zero value has not started.
 type Conversation struct {
 	events.ConversationRef
-	Workspace uuid.UUID
-	Status    Status
-	Until     time.Time  // while it is snoozed
-	Assignee  *uuid.UUID // nil: nobody
-	TeamID    *uuid.UUID // nil: none
-	HandledBy string
+	Organisation uuid.UUID
+	Workspace    uuid.UUID
+	Status       Status
+	Until        time.Time  // while it is snoozed
+	Assignee     *uuid.UUID // nil: nobody
+	TeamID       *uuid.UUID // nil: none
+	HandledBy    string
 }
 
 // Apply folds one event.
 func (c Conversation) Apply(event events.Event, in events.Envelope) Conversation {
 	switch e := event.(type) {
 	case *events.ConversationStarted:
-		return Conversation{ConversationRef: events.ConversationRef(*e), Workspace: in.Workspace, Status: Open, HandledBy: Team}
+		return Conversation{
+			ConversationRef: events.ConversationRef(*e), Organisation: in.Organisation, Workspace: in.Workspace, Status: Open, HandledBy: Team,
+		}
 	case *events.ConversationReopened, *events.ConversationWoken:
 		c.Status, c.Until = Open, time.Time{}
 	case *events.ConversationSnoozed:
@@ -87,14 +91,9 @@ func (c Conversation) open() []events.Event {
 	return []events.Event{&events.ConversationReopened{ConversationID: c.ConversationID, ContactID: c.ContactID, From: string(c.Status)}}
 }
 
-// TakeOver gives the conversation to the team, as a person's own message does: whatever answered by itself until then
+// TakeOver gives the conversation, which has started, to the team, as a person's own message does: whatever answered by itself until then
 // must not talk into it.
-func (c Conversation) TakeOver() []events.Event {
-	if !c.Exists() {
-		return nil // it starts with the team
-	}
-	return c.handle(Team)
-}
+func (c Conversation) TakeOver() []events.Event { return c.handle(Team) }
 
 func (c Conversation) handle(by string) []events.Event {
 	if c.HandledBy == by {
@@ -116,14 +115,28 @@ func (c Conversation) MarkRead() []events.Event {
 	return []events.Event{&events.ConversationRead{ConversationRef: c.ConversationRef}}
 }
 
+// maxReason is the longest reason of a handoff, in characters (interface 4.5).
+const maxReason = 500
+
+// ReasonIssues tells what is wrong with the reason of a handoff.
+func ReasonIssues(reason string) []fault.Issue {
+	switch {
+	case strings.TrimSpace(reason) == "":
+		return []fault.Issue{{Location: "body", Path: "/reason", Code: "required", Message: "A handoff needs a reason."}}
+	case utf8.RuneCountInString(reason) > maxReason:
+		return []fault.Issue{{Location: "body", Path: "/reason", Code: "too_long", Message: "A reason has at most 500 characters."}}
+	}
+	return nil
+}
+
 // Handoff gives a conversation that something handled by itself to the team; to one that people handle already, nothing
 // happens and false is answered.
-func (c Conversation) Handoff(reason string, team *uuid.UUID) ([]events.Event, bool) {
+func (c Conversation) Handoff(reason string) ([]events.Event, bool) {
 	if c.HandledBy == Team {
 		return nil, false
 	}
 	return append(c.handle(Team), &events.AgentHandoff{
-		ConversationRef: c.ConversationRef, From: c.HandledBy, TeamID: team, Why: events.HandoffPersonal{Reason: reason},
+		ConversationRef: c.ConversationRef, From: c.HandledBy, TeamID: c.TeamID, Why: events.HandoffPersonal{Reason: reason},
 	}), true
 }
 

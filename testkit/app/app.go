@@ -176,10 +176,7 @@ const settleFor = 20 * time.Second
 // Settle returns when nothing more happens until the clock moves or somebody asks for something.
 func (a *App) Settle() {
 	a.t.Helper()
-	consumers := []interface {
-		Name() string
-		Types() []string
-	}{&processes.Sending{}}
+	consumers := processes.Consumers()
 	for _, p := range projections.All() {
 		consumers = append(consumers, p)
 	}

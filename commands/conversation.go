@@ -1,0 +1,214 @@
+package commands
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ledgerline/domain/contact"
+	"ledgerline/domain/conversation"
+	"ledgerline/domain/fault"
+	"ledgerline/domain/organisation"
+)
+
+// Reply names the conversation that a message answers in.
+type Reply struct {
+	ConversationID string
+	// Agent is set for somebody with the role agent: another person's conversation is not_found to it.
+	Agent uuid.UUID
+}
+
+// conversation loads a conversation of the request's workspace; not_found when there is none, when its contact was
+// erased, or when the agent that asks does not see it. The append depends on both being as they were seen.
+func (u *unit) conversation(ctx context.Context, id string, agent uuid.UUID) (*aggregate[conversation.Conversation], error) {
+	conv, err := load(ctx, u, u.app.conversations, id)
+	if err != nil {
+		return nil, err
+	}
+	s := &conv.State
+	if !s.Exists() || s.Workspace != u.req.Workspace || agent != uuid.Nil && !s.SeenBy(agent) {
+		return nil, notFound("conversation")
+	}
+	c, err := u.contact(ctx, s.ContactID)
+	if err != nil {
+		if fault.Is(err, fault.NotFound) {
+			err = notFound("conversation")
+		}
+		return nil, err
+	}
+	conv.lean()
+	c.lean()
+	u.subject = s.ContactID
+	return conv, nil
+}
+
+// takeOver gives a conversation that was opened in this unit to the team: a person writes in it.
+func (u *unit) takeOver(ctx context.Context, c *aggregate[contact.Contact]) error {
+	conv, err := load(ctx, u, u.app.conversations, c.State.ConversationID)
+	if err == nil {
+		conv.record(conv.State.TakeOver()...)
+	}
+	return err
+}
+
+// UpdateConversation is what may be changed of a conversation (interface 4.3).
+type UpdateConversation struct {
+	conversation.Change
+	// Agent is set for somebody with the role agent, who may change what it sees and assign it to itself or to nobody.
+	Agent uuid.UUID
+}
+
+// UpdateConversation changes a conversation of the request's workspace; Ref is its id. All of it happens or nothing.
+// What is as it was asked for already is no event. Refusals: not_found, validation_failed with all that is wrong, and
+// forbidden for what an agent or a test key may not.
+func (a *App) UpdateConversation(ctx context.Context, req Request, id string, in UpdateConversation) (Result, error) {
+	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		conv, err := u.conversation(ctx, id, in.Agent)
+		if err != nil {
+			return err
+		}
+		u.ref = id
+		if to := in.Assignee.To; in.Agent != uuid.Nil && to != nil && *to != in.Agent {
+			return fault.New(fault.Forbidden, "You can assign a conversation to yourself or to nobody.")
+		}
+		if in.HandledBy != nil && req.Test && strings.HasPrefix(*in.HandledBy, conversation.AgentPrefix) {
+			return fault.New(fault.Forbidden, "A test key cannot have an agent handle a conversation: the agent would send live messages.")
+		}
+		changed, err := conv.State.Change(in.Change, u.now)
+		issues, err := collect(nil, err)
+		for _, check := range []func() error{
+			func() error { return u.memberAt(ctx, in.Assignee.To, "/assignee_user_id") },
+			func() error { return u.teamAt(ctx, in.Team.To, "/team_id") },
+			func() error { return u.handlerAt(in.HandledBy) },
+		} {
+			if err == nil {
+				issues, err = collect(issues, check())
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if len(issues) > 0 {
+			return fault.Invalids(issues...)
+		}
+		conv.record(changed...)
+		return nil
+	})
+}
+
+// teamAt refuses, at pointer, a team that is not of the request's workspace.
+func (u *unit) teamAt(ctx context.Context, id *uuid.UUID, pointer string) error {
+	if id == nil {
+		return nil
+	}
+	team, err := load(ctx, u, u.app.teams, organisation.TeamStream(*id))
+	if err != nil {
+		return err
+	}
+	if team.State.ID == uuid.Nil || team.State.Workspace != u.req.Workspace {
+		return fault.Invalid(pointer, "not_found", "There is no such team in this workspace.")
+	}
+	return nil
+}
+
+// handlerAt refuses a handler that is neither the team nor a live agent. Nobody can make an agent yet, so there is none.
+func (u *unit) handlerAt(handler *string) error {
+	if handler == nil {
+		return nil
+	}
+	agent, err := conversation.ParseHandler(*handler)
+	if err == nil && agent != nil {
+		err = fault.Invalid("/handled_by", "not_found", "There is no such live agent in this workspace.")
+	}
+	return err
+}
+
+// AddNote adds a remark to a conversation of the request's workspace; Ref is the note's id. agent is as in Reply.
+func (a *App) AddNote(ctx context.Context, req Request, conversationID string, agent uuid.UUID, body string) (Result, error) {
+	id := a.ids.UUID()
+	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		conv, err := u.conversation(ctx, conversationID, agent)
+		if err != nil {
+			return err
+		}
+		u.ref = id.String()
+		return u.note(conv, id, body)
+	})
+}
+
+func (u *unit) note(conv *aggregate[conversation.Conversation], id uuid.UUID, body string) error {
+	var author *uuid.UUID
+	if u.req.Actor.Type == "user" {
+		if user, err := uuid.Parse(u.req.Actor.ID); err == nil {
+			author = &user
+		}
+	}
+	added, err := conv.State.AddNote(id, author, body)
+	if err != nil {
+		return err
+	}
+	begin(u, u.app.notes, conversation.NoteStream(id)).record(added...)
+	return nil
+}
+
+// Handoff is what becomes of a conversation that something else than a person handled.
+type Handoff struct {
+	Reason string     // kept as a note of the conversation
+	TeamID *uuid.UUID // nil leaves the team
+	Agent  uuid.UUID  // as in Reply
+}
+
+// HandOff gives a conversation to the team and keeps the reason as a note; Ref is the conversation's id. handedOff is
+// false when people handled it already: the team and the note are applied all the same (interface 3.2).
+func (a *App) HandOff(ctx context.Context, req Request, id string, in Handoff) (r Result, handedOff bool, err error) {
+	noteID := a.ids.UUID()
+	r, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		conv, err := u.conversation(ctx, id, in.Agent)
+		if err != nil {
+			return err
+		}
+		u.ref = id
+		issues, err := collect(nil, u.teamAt(ctx, in.TeamID, "/team_id"))
+		if err != nil {
+			return err
+		}
+		issues = slices.Concat(issues, conversation.ReasonIssues(in.Reason))
+		if len(issues) > 0 {
+			return fault.Invalids(issues...)
+		}
+		if in.TeamID != nil {
+			conv.record(conv.State.GiveTo(*in.TeamID)...)
+		}
+		handed, ok := conv.State.Handoff(in.Reason)
+		handedOff = ok
+		conv.record(handed...)
+		return u.note(conv, noteID, in.Reason)
+	})
+	return r, handedOff, err
+}
+
+// WakeConversation opens a snoozed conversation whose time has come. until is when it will have, for one that sleeps on;
+// nil when nothing is to be done any more.
+func (a *App) WakeConversation(ctx context.Context, req Request, id string) (until *time.Time, err error) {
+	_, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		until = nil
+		conv, err := load(ctx, u, a.conversations, id)
+		if err != nil {
+			return err
+		}
+		s := &conv.State
+		u.req.Organisation, u.req.Workspace, u.ref = s.Organisation, s.Workspace, id
+		if conv, err = u.conversation(ctx, id, uuid.Nil); err != nil {
+			return err
+		}
+		conv.record(conv.State.Wake(u.now)...)
+		if conv.State.Status == conversation.Snoozed {
+			until = &conv.State.Until
+		}
+		return nil
+	})
+	return until, err
+}

@@ -1,0 +1,82 @@
+package processes
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"ledgerline/clock"
+	"ledgerline/commands"
+	"ledgerline/domain/fault"
+	"ledgerline/events"
+	"ledgerline/eventstore"
+	"ledgerline/eventstore/feed"
+)
+
+// Snooze wakes conversations when their time has come. A conversation is the key. Whether it still sleeps, and until
+// when, is asked of the conversation itself: one that was opened, closed or put off meanwhile is left alone or waited for.
+type Snooze struct {
+	app  *commands.App
+	wake *Runner
+}
+
+const snoozeProcess = "snooze"
+
+// SnoozeConfig says what the process needs.
+type SnoozeConfig struct {
+	App    *commands.App
+	Ledger *eventstore.Ledger
+	Clock  clock.Clock
+	Lease  time.Duration // of a conversation that is being woken, see RunnerConfig
+	Logger *slog.Logger
+}
+
+// NewSnooze prepares the process. Run it beside a feed that carries its Consumer.
+func NewSnooze(cfg SnoozeConfig) (*Snooze, error) {
+	s := &Snooze{app: cfg.App}
+	var err error
+	s.wake, err = NewRunner(RunnerConfig{
+		Pool: cfg.Ledger.Pool(), Clock: cfg.Clock, Process: snoozeProcess, Work: s.work, Workers: 8, Lease: cfg.Lease, Logger: cfg.Logger,
+	})
+	return s, err
+}
+
+// Run works until ctx ends.
+func (s *Snooze) Run(ctx context.Context) error { return s.wake.Run(ctx) }
+
+// Name implements feed.Consumer.
+func (s *Snooze) Name() string { return "process_snooze" }
+
+// Types implements feed.Consumer.
+func (s *Snooze) Types() []string { return events.NamesOf((*events.ConversationSnoozed)(nil)) }
+
+// Committed implements feed.Consumer.
+func (s *Snooze) Committed(*feed.Batch) { s.wake.Wake() }
+
+// Write implements feed.Consumer.
+func (s *Snooze) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) error {
+	var asks []Ask
+	for i := range recorded {
+		r := &recorded[i]
+		if e, ok := r.Event.(*events.ConversationSnoozed); ok {
+			asks = append(asks, Ask{Process: snoozeProcess, Key: e.ConversationID, Shard: r.Shard, DueAt: e.Until, Position: r.Position})
+		}
+	}
+	QueueAsks(b, asks...)
+	return nil
+}
+
+func (s *Snooze) work(ctx context.Context, task Task) (Outcome, error) {
+	until, err := s.app.WakeConversation(ctx, commands.Request{Actor: events.Actor{Type: "system", ID: snoozeProcess}}, task.Key)
+	switch {
+	case fault.Is(err, fault.NotFound): // its contact was erased
+		return Done, nil
+	case err != nil:
+		return Done, err
+	case until != nil:
+		return Again(*until), nil
+	}
+	return Done, nil
+}

@@ -1,0 +1,148 @@
+package writeapi
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ledgerline/commands"
+	"ledgerline/domain/conversation"
+	"ledgerline/domain/fault"
+	"ledgerline/httpapi"
+	"ledgerline/projections"
+)
+
+// UpdateConversation is the request of PATCH /v1/conversations/{id} (interface 4.3).
+type UpdateConversation struct {
+	httpapi.IDParam
+	Body struct {
+		AssigneeUserID httpapi.Nullable[uuid.UUID] `json:"assignee_user_id,omitzero" doc:"A member of the workspace; null for nobody"`
+		TeamID         httpapi.Nullable[uuid.UUID] `json:"team_id,omitzero"`
+		HandledBy      httpapi.Optional[string]    `json:"handled_by,omitzero" doc:"team, or agent: and the id of a live agent"`
+		Labels         httpapi.Optional[[]string]  `json:"labels,omitzero" maxItems:"50" doc:"Replaces the labels of the contact"`
+		MarkRead       httpapi.Optional[bool]      `json:"mark_read,omitzero" doc:"true: everything that came in was read"`
+		SnoozedUntil   httpapi.Nullable[time.Time] `json:"snoozed_until,omitzero" doc:"Ahead. A time without a status snoozes; null opens what is snoozed"`
+		Status         httpapi.Optional[string]    `json:"status,omitzero" enum:"open,snoozed,closed" doc:"snoozed needs snoozed_until"`
+	}
+}
+
+// mayChange refuses what takes more than the inbox (interface 4.3 rule 2).
+func (in *UpdateConversation) mayChange(c *httpapi.Call) error {
+	b := &in.Body
+	full, contacts := c.Can(httpapi.PermInboxFull), c.Can(httpapi.PermContacts)
+	if c.Kind != httpapi.KindSession { // it has the scope for conversations, or would not have come here
+		full, contacts = true, c.Has(httpapi.ScopeAdmin)
+	}
+	switch {
+	case !full && (b.TeamID.Set || b.HandledBy.Set || b.Labels.Set):
+		return fault.New(fault.Forbidden, "The team, the handler and the labels of a conversation need full access to the inbox.")
+	case !contacts && b.Labels.Set:
+		return fault.New(fault.Forbidden, "The labels of a conversation are its contact's: they need access to contacts.")
+	}
+	return nil
+}
+
+func setting[T any](n httpapi.Nullable[T]) conversation.Setting[T] {
+	return conversation.Setting[T]{Given: n.Set, To: n.Ptr()}
+}
+
+func (a *API) updateConversation(ctx context.Context, c *httpapi.Call, in *UpdateConversation) (httpapi.Done, error) {
+	if err := in.mayChange(c); err != nil {
+		return httpapi.Done{}, err
+	}
+	b := &in.Body
+	update := commands.UpdateConversation{
+		Change: conversation.Change{
+			Status: conversation.Status(b.Status.Value), SnoozedUntil: setting(b.SnoozedUntil), Assignee: setting(b.AssigneeUserID), Team: setting(b.TeamID),
+			HandledBy: b.HandledBy.Ptr(),
+		},
+		Agent: agent(c),
+	}
+	if b.MarkRead.Value {
+		var err error
+		if update.MarkRead, err = a.unread(ctx, c, in.ID); err != nil {
+			return httpapi.Done{}, err
+		}
+	}
+	return done(a.app.UpdateConversation(ctx, request(c), in.ID, update))
+}
+
+// unread tells whether there is anything to read in a conversation, so that a client that marks what it shows as read
+// again and again leaves no events. What the conversation itself does not know, the read model counts.
+func (a *API) unread(ctx context.Context, c *httpapi.Call, id string) (bool, error) {
+	v := viewer(c, a.store.Ledger().ShardOf(c.OrganisationID))
+	if err := a.store.Current(ctx, v.Shard, projections.Conversations); err != nil {
+		return false, err
+	}
+	count, err := a.store.Unread(ctx, v, id)
+	return count > 0, err
+}
+
+// agent is the caller if it sees its own and nobody's conversations only, else uuid.Nil.
+func agent(c *httpapi.Call) uuid.UUID {
+	if c.OwnOnly() {
+		return uuid.MustParse(c.ID) // a session's id is a user's
+	}
+	return uuid.Nil
+}
+
+// conversation is the view that answers writes on a conversation.
+func (a *API) conversation(ctx context.Context, c *httpapi.Call, d httpapi.Done) (projections.Conversation, error) {
+	if err := a.reach(ctx, d, projections.Conversations, projections.Contacts); err != nil {
+		return projections.Conversation{}, err
+	}
+	found, ok, err := a.store.Conversation(ctx, viewer(c, d.Shard), d.Ref)
+	if err == nil && !ok {
+		err = gone("conversation")
+	}
+	return found, err
+}
+
+// ReplyToConversation is the request of POST /v1/conversations/{id}/messages (interface 4.3).
+type ReplyToConversation struct {
+	httpapi.IDParam
+	Body struct {
+		Body  string       `json:"body,omitempty" maxLength:"2000"`
+		Media []MediaInput `json:"media,omitempty" maxItems:"10" nullable:"false"`
+	}
+}
+
+// Check implements httpapi.Checked.
+func (in *ReplyToConversation) Check() []fault.Issue {
+	return contentIssues(in.Body.Body, in.Body.Media)
+}
+
+func (a *API) reply(ctx context.Context, c *httpapi.Call, in *ReplyToConversation) (httpapi.Done, error) {
+	return a.queue(ctx, c, commands.QueueMessage{
+		Reply: &commands.Reply{ConversationID: in.ID, Agent: agent(c)}, Body: in.Body.Body, Media: attached(in.Body.Media),
+	})
+}
+
+// AddNote is the request of POST /v1/conversations/{id}/notes (interface 4.3).
+type AddNote struct {
+	httpapi.IDParam
+	Body struct {
+		Body string `json:"body" maxLength:"5000"`
+	}
+}
+
+func (a *API) addNote(ctx context.Context, c *httpapi.Call, in *AddNote) (httpapi.Done, error) {
+	return done(a.app.AddNote(ctx, request(c), in.ID, agent(c), in.Body.Body))
+}
+
+// note is the view that answers a new note.
+func (a *API) note(ctx context.Context, c *httpapi.Call, d httpapi.Done) (projections.Note, error) {
+	if err := a.reach(ctx, d, projections.Conversations); err != nil {
+		return projections.Note{}, err
+	}
+	id, err := uuid.Parse(d.Ref)
+	if err != nil {
+		return projections.Note{}, err
+	}
+	found, ok, err := a.store.Note(ctx, viewer(c, d.Shard), id)
+	if err == nil && !ok {
+		err = gone("note")
+	}
+	return found, err
+}
