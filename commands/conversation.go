@@ -57,6 +57,7 @@ func (u *unit) takeOver(ctx context.Context, c *aggregate[contact.Contact]) erro
 // UpdateConversation is what may be changed of a conversation (interface 4.3).
 type UpdateConversation struct {
 	conversation.Change
+	Labels []string // names, in place of the contact's; nil leaves them
 	// Agent is set for somebody with the role agent, who may change what it sees and assign it to itself or to nobody.
 	Agent uuid.UUID
 }
@@ -88,6 +89,9 @@ func (a *App) UpdateConversation(ctx context.Context, req Request, id string, in
 				issues, err = collect(issues, check())
 			}
 		}
+		if err == nil && in.Labels != nil {
+			issues, err = u.relabel(ctx, conv, in.Labels, issues)
+		}
 		if err != nil {
 			return err
 		}
@@ -97,6 +101,15 @@ func (a *App) UpdateConversation(ctx context.Context, req Request, id string, in
 		conv.record(changed...)
 		return nil
 	})
+}
+
+// relabel gives the contact of a conversation other labels, and adds what is wrong with their names to the issues.
+func (u *unit) relabel(ctx context.Context, conv *aggregate[conversation.Conversation], names []string, issues []fault.Issue) ([]fault.Issue, error) {
+	c, err := u.contact(ctx, conv.State.ContactID)
+	if err != nil {
+		return issues, err
+	}
+	return u.changeLabels(ctx, c, &UpdateContact{Labels: names}, issues)
 }
 
 // teamAt refuses, at pointer, a team that is not of the request's workspace.

@@ -7,7 +7,6 @@ import (
 
 	"ledgerline/domain/fault"
 	"ledgerline/domain/savedreply"
-	"ledgerline/eventstore"
 )
 
 func titleTaken(string) error {
@@ -75,7 +74,7 @@ func (a *App) UpdateSavedReply(ctx context.Context, req Request, id uuid.UUID, i
 		}
 		scope, before := savedreply.Claim(u.req.Workspace, s.State.Title)
 		if _, after := savedreply.Claim(u.req.Workspace, text.Title); after != before {
-			u.free(scope, before)
+			u.release(scope, before, u.ref)
 			u.claim(scope, after, u.ref, titleTaken)
 		}
 		s.record(changed...)
@@ -91,15 +90,11 @@ func (a *App) DeleteSavedReply(ctx context.Context, req Request, id uuid.UUID) (
 			return err
 		}
 		u.ref = id.String()
-		u.free(savedreply.Claim(u.req.Workspace, s.State.Title))
+		scope, key := savedreply.Claim(u.req.Workspace, s.State.Title)
+		u.release(scope, key, u.ref)
 		s.record(s.State.Delete()...)
 		return nil
 	})
-}
-
-// free gives back the title of the saved reply that the unit is about.
-func (u *unit) free(scope, key string) {
-	u.claims = append(u.claims, eventstore.Claim{Scope: scope, Key: key, Owner: u.ref, Release: true})
 }
 
 // savedReply loads a saved reply of the request's workspace.

@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"ledgerline/domain/apikey"
 	"ledgerline/domain/organisation"
 	"ledgerline/testkit/app"
 )
@@ -130,4 +132,271 @@ func TestWhoIsAskingAndTheTeamsOfTheWorkspace(t *testing.T) {
 	shows(t, a.Test.Get("/v1/me").Is(200).JSON(), app.Map{"type": "key", "env": "test", "role": nil, "user": nil, "scopes": []any{"admin", "read", "send"}})
 	require.Equal(t, []app.Map{{"id": team.Ref, "name": "Support", "member_ids": []any{agent.String()}, "created_at": stamp(0)}}, a.Live.Get("/v1/teams").Is(200).Data())
 	require.Empty(t, a.NewWorkspace("Other").Live.Get("/v1/teams").Is(200).Data())
+}
+
+func (c talk) path(rest string) string { return "/v1/conversations/" + c.conversation + rest }
+
+func TestAConversationIsChangedAllAtOnceOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	onShards(t, func(t *testing.T, shards app.Option) {
+		a := app.Start(t, shards)
+		c := newTalk(a, "Ann")
+		manager := a.Users[organisation.Manager].String()
+		team, err := a.Nodes[0].App.CreateTeam(t.Context(), a.Operator(), "Support")
+		require.NoError(t, err)
+		other, err := a.Nodes[0].App.CreateTeam(t.Context(), a.NewWorkspace("Other").Operator(), "Elsewhere")
+		require.NoError(t, err)
+		a.Live.Do("PATCH", c.path(""), app.Map{
+			"assignee_user_id": uuid.NewString(), "team_id": other.Ref, "handled_by": "agent:" + uuid.NewString(), "status": "snoozed", "labels": []string{"ok", " "},
+		}).Refused(400, "validation_failed", "body /assignee_user_id not_a_member", "body /team_id not_found", "body /handled_by not_found",
+			"body /snoozed_until required", "body /labels/1 required")
+		for value, code := range map[string]string{"somebody": "invalid_value", "": "invalid_value", "agent:1": "invalid_value", "workflow:" + uuid.NewString(): "invalid_value"} {
+			a.Live.Do("PATCH", c.path(""), app.Map{"handled_by": value, "status": "closed"}).Refused(400, "validation_failed", "body /handled_by "+code)
+		}
+		shows(t, conversation(a.Live, c.conversation), app.Map{"status": "open", "assignee_user_id": nil, "team_id": nil, "labels": []any{}})
+
+		a.Advance(time.Minute)
+		changed := a.Live.Do("PATCH", c.path(""), app.Map{
+			"assignee_user_id": manager, "team_id": team.Ref, "handled_by": "team", "labels": []string{"vip", "new"}, "status": "closed",
+		}).Is(200).JSON()
+		shows(t, changed, app.Map{
+			"status": "closed", "assignee_user_id": manager, "team_id": team.Ref, "handled_by": "team", "labels": []any{"new", "vip"}, "updated_at": stamp(time.Minute),
+			"last_message_at": stamp(0),
+		})
+		require.NotContains(t, changed, "messages", "the answer is the summary")
+		require.Equal(t, []any{"new", "vip"}, a.Live.Get("/v1/contacts/"+c.contact).Is(200).At("labels"))
+		require.Equal(t, []any{c.conversation}, a.Live.Get("/v1/conversations?label=VIP&status=closed&team_id="+team.Ref+"&assignee="+manager).Is(200).Column("id"))
+		require.Equal(t, []any{c.conversation}, a.Sessions[organisation.Manager].Get("/v1/conversations?assignee=me").Is(200).Column("id"))
+		require.Empty(t, a.Live.Get("/v1/conversations?assignee=unassigned").Is(200).Data())
+
+		var before, after int64
+		a.One(`select count(*) from ledger_events`, nil, &before)
+		a.Live.Do("PATCH", c.path(""), app.Map{"assignee_user_id": manager, "labels": []string{"New", "vip"}, "status": "closed", "mark_read": true}).Is(200)
+		a.Live.Do("PATCH", c.path(""), app.Map{}).Is(200)
+		a.One(`select count(*) from ledger_events`, nil, &after)
+		require.Equal(t, before, after, "what is so already is no event")
+
+		a.Live.Do("PATCH", c.path(""), app.Map{"assignee_user_id": nil, "team_id": nil, "labels": []string{}}).Is(200)
+		shows(t, conversation(a.Live, c.conversation), app.Map{"assignee_user_id": nil, "team_id": nil, "labels": []any{}, "status": "closed"})
+		a.Live.Do("PATCH", c.path(""), app.Map{"status": nil}).Refused(400, "validation_failed", "body /status null_not_allowed")
+		a.Live.Do("PATCH", "/v1/conversations/cnv_nothing", app.Map{"status": "open"}).Refused(404, "not_found")
+
+		a.Inbound(c.phone, c.line, "I am back")
+		require.Equal(t, "open", conversation(a.Live, c.conversation)["status"], "a message opens it")
+	})
+}
+
+func TestAgentsSeeAndChangeWhatIsTheirsOrNobodys(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	agent, manager := a.Sessions[organisation.Agent], a.Sessions[organisation.Manager]
+	me, boss := a.Users[organisation.Agent].String(), a.Users[organisation.Manager].String()
+	mine, free, theirs := newTalk(a, "Mine"), newTalk(a, "Free"), newTalk(a, "Theirs")
+	a.Live.Do("PATCH", mine.path(""), app.Map{"assignee_user_id": me}).Is(200)
+	a.Live.Do("PATCH", theirs.path(""), app.Map{"assignee_user_id": boss}).Is(200)
+
+	require.Equal(t, []any{free.conversation, mine.conversation}, agent.Get("/v1/conversations").Is(200).Column("id"))
+	require.Equal(t, []any{mine.conversation}, agent.Get("/v1/conversations?assignee=me").Is(200).Column("id"))
+	require.Equal(t, []any{free.conversation}, agent.Get("/v1/conversations?assignee=unassigned&status=open").Is(200).Column("id"))
+	require.Empty(t, agent.Get("/v1/conversations?assignee="+boss).Is(200).Data())
+	require.ElementsMatch(t, []any{free.contact, mine.contact}, agent.Get("/v1/contacts").Is(200).Column("id"), "contacts follow the conversation")
+	require.Empty(t, agent.Get("/v1/messages?contact_id="+theirs.contact).Is(200).Data(), "messages too")
+	require.Len(t, agent.Get("/v1/messages?contact_id="+mine.contact).Is(200).Data(), 1)
+
+	for _, r := range []struct {
+		method, rest string
+		body         any
+	}{{"GET", "", nil}, {"PATCH", "", app.Map{"status": "closed"}}, {"POST", "/messages", app.Map{"body": "x"}}, {"POST", "/notes", app.Map{"body": "x"}}} {
+		agent.Do(r.method, theirs.path(r.rest), r.body).Refused(404, "not_found")
+		for _, role := range []organisation.Role{organisation.Analyst, organisation.Developer} {
+			if r.method != "GET" {
+				a.Sessions[role].Do(r.method, mine.path(r.rest), r.body).Refused(403, "forbidden")
+			}
+		}
+	}
+	agent.Do("PATCH", free.path(""), app.Map{"assignee_user_id": boss}).Refused(403, "forbidden")
+	for _, change := range []app.Map{{"team_id": nil}, {"handled_by": "team"}, {"labels": []string{"x"}}} {
+		agent.Do("PATCH", mine.path(""), change).Refused(403, "forbidden")
+	}
+	agent.Do("PATCH", free.path(""), app.Map{"assignee_user_id": me, "status": "closed"}).Is(200)
+	agent.Do("PATCH", mine.path(""), app.Map{"assignee_user_id": nil}).Is(200)
+	require.Equal(t, []any{free.conversation}, manager.Get("/v1/conversations?assignee="+me).Is(200).Column("id"))
+
+	agent.Post(mine.path("/messages"), app.Map{"body": "I am on it"}).Is(201)
+	agent.Post(mine.path("/notes"), app.Map{"body": "calls back on Monday"}).Is(201)
+	send := a.Key(apikey.Live, nil, apikey.Send)
+	send.Do("PATCH", mine.path(""), app.Map{"handled_by": "team", "team_id": nil}).Is(200)
+	send.Do("PATCH", mine.path(""), app.Map{"labels": []string{"x"}}).Refused(403, "forbidden")
+	a.Live.Do("PATCH", mine.path(""), app.Map{"labels": []string{"x"}}).Is(200)
+	a.Key(apikey.Live, nil, apikey.Read, apikey.Admin).Do("PATCH", mine.path(""), app.Map{"labels": []string{"x"}}).Refused(403, "forbidden")
+	a.Test.Do("PATCH", mine.path(""), app.Map{"handled_by": "agent:" + uuid.NewString()}).Refused(403, "forbidden")
+}
+
+func TestASnoozedConversationWakesByTheClock(t *testing.T) {
+	t.Parallel()
+	onShards(t, func(t *testing.T, shards app.Option) {
+		a := app.Start(t, shards)
+		var talks []talk
+		for _, name := range []string{"sleeps", "put off", "closed", "written to", "erased", "opened"} {
+			talks = append(talks, newTalk(a, name))
+		}
+		snooze := func(c talk, until time.Duration) {
+			a.Live.Do("PATCH", c.path(""), app.Map{"snoozed_until": stamp(until)}).Is(200)
+		}
+		state := func(c talk) []any {
+			now := conversation(a.Live, c.conversation)
+			return []any{now["status"], now["snoozed_until"]}
+		}
+		for _, c := range talks {
+			a.Live.Do("PATCH", c.path(""), app.Map{"status": "snoozed", "snoozed_until": stamp(time.Hour)}).Is(200)
+			require.Equal(t, []any{"snoozed", stamp(time.Hour)}, state(c))
+		}
+		sleeps, putOff, closed, written, erased, opened := talks[0], talks[1], talks[2], talks[3], talks[4], talks[5]
+		snooze(putOff, 3*time.Hour)
+		a.Live.Do("PATCH", closed.path(""), app.Map{"status": "closed"}).Is(200)
+		a.Inbound(written.phone, written.line, "hello?")
+		a.Live.Delete("/v1/contacts/" + erased.contact).Is(200)
+		a.Live.Do("PATCH", opened.path(""), app.Map{"snoozed_until": nil}).Is(200)
+		require.Equal(t, []any{"open", nil}, state(opened))
+
+		a.Advance(59*time.Minute + 59*time.Second)
+		require.Equal(t, []any{"snoozed", stamp(time.Hour)}, state(sleeps))
+		a.Advance(time.Second)
+		require.Equal(t, []any{"open", nil}, state(sleeps))
+		require.Equal(t, []any{"snoozed", stamp(3 * time.Hour)}, state(putOff))
+		require.Equal(t, []any{"closed", nil}, state(closed))
+		require.Equal(t, []any{"open", nil}, state(written))
+		a.Advance(5 * time.Hour)
+		require.Equal(t, []any{"open", nil}, state(putOff))
+		var woken int
+		a.One(`select count(*) from ledger_events where type = 'conversation.woken'`, nil, &woken)
+		require.Equal(t, 2, woken)
+
+		for body, issue := range map[string]string{
+			`{"status": "snoozed", "snoozed_until": "` + stamp(0) + `"}`:          "not_in_the_future",
+			`{"snoozed_until": "` + stamp(0) + `"}`:                               "not_in_the_future",
+			`{"status": "closed", "snoozed_until": "` + stamp(9*time.Hour) + `"}`: "not_snoozed",
+			`{"status": "snoozed", "snoozed_until": null}`:                        "required",
+			`{"status": "snoozed"}`:                                               "required",
+		} {
+			a.Live.Do("PATCH", sleeps.path(""), body).Refused(400, "validation_failed", "body /snoozed_until "+issue)
+		}
+		a.Live.Do("PATCH", closed.path(""), app.Map{"snoozed_until": nil}).Is(200)
+		require.Equal(t, []any{"closed", nil}, state(closed), "no time opens only what is snoozed")
+	})
+}
+
+func TestUnreadCountsWhatCameSinceAPersonReadOrAnswered(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	c := newTalk(a, "Ann")
+	unread := func(want float64, why ...any) {
+		t.Helper()
+		require.Equal(t, any(want), conversation(a.Live, c.conversation)["unread_count"], why...)
+	}
+	a.Inbound(c.phone, c.line, "one")
+	a.Inbound(c.phone, c.line, "two")
+	unread(2)
+	a.Live.Do("PATCH", c.path(""), app.Map{"mark_read": false}).Is(200)
+	unread(2)
+	shows(t, a.Live.Do("PATCH", c.path(""), app.Map{"mark_read": true}).Is(200).JSON(), app.Map{"unread_count": 0.0})
+	a.Inbound(c.phone, c.line, "three")
+	unread(1)
+	a.Live.Post(c.path("/messages"), app.Map{"body": "from a program"}).Is(201)
+	unread(1, "a program has not read it")
+	a.Sessions[organisation.Manager].Post(c.path("/messages"), app.Map{"body": "from a person"}).Is(201)
+	unread(0)
+}
+
+func TestAReplyGoesTheWayOfEveryMessage(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	c := newTalk(a, "Ann")
+	a.Inbound(c.phone, c.line, "hi")
+	manager := a.Sessions[organisation.Manager]
+	reply := manager.Key("r").Post(c.path("/messages"), app.Map{"body": "hello", "media": []app.Map{{"url": "https://example.com/a.png"}}}).Is(201)
+	shows(t, reply.JSON(), app.Map{
+		"conversation_id": c.conversation, "contact_id": c.contact, "status": "queued", "direction": "outbound", "source": "dashboard", "sent_by_staff": true,
+		"to": c.phone, "body": "hello",
+	})
+	again := manager.Key("r").Post(c.path("/messages"), app.Map{"body": "hello", "media": []app.Map{{"url": "https://example.com/a.png"}}}).Is(201)
+	require.Equal(t, string(reply.Raw), string(again.Raw))
+	require.Equal(t, "true", again.Header.Get("idempotent-replayed"))
+	a.Settle()
+	require.Equal(t, "delivered", status(a.Live, reply.Text("id")))
+	a.Live.Post(c.path("/messages"), app.Map{}).Refused(400, "validation_failed", "body /body required")
+	a.Live.Post(c.path("/messages"), app.Map{"to": c.phone, "body": strings.Repeat("x", 2001)}).
+		Refused(400, "validation_failed", "body /to unknown_property", "body /body too_long")
+	a.Test.Post(c.path("/messages"), app.Map{"body": "x"}).Refused(400, "validation_failed", "body /to not_sandbox")
+	a.NewOrganisation("Stranger").Live.Post(c.path("/messages"), app.Map{"body": "x"}).Refused(404, "not_found")
+	a.Live.Post("/v1/contacts/"+c.contact+"/opt-out", app.Map{"source": "x"}).Is(200)
+	a.Live.Post(c.path("/messages"), app.Map{"body": "x"}).Refused(422, "contact_opted_out")
+	a.Live.Delete("/v1/contacts/" + c.contact).Is(200)
+	for _, answer := range []app.Answer{
+		a.Live.Post(c.path("/messages"), app.Map{"body": "x"}), a.Live.Post(c.path("/notes"), app.Map{"body": "x"}), a.Live.Get(c.path("")),
+		a.Live.Do("PATCH", c.path(""), app.Map{"status": "open"}),
+	} {
+		answer.Refused(404, "not_found")
+	}
+	require.Empty(t, a.Live.Get("/v1/conversations").Is(200).Data())
+}
+
+func TestNotesAreForTheTeam(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	c := newTalk(a, "Ann")
+	first := a.Sessions[organisation.Manager].Post(c.path("/notes"), app.Map{"body": "one\ntwo"}).Is(201)
+	require.Equal(t, app.Map{
+		"id": first.Text("id"), "conversation_id": c.conversation, "author_user_id": a.Users[organisation.Manager].String(), "body": "one\ntwo", "created_at": stamp(0),
+	}, first.JSON())
+	a.Advance(time.Minute)
+	second := a.Live.Key("n").Post(c.path("/notes"), app.Map{"body": strings.Repeat("é", 5000)}).Is(201)
+	require.Nil(t, second.At("author_user_id"))
+	a.Live.Key("n").Post(c.path("/notes"), app.Map{"body": strings.Repeat("é", 5000)}).Is(201)
+	notes := conversation(a.Live, c.conversation)["notes"]
+	require.Equal(t, []any{second.JSON(), first.JSON()}, notes, "newest first, and one for each key")
+	a.Live.Post(c.path("/notes"), app.Map{"body": strings.Repeat("é", 5001)}).Refused(400, "validation_failed", "body /body too_long")
+	a.Live.Post(c.path("/notes"), app.Map{"body": " "}).Refused(400, "validation_failed", "body /body required")
+	a.Settle()
+	require.Len(t, a.Live.Get("/v1/messages?contact_id="+c.contact).Is(200).Data(), 1, "nothing was sent")
+	shows(t, conversation(a.Live, c.conversation), app.Map{"last_message_at": stamp(0)})
+}
+
+func TestWhoMayWriteInTheInbox(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t, app.TwoNodes())
+	c := newTalk(a, "Ann")
+	a.Inbound(c.phone, c.line, "hi")
+	callers := map[string]*app.Client{}
+	for _, scope := range []apikey.Scope{apikey.Read, apikey.Send, apikey.Admin} {
+		callers[string(scope)+" scope"] = a.Key(apikey.Live, nil, scope)
+	}
+	for role, session := range a.Sessions {
+		callers[string(role)] = session
+	}
+	for _, r := range []struct {
+		method, path string
+		body         app.Map
+		allowed      []string
+	}{
+		{"PATCH", c.path(""), app.Map{"status": "open"}, []string{"send scope", "owner", "admin", "manager", "agent"}},
+		{"PATCH", c.path(""), app.Map{"team_id": nil, "handled_by": "team"}, []string{"send scope", "owner", "admin", "manager"}},
+		{"PATCH", c.path(""), app.Map{"labels": []string{}}, []string{"owner", "admin", "manager"}},
+		{"POST", c.path("/messages"), app.Map{"body": "x"}, []string{"send scope", "owner", "admin", "manager", "agent"}},
+		{"POST", c.path("/notes"), app.Map{"body": "x"}, []string{"send scope", "owner", "admin", "manager", "agent"}},
+		{"POST", "/v1/saved-replies", nil, []string{"admin scope", "owner", "admin", "manager"}},
+	} {
+		for name, caller := range callers {
+			body := r.body
+			if body == nil {
+				body = app.Map{"title": "of " + name, "body": "x"}
+			}
+			answer := caller.Do(r.method, r.path, body)
+			if slices.Contains(r.allowed, name) {
+				require.Less(t, answer.Status, 300, "%s %s %s: %s", name, r.method, r.path, answer.Raw)
+			} else {
+				answer.Refused(403, "forbidden")
+			}
+		}
+	}
 }

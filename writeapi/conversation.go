@@ -57,7 +57,7 @@ func (a *API) updateConversation(ctx context.Context, c *httpapi.Call, in *Updat
 			Status: conversation.Status(b.Status.Value), SnoozedUntil: setting(b.SnoozedUntil), Assignee: setting(b.AssigneeUserID), Team: setting(b.TeamID),
 			HandledBy: b.HandledBy.Ptr(),
 		},
-		Agent: agent(c),
+		Labels: b.Labels.Value, Agent: agent(c),
 	}
 	if b.MarkRead.Value {
 		var err error
