@@ -1,0 +1,68 @@
+package simulator_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"ledgerline/adapters/simulator"
+	"ledgerline/clock"
+	"ledgerline/eventstore"
+	"ledgerline/processes"
+	"ledgerline/processes/carriertest"
+	"ledgerline/testkit"
+)
+
+// The simulator's contacts do nothing but what their numbers script: a reply is the echo of a message that is sent for it,
+// and what arrived is counted by the message's id, which the suite's texts hold, because the simulator keeps no texts.
+func TestTheSimulatorIsACarrier(t *testing.T) {
+	t.Parallel()
+	carriertest.Run(t, func(t *testing.T) *carriertest.World {
+		t.Helper()
+		pool, err := pgxpool.New(t.Context(), testkit.Database(t))
+		require.NoError(t, err)
+		t.Cleanup(pool.Close)
+		keyring, _, err := eventstore.NewKeyring()
+		require.NoError(t, err)
+		at, inbox := clock.Frozen(noon), carriertest.NewInbox()
+		sim, err := simulator.Open(simulator.Config{Pool: pool, AEAD: keyring.AEAD(), Clock: at, Inbox: inbox, Poll: 50 * time.Millisecond})
+		require.NoError(t, err)
+		t.Cleanup(sim.Close)
+		w := &carriertest.World{Carrier: sim, Inbox: inbox, Via: processes.Via{LineID: "ln_1", Phone: line}, OnChat: number(0), OffChat: number(80)}
+		w.Arrived = func(t *testing.T, _, text string) int {
+			t.Helper()
+			list, err := sim.List(t.Context())
+			require.NoError(t, err)
+			for _, seen := range list {
+				if text == "This is "+seen.MessageID+"." {
+					return seen.Sends
+				}
+			}
+			return 0
+		}
+		w.Busy = func(*testing.T) string { return number(86) }
+		w.Ready = func(t *testing.T) { // 86 refuses twice
+			t.Helper()
+			_, err := sim.Send(t.Context(), processes.Outgoing{MessageID: "msg_1", From: line, To: number(86), Channel: "chat"})
+			require.ErrorIs(t, err, processes.ErrTransient)
+		}
+		w.Deliver = func(*testing.T, string) {} // at once
+		w.Read = func(t *testing.T, _ string) {
+			t.Helper()
+			_, err := at.Advance(2 * time.Second)
+			require.NoError(t, err)
+		}
+		replies := 0
+		w.Reply = func(t *testing.T, text string) string {
+			t.Helper()
+			replies++
+			_, err := sim.Send(t.Context(), processes.Outgoing{MessageID: fmt.Sprint("echo_", replies), From: line, To: number(93), Body: text, Channel: "chat"})
+			require.NoError(t, err)
+			return number(93)
+		}
+		return w
+	})
+}

@@ -1,0 +1,107 @@
+// Package carriertest is the suite that every carrier passes: what processes.Carrier and processes.Inbox promise, told
+// by how the service leans on it. An adapter's test opens its carrier in front of a stand-in for the outside world and
+// calls Run.
+package carriertest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"ledgerline/processes"
+)
+
+// Inbox remembers what carriers report, also what they report again, and can be made to refuse.
+type Inbox struct {
+	mu       sync.Mutex
+	receipts []processes.Receipt
+	messages []processes.Inbound
+	refusals int
+}
+
+// NewInbox makes an empty one.
+func NewInbox() *Inbox { return &Inbox{} }
+
+var errNotNow = errors.New("carriertest: the inbox cannot take it now")
+
+// Refuse refuses the next n reports.
+func (b *Inbox) Refuse(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refusals = n
+}
+
+// Refusing tells whether some of the refusals are still to come.
+func (b *Inbox) Refusing() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.refusals > 0
+}
+
+func (b *Inbox) refuses() bool {
+	if b.refusals == 0 {
+		return false
+	}
+	b.refusals--
+	return true
+}
+
+// Receipt implements processes.Inbox.
+func (b *Inbox) Receipt(_ context.Context, r processes.Receipt) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.refuses() {
+		return errNotNow
+	}
+	b.receipts = append(b.receipts, r)
+	return nil
+}
+
+// Message implements processes.Inbox.
+func (b *Inbox) Message(_ context.Context, in processes.Inbound) (string, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.refuses() {
+		return "", errNotNow
+	}
+	b.messages = append(b.messages, in)
+	return "msg_of_" + in.CarrierID, nil
+}
+
+// Receipts are those of a message, in the order in which they came, each kind once.
+func (b *Inbox) Receipts(messageID string) []processes.Receipt {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var found []processes.Receipt
+	for _, r := range b.receipts {
+		seen := slices.ContainsFunc(found, func(f processes.Receipt) bool { return f.Kind == r.Kind })
+		if r.MessageID == messageID && !seen {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// Kinds are the kinds of Receipts.
+func (b *Inbox) Kinds(messageID string) []string {
+	kinds := []string{}
+	for _, r := range b.Receipts(messageID) {
+		kinds = append(kinds, r.Kind)
+	}
+	return kinds
+}
+
+// From are the messages that came from a number, each once.
+func (b *Inbox) From(number string) []processes.Inbound {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var found []processes.Inbound
+	for _, in := range b.messages {
+		seen := slices.ContainsFunc(found, func(f processes.Inbound) bool { return f.CarrierID == in.CarrierID })
+		if in.From == number && !seen {
+			found = append(found, in)
+		}
+	}
+	return found
+}
