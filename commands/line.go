@@ -110,6 +110,9 @@ func (a *App) ChangeLineState(ctx context.Context, req Request, lineID string, t
 			return notFound("line")
 		}
 		moved, err := l.State.Operate(to, reason)
+		if err == nil && to == line.Retired && l.State.Account != (events.CarrierAccount{}) {
+			u.forget = append(u.forget, lineID) // what opens its account is of no more use
+		}
 		l.record(moved...)
 		u.ref = lineID
 		return err

@@ -40,6 +40,7 @@ var Default = NewRegistry(
 	Of[PoolLineAdded]("pool.line_added", 1),
 	Of[LineProvisioned]("line.provisioned", 1),
 	Of[LineStateChanged]("line.state_changed", 1),
+	Of[LineCarrierConfigured]("line.carrier_configured", 1),
 
 	Of[ConversationStarted]("conversation.started", 1),
 	Of[ConversationReopened]("conversation.reopened", 1),

@@ -39,6 +39,7 @@ type Line struct {
 	PoolID       string
 	IsSandbox    bool
 	Carrier      string
+	Account      events.CarrierAccount // of the carrier; empty when it needs none, and when the line is retired
 	State        State
 }
 
@@ -55,6 +56,11 @@ func (l Line) Apply(event events.Event, in events.Envelope) Line {
 		}
 	case *events.LineStateChanged:
 		l.State = State(e.To)
+		if l.State == Retired {
+			l.Account = events.CarrierAccount{}
+		}
+	case *events.LineCarrierConfigured:
+		l.Carrier, l.Account = e.Carrier, e.Account
 	}
 	return l
 }

@@ -1,0 +1,110 @@
+package bluebubbles
+
+import (
+	"context"
+	"strings"
+
+	"ledgerline/domain/fault"
+	"ledgerline/events"
+	"ledgerline/processes"
+)
+
+// take takes one message as a server tells it, new or changed, ours or a contact's, any number of times.
+func (a *Adapter) take(ctx context.Context, account Account, m *wireMessage, isNew bool) error {
+	switch {
+	case m.GUID == "":
+		return nil
+	case m.FromMe:
+		return a.receipts(ctx, account, m)
+	case isNew:
+		return a.inbound(ctx, account, m)
+	}
+	return nil // a contact's message that was edited, or read here
+}
+
+// receipts reports what became of a message of ours; those that somebody typed at the Mac are not.
+func (a *Adapter) receipts(ctx context.Context, account Account, m *wireMessage) error {
+	if m.TempGUID != "" {
+		if err := a.learn(ctx, account.LineID, m.TempGUID, m.GUID); err != nil {
+			return err
+		}
+	}
+	s, found, err := a.sentAs(ctx, account.LineID, m.GUID)
+	if err != nil || !found {
+		return err
+	}
+	report := func(level int, r processes.Receipt) error {
+		if s.Told >= level {
+			return nil
+		}
+		r.MessageID, r.CarrierID = s.MessageID, m.GUID
+		if s.First != nil {
+			r.CarrierID = *s.First
+		}
+		if err := a.cfg.Inbox.Receipt(ctx, r); err != nil {
+			return err
+		}
+		s.Told = level
+		return a.told(ctx, &s, level)
+	}
+	if m.Error != 0 { // of any part: the contact does not have the whole
+		return report(toldFailed, processes.Receipt{Kind: processes.ReceiptFailed, Code: failure(m.Error), At: at(m.Created)})
+	}
+	if !s.Last {
+		return nil
+	}
+	if m.DateDelivered > 0 || m.DateRead > 0 || m.IsDelivered {
+		delivered := m.DateDelivered
+		if delivered == 0 {
+			delivered = max(m.DateRead, m.Created)
+		}
+		if err := report(toldDelivered, processes.Receipt{Kind: processes.ReceiptDelivered, At: at(delivered)}); err != nil {
+			return err
+		}
+	}
+	if m.DateRead > 0 {
+		return report(toldRead, processes.Receipt{Kind: processes.ReceiptRead, At: at(m.DateRead)})
+	}
+	return nil
+}
+
+// maxAttachments bounds what is taken over of one message.
+const maxAttachments = 50
+
+// inbound reports a contact's message. What cannot be one of a contact's is passed over: groups, reactions, notices, and
+// who writes from an e-mail address or a short code.
+func (a *Adapter) inbound(ctx context.Context, account Account, m *wireMessage) error {
+	if m.group() || m.ItemType != 0 || m.AssociatedGUID != "" || m.Handle == nil || strings.Contains(m.Handle.Address, "@") {
+		return nil
+	}
+	known := account.LineID + " " + m.GUID
+	if a.known.Contains(known) {
+		return nil
+	}
+	in := processes.Inbound{CarrierID: m.GUID, Line: account.Phone, From: m.Handle.Address, Body: m.text(), Channel: "chat"}
+	if m.Handle.Service != "" && !strings.EqualFold(m.Handle.Service, "iMessage") && !strings.EqualFold(m.Handle.Service, "any") {
+		in.Channel = "sms"
+	}
+	for i := range m.Attachments {
+		attached := &m.Attachments[i]
+		if attached.Hidden || attached.GUID == "" || len(in.Media) == maxAttachments {
+			continue
+		}
+		address, err := a.mediaURL(account.LineID, attached.GUID)
+		if err != nil {
+			return err
+		}
+		in.Media = append(in.Media, events.Media{URL: address, Filename: attached.Name, MIME: attached.MIME, Size: attached.Bytes})
+	}
+	if in.Body == "" && len(in.Media) == 0 {
+		return nil
+	}
+	_, err := a.cfg.Inbox.Message(ctx, in)
+	if fault.Is(err, fault.ValidationFailed) { // a short code, or no number at all
+		err = nil
+	}
+	if err == nil {
+		a.known.Add(known, true)
+	}
+	return err
+}

@@ -1,0 +1,100 @@
+// Package outward makes HTTP clients for addresses that customers name. Such an address may lead anywhere, so that what
+// is dialled is looked at when it is dialled: whatever a name resolves to, machines of the inside are not reached.
+package outward
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"syscall"
+	"time"
+)
+
+// ErrInside refuses an address that is not on the public internet.
+var ErrInside = errors.New("outward: this address is not on the public internet")
+
+// Config says what a client may do. Zero values are filled in where a default is stated.
+type Config struct {
+	// Inside lets the client reach private, loopback and link-local addresses: for development, and where the operator
+	// says so.
+	Inside    bool
+	Timeout   time.Duration // of everything, the body included; default 30 s
+	Redirects int           // how many are followed; default none
+}
+
+// errRedirects ends what would go on forever.
+var errRedirects = errors.New("outward: too many redirects")
+
+// Client makes a client. It uses no proxy of the environment: that one would do the dialling.
+func Client(cfg Config) *http.Client {
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = 30 * time.Second
+	}
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
+	if !cfg.Inside {
+		dialer.Control = outside
+	}
+	return &http.Client{
+		Timeout: cfg.Timeout,
+		Transport: &http.Transport{
+			DialContext: dialer.DialContext, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second,
+			ResponseHeaderTimeout: cfg.Timeout, MaxIdleConns: 100, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
+		},
+		CheckRedirect: func(_ *http.Request, via []*http.Request) error {
+			switch {
+			case cfg.Redirects == 0:
+				return http.ErrUseLastResponse
+			case len(via) > cfg.Redirects:
+				return errRedirects
+			}
+			return nil
+		},
+	}
+}
+
+// outside is asked with every address that is about to be dialled.
+func outside(network, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil || network != "tcp4" && network != "tcp6" {
+		return fmt.Errorf("%w", ErrInside)
+	}
+	if !Public(at.Addr()) {
+		return ErrInside
+	}
+	return nil
+}
+
+// reserved are networks that are not on the public internet and that netip has no word for.
+var reserved = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"),       // this network
+	netip.MustParsePrefix("100.64.0.0/10"),   // carriers' own
+	netip.MustParsePrefix("192.0.0.0/24"),    // protocol assignments
+	netip.MustParsePrefix("192.0.2.0/24"),    // documentation
+	netip.MustParsePrefix("198.18.0.0/15"),   // measurements
+	netip.MustParsePrefix("198.51.100.0/24"), // documentation
+	netip.MustParsePrefix("203.0.113.0/24"),  // documentation
+	netip.MustParsePrefix("240.0.0.0/4"),     // kept, and broadcast
+	netip.MustParsePrefix("64:ff9b::/96"),    // an IPv4 address within
+	netip.MustParsePrefix("64:ff9b:1::/48"),
+	netip.MustParsePrefix("100::/64"),
+	netip.MustParsePrefix("2001::/23"), // Teredo among them
+	netip.MustParsePrefix("2001:db8::/32"),
+	netip.MustParsePrefix("2002::/16"), // an IPv4 address within
+	netip.MustParsePrefix("fec0::/10"),
+}
+
+// Public tells whether an address is on the public internet: not private, loopback, link-local, multicast or reserved.
+func Public(at netip.Addr) bool {
+	at = at.Unmap().WithZone("")
+	if !at.IsGlobalUnicast() || at.IsPrivate() {
+		return false
+	}
+	for _, network := range reserved {
+		if network.Contains(at) {
+			return false
+		}
+	}
+	return true
+}
