@@ -81,6 +81,8 @@ var realTime = map[string]string{
 	"processes/todo_loop.go":        "leases are about workers that die, whatever the service's time is",
 	"service/auth.go":               "for how many real moments a credential is taken from memory",
 	"projections/revisions.go":      "how long a replay took, for its report",
+
+	"adapters/bluebubbles/bluebubblestest/server.go": "a stand-in for a Mac, which has a clock of its own",
 }
 
 type goPackage struct {

@@ -1,5 +1,12 @@
 package events
 
+// Credential is implemented by sealed events whose data opens something. It is for whoever uses it, and is never shown
+// or exported.
+type Credential interface {
+	Sealed
+	Credential()
+}
+
 // LineCarrierConfigured says who carries a line's messages from now on, and with which account. Stream: the line id. A
 // line is no person, but what opens its account is sealed like personal data, under a key of the line's own, which is
 // destroyed when the line is retired.
@@ -22,3 +29,6 @@ func (e *LineCarrierConfigured) Subject() string { return e.LineID }
 
 // Personal implements Sealed.
 func (e *LineCarrierConfigured) Personal() any { return &e.Account }
+
+// Credential implements Credential.
+func (e *LineCarrierConfigured) Credential() {}

@@ -35,10 +35,10 @@ var poolsTable = &Table{Name: "pools", Key: []string{"id"}, Columns: []Column{
 
 // Lines are the lines and pools of the workspaces as they are now.
 var Lines = &Projection{
-	ID: "lines", Program: 1,
+	ID: "lines", Program: 2,
 	Tables:  []*Table{linesTable, poolsTable},
 	Indexes: []string{`create index on @lines (workspace_id)`, `create index on @pools (workspace_id)`},
-	Wants:   events.NamesOf((*events.PoolCreated)(nil), (*events.LineProvisioned)(nil), (*events.LineStateChanged)(nil)),
+	Wants:   events.NamesOf((*events.PoolCreated)(nil), (*events.LineProvisioned)(nil), (*events.LineStateChanged)(nil), (*events.LineCarrierConfigured)(nil)),
 	Project: func(r *eventstore.Recorded, c *Changes) {
 		at := stamp(r.OccurredAt)
 		switch e := r.Event.(type) {
@@ -49,6 +49,8 @@ var Lines = &Projection{
 				"id": e.LineID, "workspace_id": r.WorkspaceID, "phone": e.Phone, "display_name": e.DisplayName, "pool_id": e.PoolID,
 				"is_sandbox": e.IsSandbox, "carrier": e.Carrier, "state": e.State, "created_at": at,
 			})
+		case *events.LineCarrierConfigured:
+			c.Update(linesTable, Row{"id": e.LineID, "carrier": e.Carrier})
 		case *events.LineStateChanged:
 			c.Update(linesTable, Row{"id": e.LineID, "state": e.To, "state_reason": e.Reason, "state_changed_at": at})
 		}
@@ -60,4 +62,9 @@ var Lines = &Projection{
 func (s *Store) LineIDs(ctx context.Context, workspace uuid.UUID, sandbox bool) ([]string, error) {
 	return list(ctx, s, "line ids", pgx.RowTo[string],
 		`select id from read.lines where workspace_id = $1 and is_sandbox = $2 and state not in ('provisioning', 'retired') order by created_at, id`, workspace, sandbox)
+}
+
+// LinesOf lists the lines that a carrier serves, in all workspaces, except those that are retired.
+func (s *Store) LinesOf(ctx context.Context, carrier string) ([]string, error) {
+	return list(ctx, s, "lines of a carrier", pgx.RowTo[string], `select id from read.lines where carrier = $1 and state <> 'retired' order by id`, carrier)
 }

@@ -1,27 +1,92 @@
 package service
 
 import (
+	"context"
+
+	"github.com/gin-gonic/gin"
+
+	"ledgerline/adapters/bluebubbles"
 	"ledgerline/adapters/simulator"
+	"ledgerline/commands"
+	"ledgerline/domain/fault"
+	"ledgerline/domain/line"
 	"ledgerline/processes"
+	"ledgerline/projections"
 )
 
 // SimulatorCarrier is the carrier's name of lines that the simulator serves.
-const SimulatorCarrier = "simulator"
+const SimulatorCarrier = line.Simulator
 
-// openCarriers makes every carrier there is, on every node that may ask one: the one that sends, and the one that looks
-// numbers up. What carriers report on their own, they report on nodes that process.
-func (n *Node) openCarriers() error {
-	if !n.cfg.Roles.Write && !n.cfg.Roles.Process {
+// openCarriers makes every carrier there is, on every node that may ask one: the one that sends, the one that looks
+// numbers up, and those that carriers report to. What carriers find out on their own, they do on nodes that process.
+func (n *Node) openCarriers(run context.Context) (err error) {
+	roles := n.cfg.Roles
+	if !roles.Write && !roles.Read && !roles.Process {
 		return nil
 	}
-	sim, err := simulator.Open(simulator.Config{
-		Pool: n.pool, Clock: n.Clock, AEAD: n.Ledger.Keyring().AEAD(), Inbox: processes.NewReports(n.App), Logger: n.cfg.Logger,
-		Passive: !n.cfg.Roles.Process,
-	})
-	if err != nil {
+	reports, aead := processes.NewReports(n.App), n.Ledger.Keyring().AEAD()
+	if n.Simulator, err = simulator.Open(simulator.Config{
+		Pool: n.pool, Clock: n.Clock, AEAD: aead, Inbox: reports, Logger: n.cfg.Logger, Passive: !roles.Process,
+	}); err != nil {
 		return err
 	}
-	n.Simulator = sim
-	n.carriers = processes.Carriers{SimulatorCarrier: sim}
+	if n.bubbles, err = bluebubbles.New(bluebubbles.Config{
+		Pool: n.pool, Lines: accounts{n.App, n.Store}, AEAD: aead, Inbox: reports, BaseURL: n.cfg.BaseURL, InsideMedia: n.cfg.Inside, Logger: n.cfg.Logger,
+	}); err != nil {
+		return err
+	}
+	n.carriers = processes.Carriers{line.Simulator: n.Simulator, line.BlueBubbles: n.bubbles}
+	if roles.Process {
+		n.goes(run, "bluebubbles", n.bubbles.Run)
+	}
 	return nil
+}
+
+// serveCarriers puts the routes beside those of the interface that carriers report to and that show what they keep. They
+// ask for no API key: what is secret is in their addresses.
+func (n *Node) serveCarriers() {
+	routes := n.API.Engine().Group("/carriers/bluebubbles/:line")
+	nothing := fault.New(fault.NotFound, "There is nothing here.")
+	if n.cfg.Roles.Write {
+		routes.POST("/:secret", func(c *gin.Context) {
+			if !n.bubbles.ServeReport(c.Writer, c.Request, c.Param("line"), c.Param("secret")) {
+				n.API.Refuse(c, nothing)
+			}
+		})
+	}
+	if n.cfg.Roles.Read {
+		routes.GET("/media/:token", func(c *gin.Context) {
+			if !n.bubbles.ServeMedia(c.Writer, c.Request, c.Param("line"), c.Param("token")) {
+				n.API.Refuse(c, nothing)
+			}
+		})
+	}
+}
+
+// accounts are the accounts of BlueBubbles as the ledger has them.
+type accounts struct {
+	app   *commands.App
+	store *projections.Store
+}
+
+// Account implements bluebubbles.Lines.
+func (a accounts) Account(ctx context.Context, lineID string) (bluebubbles.Account, error) {
+	l, err := a.app.FindLine(ctx, lineID)
+	switch {
+	case fault.Is(err, fault.NotFound):
+		return bluebubbles.Account{}, bluebubbles.ErrNoAccount
+	case err != nil:
+		return bluebubbles.Account{}, err
+	case l.Carrier != line.BlueBubbles || l.State == line.Retired || l.Account.URL == "":
+		return bluebubbles.Account{}, bluebubbles.ErrNoAccount
+	}
+	return bluebubbles.Account{
+		LineID: l.ID, Phone: l.Phone, URL: l.Account.URL, Password: l.Account.Password, Secret: l.Account.Secret,
+		PrivateAPI: l.Account.Method == line.PrivateAPI,
+	}, nil
+}
+
+// Lines implements bluebubbles.Lines.
+func (a accounts) Lines(ctx context.Context) ([]string, error) {
+	return a.store.LinesOf(ctx, line.BlueBubbles)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"ledgerline/adapters/bluebubbles"
 	"ledgerline/adapters/simulator"
 	"ledgerline/clock"
 	"ledgerline/commands"
@@ -49,8 +50,10 @@ type Config struct {
 	// MaxConns bounds the connections to Postgres; default 32.
 	MaxConns int
 	// Sessions says whose session tokens are good; without an issuer there are no sessions.
-	Sessions       httpapi.SessionConfig
-	RateLimits     bool
+	Sessions   httpapi.SessionConfig
+	RateLimits bool
+	// Inside lets the service reach private addresses that customers name.
+	Inside         bool
 	TrustedProxies []string
 	BaseURL        string
 	AccessLog      bool
@@ -79,6 +82,7 @@ type Node struct {
 	cfg      Config
 	pool     *pgxpool.Pool
 	carriers processes.Carriers
+	bubbles  *bluebubbles.Adapter
 	progress *feed.Progress
 	metrics  *prometheus.Registry
 	stop     context.CancelFunc
@@ -163,7 +167,7 @@ func (n *Node) assemble(ctx context.Context) (err error) {
 		feed.Tell(ctx, n.Ledger, n.progress, cfg.Logger)
 		return nil
 	})
-	if err := n.openCarriers(); err != nil {
+	if err := n.openCarriers(run); err != nil {
 		n.Stop()
 		return err
 	}
@@ -310,6 +314,7 @@ func (n *Node) serve() error {
 		}
 		readapi.Register(n.API, n.Store, cursors)
 	}
+	n.serveCarriers()
 	n.API.Ready("database", func(ctx context.Context) error { return n.pool.Ping(ctx) })
 	if cfg.Roles.Project {
 		n.API.Ready("projections", n.caughtUp)

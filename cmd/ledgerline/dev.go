@@ -172,7 +172,7 @@ func (d *dev) stopDatabase() error {
 func (d *dev) serve(ctx context.Context, dsn string, keyring *eventstore.Keyring) (err error) {
 	base := urlOf(d.listener)
 	if d.node, err = service.Start(ctx, service.Config{
-		DSN: dsn, Keyring: keyring, Clock: d.clock, Roles: service.All, Shards: d.Shards, RateLimits: d.RateLimits == "on",
+		DSN: dsn, Keyring: keyring, Clock: d.clock, Roles: service.All, Shards: d.Shards, RateLimits: d.RateLimits == "on", Inside: true,
 		Sessions: devSessions(d.secret, d.clock), BaseURL: base, AccessLog: d.AccessLog, Version: version(), Logger: d.log,
 	}); err != nil {
 		return err

@@ -122,11 +122,12 @@ func (c *exportCommand) line(r *eventstore.Recorded) exported {
 	if r.CausationID != uuid.Nil {
 		e.CausationID = &r.CausationID
 	}
+	_, secret := r.Event.(events.Credential)
 	switch sealed, holds := r.Event.(events.Sealed); {
 	case r.Erased:
 		e.PersonalData = "erased"
 	case r.Sealed == nil:
-	case c.OpenPersonalData && holds:
+	case c.OpenPersonalData && holds && !secret:
 		e.PersonalData, e.Personal = "open", sealed.Personal()
 	default:
 		e.PersonalData = "sealed"

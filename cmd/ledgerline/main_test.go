@@ -62,11 +62,17 @@ type program struct {
 // launch starts the program. It is killed with the test at the latest.
 func launch(t *testing.T, args ...string) *program {
 	t.Helper()
+	return launchWith(t, "", args...)
+}
+
+// launchWith is launch with something on the standard input.
+func launchWith(t *testing.T, input string, args ...string) *program {
+	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
 	p := &program{t: t, cmd: exec.CommandContext(context.Background(), self, args...), ended: make(chan struct{})}
 	p.cmd.Env = []string{asProgram + "=1", "PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "TMPDIR=" + os.Getenv("TMPDIR")}
-	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.err
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = strings.NewReader(input), &p.out, &p.err
 	require.NoError(t, p.cmd.Start())
 	go func() {
 		_ = p.cmd.Wait() // the exit code tells

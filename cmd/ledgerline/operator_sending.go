@@ -82,6 +82,8 @@ func (c *poolCreateCommand) Run(ctx context.Context, con *console) error {
 type lineCommand struct {
 	Create lineCreateCommand `cmd:"" help:"Put a line into service."`
 	State  lineStateCommand  `cmd:"" help:"Move a line to ready, quarantined or retired."`
+
+	Carrier lineCarrierCommand `cmd:"" help:"Say who carries a line's messages, and with which account."`
 }
 
 type lineCreateCommand struct {
@@ -90,7 +92,7 @@ type lineCreateCommand struct {
 	Phone     string    `help:"Its number." required:"" placeholder:"NUMBER"`
 	Name      string    `help:"Its display name." placeholder:"NAME"`
 	Pool      string    `help:"Its pool (default: the workspace's default pool)." placeholder:"POOL"`
-	Carrier   string    `help:"Who carries its messages; so far there is the simulator alone." default:"simulator" enum:"simulator" placeholder:"NAME"`
+	Carrier   string    `help:"Who carries its messages, simulator or bluebubbles; see also: line carrier (default: ${default})." default:"simulator" enum:"simulator,bluebubbles" placeholder:"NAME"`
 	State     string    `help:"The state to begin in (default: ${default})." enum:"provisioning,ready,warming,active" default:"provisioning" placeholder:"STATE"`
 }
 

@@ -16,7 +16,7 @@ import (
 type serveCommand struct {
 	Roles          []string `arg:"" optional:"" name:"role" help:"What the node does: write and read serve the routes that change and that read, project keeps the read models, process sends. all is the default." enum:"write,read,project,process,all" default:"all"`
 	Addr           string   `help:"Where to listen. Every node serves /healthz, /readyz and /metrics there (default: ${default})." default:":8080" env:"LEDGERLINE_ADDR" placeholder:"HOST:PORT"`
-	BaseURL        string   `help:"The address under which clients reach the service, for the documentation." env:"LEDGERLINE_BASE_URL" placeholder:"URL"`
+	BaseURL        string   `help:"The address under which clients and carriers reach the service." env:"LEDGERLINE_BASE_URL" placeholder:"URL"`
 	DatabaseURL    string   `help:"The database." env:"DATABASE_URL" required:"" placeholder:"URL"`
 	KeysFile       string   `help:"The installation's secrets, made with: ledgerline keys create FILE." env:"LEDGERLINE_KEYS_FILE" required:"" placeholder:"FILE"`
 	Connections    int      `help:"Connections to the database at most." default:"32" env:"LEDGERLINE_CONNECTIONS"`
@@ -24,6 +24,7 @@ type serveCommand struct {
 	TrustedProxy   []string `help:"Address or network whose X-Forwarded-For is believed; may be repeated." env:"LEDGERLINE_TRUSTED_PROXIES" placeholder:"CIDR"`
 	RateLimits     string   `help:"Limits per API key: on or off (default: ${default})." enum:"on,off" default:"on" env:"LEDGERLINE_RATE_LIMITS" placeholder:"on|off"`
 	AccessLog      bool     `help:"Log every request." default:"true" negatable:"" env:"LEDGERLINE_ACCESS_LOG"`
+	Inside         bool     `help:"Also fetch from private addresses that customers name, which are refused otherwise." env:"LEDGERLINE_INSIDE"`
 	Grace          duration `help:"How long running requests get when the node is stopped (default: ${default})." default:"20s" placeholder:"TIME"`
 	sessionOptions `embed:"" prefix:"session-"`
 }
@@ -103,7 +104,7 @@ func (c *serveCommand) Run(ctx context.Context, con *console) (err error) {
 	defer func() { _ = listener.Close() }()
 	node, err := service.Start(ctx, service.Config{
 		DSN: c.DatabaseURL, Keyring: keyring, Roles: c.roles(), Shards: c.Shards, MaxConns: c.Connections, Sessions: sessions,
-		RateLimits: c.RateLimits == "on", TrustedProxies: c.TrustedProxy, BaseURL: c.BaseURL,
+		RateLimits: c.RateLimits == "on", Inside: c.Inside, TrustedProxies: c.TrustedProxy, BaseURL: c.BaseURL,
 		AccessLog: c.AccessLog, Tracing: tracing, Version: version(), Logger: log,
 	})
 	if err != nil {

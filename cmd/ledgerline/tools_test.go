@@ -67,6 +67,15 @@ func TestToolsWorkBesideADevAndWithoutOne(t *testing.T) { //nolint:tparallel // 
 		status, _ = request(t, http.MethodGet, contacts, key.Secret, "")
 		require.Equal(t, http.StatusUnauthorized, status)
 	})
+	t.Run("a line's carrier is told, and the password is exported nowhere", func(t *testing.T) {
+		p := launchWith(t, "hunter2 and more\n", "operator", "line", "carrier", f.Lines.Live[0].ID, "--url", "http://127.0.0.1:1", data)
+		require.Equal(t, exitOK, p.code(), &p.err)
+		require.Contains(t, p.out.String(), "/carriers/bluebubbles/"+f.Lines.Live[0].ID+"/")
+		open := launch(t, "export", "--workspace", f.WorkspaceID.String(), "--open-personal-data", data)
+		require.Equal(t, exitOK, open.code(), &open.err)
+		require.Contains(t, open.out.String(), "line.carrier_configured")
+		require.NotContains(t, open.out.String(), "hunter2")
+	})
 	t.Run("an organisation from nothing", func(t *testing.T) { fromNothing(t, data, contacts) })
 	t.Run("an export opens personal data only when asked to", func(t *testing.T) {
 		closed := launch(t, "export", "--workspace", f.WorkspaceID.String(), data)

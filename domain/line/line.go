@@ -86,6 +86,9 @@ func (l Line) Sending() []events.Event {
 
 // Provision puts a line into service. Only provisioning, ready, warming and active are states to begin in.
 func Provision(e events.LineProvisioned) ([]events.Event, error) {
+	if !slices.Contains(Carriers(), e.Carrier) {
+		return nil, fault.Invalid("/carrier", "invalid_value", "There is no such carrier.")
+	}
 	if !slices.Contains([]State{Provisioning, Ready, Warming, Active}, State(e.State)) {
 		return nil, fault.Invalid("/state", "invalid_value", "A line begins as provisioning, ready, warming or active.")
 	}

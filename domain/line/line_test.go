@@ -62,7 +62,7 @@ func TestALineBeginsInAStateToBeginIn(t *testing.T) {
 		ID: "ln_1", Organisation: in.Organisation, Workspace: in.Workspace, Phone: "+1", PoolID: pool, Carrier: "simulator", State: line.Active,
 	}, line.Line{}.Apply(made[0], in))
 	for _, s := range []line.State{"", line.Paused, line.Retired, "x"} {
-		_, err := line.Provision(events.LineProvisioned{State: string(s)})
+		_, err := line.Provision(events.LineProvisioned{State: string(s), Carrier: "simulator"})
 		require.True(t, fault.Is(err, fault.ValidationFailed), s)
 	}
 }

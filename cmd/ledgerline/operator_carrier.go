@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+
+	"ledgerline/adapters/bluebubbles"
+	"ledgerline/domain/line"
+	"ledgerline/events"
+)
+
+// carrierPassword names the environment variable that may hold the password. It is no flag: what programs are called
+// with can be read by others.
+const carrierPassword = "LEDGERLINE_CARRIER_PASSWORD"
+
+type lineCarrierCommand struct {
+	installation
+	ID        string `arg:"" help:"The line's id, ln_…."`
+	Carrier   string `help:"simulator or bluebubbles (default: ${default})." enum:"simulator,bluebubbles" default:"bluebubbles" placeholder:"NAME"`
+	URL       string `name:"url" help:"Address of the BlueBubbles server." placeholder:"URL"`
+	Method    string `help:"How that server sends: private-api, or apple-script where it is not installed (default: ${default})." enum:"private-api,apple-script" default:"private-api" placeholder:"NAME"`
+	NewSecret bool   `help:"Make the secret anew that is in the address the server reports to."`
+}
+
+// Help implements kong's detailed help.
+func (c *lineCarrierCommand) Help() string {
+	return "The server's password is read from " + carrierPassword + ", or from the first line of the standard input. It is kept sealed."
+}
+
+// Run implements the command.
+func (c *lineCarrierCommand) Run(ctx context.Context, con *console) error {
+	account := events.CarrierAccount{URL: c.URL, Method: c.Method}
+	if c.Carrier == line.BlueBubbles {
+		var err error
+		if account.Password, err = password(os.Stdin); err != nil {
+			return err
+		}
+	}
+	return c.do(ctx, con, func(w *workbench) (any, error) {
+		req, err := w.request(ctx, c.ID, "line")
+		if err != nil {
+			return nil, err
+		}
+		secret, _, err := w.App.ConfigureCarrier(ctx, req, c.ID, c.Carrier, account, c.NewSecret)
+		result := map[string]any{"line_id": c.ID, "carrier": c.Carrier}
+		if c.Carrier == line.BlueBubbles {
+			result["report_path"] = bluebubbles.ReportPath(c.ID, secret)
+		}
+		return result, err
+	})
+}
+
+// password reads a password from the environment, else one line.
+func password(in io.Reader) (string, error) {
+	if given, ok := os.LookupEnv(carrierPassword); ok {
+		return given, nil
+	}
+	const longest = 1 << 10
+	text, err := bufio.NewReader(io.LimitReader(in, longest)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", errors.New("the password cannot be read from the standard input")
+	}
+	if text = strings.TrimRight(text, "\r\n"); text == "" {
+		return "", usage("give the server's password in %s or on the standard input", carrierPassword)
+	}
+	return text, nil
+}

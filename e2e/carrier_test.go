@@ -1,0 +1,93 @@
+package e2e_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ledgerline/adapters/bluebubbles"
+	"ledgerline/adapters/bluebubbles/bluebubblestest"
+	"ledgerline/domain/fault"
+	"ledgerline/domain/line"
+	"ledgerline/events"
+	"ledgerline/testkit/app"
+)
+
+// mac gives the first line to a BlueBubbles server, and gives where that reports to.
+func mac(t *testing.T, a *app.App) (server *bluebubblestest.Server, report string) {
+	t.Helper()
+	server = bluebubblestest.Start(t)
+	account := events.CarrierAccount{URL: server.URL(), Password: server.Password, Method: line.PrivateAPI}
+	secret, _, err := a.Nodes[0].App.ConfigureCarrier(t.Context(), a.Operator(), a.Lines[0].ID, line.BlueBubbles, account, false)
+	require.NoError(t, err)
+	report = a.Nodes[0].URL + bluebubbles.ReportPath(a.Lines[0].ID, secret)
+	server.Hook(report, "new-message", "updated-message")
+	return server, report
+}
+
+func TestAMessageThroughBlueBubblesIsSentDeliveredReadAndAnswered(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t, app.TwoNodes())
+	server, _ := mac(t, a)
+	phone := a.Phone()
+	id := a.Live.Post("/v1/messages", app.Map{"to": phone, "body": "Hello there", "line_id": a.Lines[0].ID}).Is(201).Text("id")
+	a.Settle()
+	require.Equal(t, "sent", status(a.Live, id))
+	require.Len(t, server.To(phone), 1)
+	require.Equal(t, "Hello there", server.To(phone)[0].Text)
+	server.Deliver(phone)
+	a.Settle()
+	require.Equal(t, "delivered", status(a.Live, id))
+	server.Read(phone)
+	server.ReportAll()
+	a.Settle()
+	require.Equal(t, "read", status(a.Live, id))
+
+	server.Put(bluebubblestest.Message{Address: phone, Text: "STOP"})
+	server.ReportAll()
+	a.Settle()
+	contact := message(a.Live, id)["contact_id"]
+	require.Equal(t, "opted_out", a.Live.Get("/v1/contacts/"+contact.(string)).Is(200).Text("consent_status")) //nolint:errcheck // an id is a text
+	require.Len(t, a.Live.Get("/v1/messages?direction=inbound").Is(200).Data(), 1, "reported twice, taken once")
+	require.Len(t, server.To(phone), 2, "the opt-out is confirmed")
+}
+
+func TestASendWhoseAnswerWasLostIsFoundAtTheServerAndNotRepeated(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	server, _ := mac(t, a)
+	phone := a.Phone()
+	server.Is(bluebubblestest.LosesAnswers)
+	id := a.Live.Post("/v1/messages", app.Map{"to": phone, "body": "Hello there", "line_id": a.Lines[0].ID}).Is(201).Text("id")
+	a.Settle()
+	require.Equal(t, "sent", status(a.Live, id))
+	require.Len(t, server.To(phone), 1)
+}
+
+func TestTheAccountOfALineIsSealedAndEndsWithIt(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	server, report := mac(t, a)
+	var rows int
+	a.One(`select count(*) from ledger_events where data::text like '%' || $1 || '%' or encode(coalesce(sealed, ''), 'escape') like '%' || $1 || '%'`,
+		[]any{server.Password}, &rows)
+	require.Zero(t, rows)
+	post := func(address string) int {
+		response, err := http.Post(address, "application/json", nil) //nolint:noctx,gosec // a test
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		return response.StatusCode
+	}
+	require.Equal(t, http.StatusBadRequest, post(report), "it is known")
+	require.Equal(t, http.StatusNotFound, post(report+"x"))
+
+	_, err := a.Nodes[0].App.ChangeLineState(t.Context(), a.Operator(), a.Lines[0].ID, line.Retired, nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusNotFound, post(report))
+	var wrapped []byte
+	a.One(`select wrapped from ledger_keys where subject = $1`, []any{a.Lines[0].ID}, &wrapped)
+	require.Nil(t, wrapped, "its key is destroyed")
+	_, _, err = a.Nodes[0].App.ConfigureCarrier(t.Context(), a.Operator(), a.Lines[0].ID, line.Simulator, events.CarrierAccount{}, false)
+	require.True(t, fault.Is(err, fault.Conflict))
+}
