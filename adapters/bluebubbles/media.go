@@ -52,8 +52,8 @@ func (a *Adapter) parts(ctx context.Context, out processes.Outgoing) ([]part, er
 
 // fetchFile fetches an attachment of at most room bytes.
 func (a *Adapter) fetchFile(ctx context.Context, m *events.Media, room int64) (f *file, size int64, err error) {
-	refuse := func(err error) (*file, int64, error) {
-		return nil, 0, fmt.Errorf("%w: bluebubbles: an attachment cannot be fetched: %w", processes.ErrTransient, bare(err))
+	later := func(err error) error {
+		return fmt.Errorf("%w: bluebubbles: an attachment cannot be fetched: %w", processes.ErrTransient, bare(err))
 	}
 	forGood := &processes.Rejected{Code: failure(0)}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, m.URL, nil)
@@ -65,25 +65,25 @@ func (a *Adapter) fetchFile(ctx context.Context, m *events.Media, room int64) (f
 	case errors.Is(err, outward.ErrInside):
 		return nil, 0, forGood
 	case err != nil:
-		return refuse(err)
+		return nil, 0, later(err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	switch {
 	case response.StatusCode >= http.StatusInternalServerError, response.StatusCode == http.StatusTooManyRequests:
-		return refuse(fmt.Errorf("status %d", response.StatusCode))
+		return nil, 0, later(fmt.Errorf("status %d", response.StatusCode))
 	case response.StatusCode != http.StatusOK, response.ContentLength > room:
 		return nil, 0, forGood
 	}
 	disk, err := os.CreateTemp("", "ledgerline-media-*")
 	if err != nil {
-		return refuse(err)
+		return nil, 0, later(err)
 	}
 	f = &file{name: fileName(m, response.Header.Get("Content-Type")), disk: disk}
 	size, err = io.Copy(disk, io.LimitReader(response.Body, room+1))
 	switch {
 	case err != nil:
 		f.close()
-		return refuse(err)
+		return nil, 0, later(err)
 	case size > room, size == 0:
 		f.close()
 		return nil, 0, forGood
