@@ -42,6 +42,11 @@ type Envelope struct {
 // Upcaster turns the facts and the personal data (nil when there is none) of one version into those of the next.
 type Upcaster func(facts, personal json.RawMessage) (json.RawMessage, json.RawMessage, error)
 
+// unchanged is the upcaster to a version that only adds fields, whose absence means what was so before.
+func unchanged(facts, personal json.RawMessage) (json.RawMessage, json.RawMessage, error) {
+	return facts, personal, nil
+}
+
 type entry struct {
 	name      string
 	version   int

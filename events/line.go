@@ -31,4 +31,46 @@ type LineStateChanged struct {
 	From   string  `json:"from"`
 	To     string  `json:"to"`
 	Reason *string `json:"reason,omitempty"`
+	// By is platform when the service itself moved it, which alone can take that back; "" otherwise.
+	By string `json:"by,omitempty"`
 }
+
+// LineContactUnanswered adds to the line's streak of contacts that did not answer.
+type LineContactUnanswered struct {
+	LineID    string `json:"line_id"`
+	ContactID string `json:"contact_id"`
+	MessageID string `json:"message_id"`
+}
+
+// LineStreakEnded tells that a contact wrote to the line.
+type LineStreakEnded struct {
+	LineID string `json:"line_id"`
+}
+
+// LineHealthScored tells that the line's health has another score.
+type LineHealthScored struct {
+	LineID string      `json:"line_id"`
+	Score  int         `json:"score"` // 0 to 100
+	Facts  HealthFacts `json:"facts"`
+}
+
+// HealthFacts are what a score was made from: the last seven usage days.
+type HealthFacts struct {
+	Sends     int `json:"sends"`
+	Failed    int `json:"failed"`
+	OptOuts   int `json:"opt_outs"`
+	Contacted int `json:"contacted"` // contacts that were new to the line
+	Replied   int `json:"replied"`   // of them
+}
+
+// LineDegraded and LineRecovered tell that the health of a line has passed its bounds.
+type (
+	LineDegraded struct {
+		LineID string `json:"line_id"`
+		Score  int    `json:"score"`
+	}
+	LineRecovered struct {
+		LineID string `json:"line_id"`
+		Score  int    `json:"score"`
+	}
+)

@@ -13,16 +13,18 @@ type MessageRef struct {
 // MessageQueued accepts an outbound message.
 type MessageQueued struct {
 	MessageRef
-	Channel   string          `json:"channel"` // chat or sms: the channel it is meant for
-	PoolID    *string         `json:"pool_id,omitempty"`
-	LineID    *string         `json:"line_id,omitempty"` // the line the caller named
-	SendAt    *time.Time      `json:"send_at,omitempty"`
-	Fallback  *bool           `json:"fallback,omitempty"` // false forbids SMS
-	Source    *string         `json:"source"`             // api, dashboard, workflow, agent, outreach, mcp; null for automatic texts
-	ByStaff   bool            `json:"sent_by_staff,omitempty"`
-	Automatic string          `json:"automatic,omitempty"` // opt_out_confirmation or help: exempt from consent and quiet hours
-	ReplyTo   *string         `json:"reply_to,omitempty"`  // the message that an automatic text answers
-	Content   MessagePersonal `json:"-"`
+	Channel   string     `json:"channel"` // chat or sms: the channel it is meant for
+	PoolID    *string    `json:"pool_id,omitempty"`
+	LineID    *string    `json:"line_id,omitempty"` // the line the caller named
+	SendAt    *time.Time `json:"send_at,omitempty"`
+	Fallback  *bool      `json:"fallback,omitempty"` // false forbids SMS
+	Source    *string    `json:"source"`             // api, dashboard, workflow, agent, outreach, mcp; null for automatic texts
+	ByStaff   bool       `json:"sent_by_staff,omitempty"`
+	Automatic string     `json:"automatic,omitempty"` // opt_out_confirmation or help: exempt from consent and quiet hours
+	ReplyTo   *string    `json:"reply_to,omitempty"`  // the message that an automatic text answers
+	// IdentityID is the service identity that sends it, whose lines and daily limit hold for it.
+	IdentityID *string         `json:"identity_id,omitempty"`
+	Content    MessagePersonal `json:"-"`
 }
 
 // MessagePersonal is what is sealed of a message.
@@ -63,6 +65,8 @@ type MessageRouted struct {
 	MessageRef
 	LineID string `json:"line_id"`
 	From   string `json:"from"` // the line's number
+	// NewContact tells that the contact was new to the line: it counts toward the line's limits.
+	NewContact bool `json:"new_contact,omitempty"`
 }
 
 // MessageDeferred tells why a message waits, and until when if that is known.
@@ -103,6 +107,8 @@ type MessageRetried struct {
 type MessageDelivered struct {
 	MessageRef
 	At time.Time `json:"at"`
+	// LineID is set for the first message of a line to a contact: its answer is waited for.
+	LineID string `json:"first_of_line_id,omitempty"`
 }
 
 // MessageRead is the carrier's read receipt.
@@ -136,3 +142,10 @@ func (e *MessageReceived) Subject() string { return e.ContactID }
 
 // Personal implements Sealed.
 func (e *MessageReceived) Personal() any { return &e.Content }
+
+// MessageFellBack tells that a message goes on by SMS.
+type MessageFellBack struct {
+	MessageRef
+	Reason string    `json:"reason"` // not_on_chat, or the error code of the chat attempt
+	At     time.Time `json:"at"`
+}

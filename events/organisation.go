@@ -73,3 +73,43 @@ type TeamMemberAdded struct {
 
 // Stream names the stream of an aggregate whose id is a plain UUID. Aggregates with prefixed ids use the id itself.
 func Stream(kind string, id uuid.UUID) string { return kind + "_" + id.String() }
+
+// SendingLimits are the limits of administration 2.7. They hold for a whole organisation.
+type SendingLimits struct {
+	IdenticalTextMaxPerDay int          `json:"identical_text_max_per_day"`
+	NewContactWindowDays   int          `json:"new_contact_window_days"`
+	NewContactsPerDay      int          `json:"new_contacts_per_day"`
+	NewContactsPerHour     int          `json:"new_contacts_per_hour"`
+	PreReplyMaxChars       int          `json:"pre_reply_max_chars"`
+	PreReplyMaxMessages    int          `json:"pre_reply_max_messages"`
+	ReplyRatioMin          float64      `json:"reply_ratio_min"`
+	SendsPerDay            int          `json:"sends_per_day"`
+	UnansweredStreakPause  int          `json:"unanswered_streak_pause"`
+	WarmupCurve            []WarmupStep `json:"warmup_curve"`
+}
+
+// WarmupStep is how many new contacts a line may have per day while it is warmed up, from one day to another.
+type WarmupStep struct {
+	FromDay   int  `json:"from_day"` // from 1
+	ToDay     *int `json:"to_day"`   // included; null for the last step
+	NewPerDay int  `json:"new_per_day"`
+}
+
+// SendingLimitsSet is the operator's change of an organisation's limits. Stream: the organisation's.
+type SendingLimitsSet struct {
+	Limits SendingLimits `json:"limits"`
+}
+
+// QuietHours is a span of local time, HH:MM, that may pass midnight.
+type QuietHours struct {
+	Start string `json:"start"`
+	End   string `json:"end"`
+}
+
+// ComplianceChanged states the organisation's compliance settings anew, as a whole. Stream: the organisation's.
+type ComplianceChanged struct {
+	QuietHours         QuietHours `json:"quiet_hours"`
+	StopKeywords       []string   `json:"stop_keywords"`
+	OptOutConfirmation string     `json:"opt_out_confirmation"`
+	RequireConsent     bool       `json:"require_consent"`
+}

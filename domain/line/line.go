@@ -41,6 +41,12 @@ type Line struct {
 	Carrier      string
 	Account      events.CarrierAccount // of the carrier; empty when it needs none, and when the line is retired
 	State        State
+	PausedFrom   State  // with Paused: where it goes back to
+	PausedByUs   bool   // with Paused: by the platform, which alone takes it back
+	Before       State  // with Throttled, also when paused from there: warming or active
+	WarmingSince string // usage day of the first send; "" for a line that has not begun, or was never warmed up
+	Streak       int    // contacts in a row that did not answer the line's first message
+	Health       int    // 0 to 100
 }
 
 // Apply folds one event.
@@ -49,20 +55,59 @@ func (l Line) Apply(event events.Event, in events.Envelope) Line {
 	case *events.LineProvisioned:
 		l = Line{
 			ID: e.LineID, Organisation: in.Organisation, Workspace: in.Workspace, Phone: e.Phone,
-			IsSandbox: e.IsSandbox, Carrier: e.Carrier, State: State(e.State),
+			IsSandbox: e.IsSandbox, Carrier: e.Carrier, State: State(e.State), Health: fullHealth,
+		}
+		if l.State == Warming {
+			l.WarmingSince = DayOf(in.At).Date
 		}
 		if e.PoolID != nil {
 			l.PoolID = *e.PoolID
 		}
 	case *events.LineStateChanged:
-		l.State = State(e.To)
-		if l.State == Retired {
-			l.Account = events.CarrierAccount{}
-		}
+		l = l.moved(State(e.To), e.By == byPlatform, in)
 	case *events.LineCarrierConfigured:
 		l.Carrier, l.Account = e.Carrier, e.Account
+	case *events.LineContactUnanswered:
+		l.Streak++
+	case *events.LineStreakEnded:
+		l.Streak = 0
+	case *events.LineHealthScored:
+		l.Health = e.Score
 	}
 	return l
+}
+
+func (l Line) moved(to State, byUs bool, in events.Envelope) Line {
+	switch to {
+	case Paused:
+		l.PausedFrom, l.PausedByUs = l.State, byUs
+	case Throttled:
+		if l.State != Paused {
+			l.Before = l.State
+		}
+	case Ready: // whatever it was before, it begins anew
+		l.WarmingSince, l.Streak = "", 0
+	case Warming:
+		if l.WarmingSince == "" {
+			l.WarmingSince = DayOf(in.At).Date
+		}
+	case Retired:
+		l.Account = events.CarrierAccount{}
+	case Provisioning, Active, Quarantined:
+	}
+	l.State = to
+	return l
+}
+
+// byPlatform marks moves that the service makes by itself.
+const byPlatform = "platform"
+
+func (l Line) move(to State, reason, by string) events.Event {
+	e := &events.LineStateChanged{LineID: l.ID, From: string(l.State), To: string(to), By: by}
+	if reason != "" {
+		e.Reason = &reason
+	}
+	return e
 }
 
 // CanSend tells whether the line may carry a message. A ready line may: its first message makes it warming.
@@ -80,8 +125,62 @@ func (l Line) Sending() []events.Event {
 	if l.State != Ready {
 		return nil
 	}
-	reason := "first send"
-	return []events.Event{&events.LineStateChanged{LineID: l.ID, From: string(Ready), To: string(Warming), Reason: &reason}}
+	return []events.Event{l.move(Warming, "first_send", byPlatform)}
+}
+
+// Mature ends the warm-up of a line when the curve's last step has begun.
+func (l Line) Mature(limits *Limits, day Day) []events.Event {
+	if l.State != Warming || l.WarmupDay(day) <= curveDays(limits) {
+		return nil
+	}
+	return []events.Event{l.move(Active, "warmup_done", byPlatform)}
+}
+
+// Pause stops a line that is in use; any other is refused with conflict (administration 3.1).
+func (l Line) Pause(reason string) ([]events.Event, error) {
+	switch l.State {
+	case Warming, Active, Throttled:
+		return []events.Event{l.move(Paused, reason, "")}, nil
+	default:
+		return nil, fault.New(fault.Conflict, "A line that is %s cannot be paused.", l.State)
+	}
+}
+
+// Resume takes a line back to where it was paused from. One that the platform paused stays paused.
+func (l Line) Resume(reason string) ([]events.Event, error) {
+	switch {
+	case l.State != Paused:
+		return nil, fault.New(fault.Conflict, "A line that is %s is not paused.", l.State)
+	case l.PausedByUs:
+		return nil, fault.New(fault.Conflict, "The platform paused this line because nobody answered it. It goes on when a contact replies.")
+	}
+	return []events.Event{l.move(l.PausedFrom, reason, "")}, nil
+}
+
+// Unanswered counts a contact that was new to the line and did not answer its first message for 24 hours. As many of
+// them in a row as the limit says pause the line (decisions section 8).
+func (l Line) Unanswered(contactID, messageID string, limits *Limits) []events.Event {
+	told := []events.Event{&events.LineContactUnanswered{LineID: l.ID, ContactID: contactID, MessageID: messageID}}
+	switch l.State {
+	case Warming, Active, Throttled:
+		if l.Streak+1 >= limits.UnansweredStreakPause {
+			told = append(told, l.move(Paused, "unanswered_streak", byPlatform))
+		}
+	default:
+	}
+	return told
+}
+
+// Answered ends the streak because a contact wrote to the line, and takes a line back that the streak had paused.
+func (l Line) Answered() []events.Event {
+	var told []events.Event
+	if l.Streak > 0 {
+		told = append(told, &events.LineStreakEnded{LineID: l.ID})
+	}
+	if l.State == Paused && l.PausedByUs {
+		told = append(told, l.move(l.PausedFrom, "contact_replied", byPlatform))
+	}
+	return told
 }
 
 // Provision puts a line into service. Only provisioning, ready, warming and active are states to begin in.

@@ -1,7 +1,5 @@
 // Package sending is the one place where it is decided whether a message may leave: a row of pure rules, asked when a
 // message is accepted and asked again when it is taken for sending (interface section 1).
-//
-// A new rule is one more function in the row: quiet hours, the capacity of a line, the first-message rules.
 package sending
 
 import (
@@ -9,6 +7,7 @@ import (
 
 	"ledgerline/domain/consent"
 	"ledgerline/domain/fault"
+	"ledgerline/domain/line"
 	"ledgerline/domain/message"
 )
 
@@ -26,12 +25,29 @@ type Facts struct {
 	Moment         Moment
 	Now            time.Time
 	Consent        consent.Status
-	Registered     bool // the organisation's register of opt-outs holds the number
-	RequireConsent bool // the organisation's setting
-	Automatic      bool // the answer to a word the contact just sent: exempt from consent
-	LineFound      bool // a line can take it
-	NamedLineID    string
+	Registered     bool      // the organisation's register of opt-outs holds the number
+	RequireConsent bool      // the organisation's setting
+	Automatic      bool      // the answer to a word the contact just sent: exempt from all but the line
+	ByHand         bool      // a person wrote it: its text may be like others
 	HoldEnds       time.Time // when a message that is held already fails; zero when it is not held
+
+	Zones  []*time.Location // that the number may be in
+	Window Window
+
+	Replied bool // the contact has written, ever
+	Earlier int  // messages that it had before its first reply
+	Counted bool // this message is one of them: it is tried again
+	Body    string
+	Media   int
+	Limits  *line.Limits
+
+	ContactID   string
+	Candidates  []Candidate
+	NamedLineID string
+
+	// With a service identity, how many messages it may send on this usage day and has sent.
+	IdentityLimit *int
+	IdentityUsed  int
 }
 
 // Outcome is what the rules say.
@@ -44,8 +60,17 @@ const (
 	Refuse
 )
 
-// ReasonLineUnavailable holds a message that no line can take now.
-const ReasonLineUnavailable = "line_unavailable"
+// Reasons of a hold (decisions section 7).
+const (
+	ReasonQuietHours      = "quiet_hours"
+	ReasonNewHour         = "line_new_contacts_hour"
+	ReasonNewDay          = "line_new_contacts_day"
+	ReasonSendsDay        = "line_sends_day"
+	ReasonFirstMessage    = "first_message_rules"
+	ReasonLineUnavailable = "line_unavailable"
+	ReasonContactBusy     = "contact_busy"
+	ReasonIdentity        = "identity_daily_limit"
+)
 
 // Verdict is an outcome with its reason.
 type Verdict struct {
@@ -53,6 +78,25 @@ type Verdict struct {
 	Code    string // with Refuse: the error code, which is also the code of the refusal of a request
 	Hold    message.Hold
 	Detail  map[string]any
+	Line    *Candidate // with Go at Leaving: who takes it
+}
+
+func hold(reason string, until *time.Time, lineID string) *Verdict {
+	return &Verdict{Outcome: Hold, Hold: message.Hold{Reason: reason, Until: until, LineID: lineID}}
+}
+
+// ForLine tells that the message waits for room on lines, or for a line at all: it stands in a queue with others.
+func (v *Verdict) ForLine() bool {
+	switch v.Hold.Reason {
+	case ReasonNewHour, ReasonNewDay, ReasonSendsDay, ReasonLineUnavailable:
+		return v.Outcome == Hold
+	}
+	return false
+}
+
+// StepsAside tells that the message lets later ones to the same contact pass (decisions section 7).
+func (v *Verdict) StepsAside() bool {
+	return v.Outcome == Hold && v.Hold.Reason == ReasonFirstMessage
 }
 
 // Fault is the refusal of a request for this verdict; nil unless the outcome is Refuse.
@@ -72,18 +116,26 @@ type rule func(*Facts) *Verdict
 // atAccepting are the rules that refuse; beforeLeaving also those that hold. The first verdict counts.
 var (
 	atAccepting   = []rule{consentGiven}
-	beforeLeaving = []rule{consentGiven, lineAvailable}
+	beforeLeaving = []rule{consentGiven, quietHours, firstMessage, identityLimit}
 )
 
-// Check asks the rules in their order.
+// Check asks the rules in their order, and last who can take the message.
 func Check(f Facts) Verdict {
-	rules := beforeLeaving
 	if f.Moment == Accepting {
-		rules = atAccepting
+		return first(&f, atAccepting)
 	}
+	if !f.Automatic {
+		if v := first(&f, beforeLeaving); v.Outcome != Go {
+			return expire(&f, v)
+		}
+	}
+	return expire(&f, takenBy(&f))
+}
+
+func first(f *Facts, rules []rule) Verdict {
 	for _, r := range rules {
-		if v := r(&f); v != nil {
-			return expire(&f, *v)
+		if v := r(f); v != nil {
+			return *v
 		}
 	}
 	return Verdict{Outcome: Go}
@@ -111,9 +163,33 @@ func consentGiven(f *Facts) *Verdict {
 	return nil
 }
 
-func lineAvailable(f *Facts) *Verdict {
-	if f.LineFound {
+// identityLimit holds what a service identity may not send any more today (administration 4.2).
+func identityLimit(f *Facts) *Verdict {
+	if f.IdentityLimit == nil || f.Counted || f.IdentityUsed < *f.IdentityLimit {
 		return nil
 	}
-	return &Verdict{Outcome: Hold, Hold: message.Hold{Reason: ReasonLineUnavailable, LineID: f.NamedLineID}}
+	until := line.DayOf(f.Now).End
+	return hold(ReasonIdentity, &until, "")
+}
+
+// takenBy is interface section 1 rule 5: a message goes to a line that has room, or waits for one. Automatic texts are
+// answers at once: they need a line in service and no room on it.
+func takenBy(f *Facts) Verdict {
+	if f.Automatic {
+		for i := range f.Candidates {
+			if f.Candidates[i].Line.CanSend() {
+				return Verdict{Outcome: Go, Line: &f.Candidates[i]}
+			}
+		}
+		return *hold(ReasonLineUnavailable, nil, f.NamedLineID)
+	}
+	r := choose(f)
+	if r.Chosen != nil {
+		return Verdict{Outcome: Go, Line: r.Chosen}
+	}
+	v := Verdict{Outcome: Hold, Hold: r.Hold}
+	if r.Text {
+		v.Detail = map[string]any{"rule": "identical_text_max_per_day"}
+	}
+	return v
 }

@@ -1,0 +1,75 @@
+package sending
+
+import (
+	"unicode/utf8"
+
+	"mvdan.cc/xurls/v2"
+
+	"ledgerline/domain/phone"
+)
+
+// mention finds web and e-mail addresses, also as people write them without a scheme.
+var mention = xurls.Relaxed()
+
+// firstMessage is interface section 1 rule 4: until the contact has replied, at most three messages, short and plain. What breaks it waits
+// for the reply and lets others pass.
+func firstMessage(f *Facts) *Verdict {
+	if f.Replied {
+		return nil
+	}
+	broken := firstMessageBreaks(f)
+	if len(broken) == 0 {
+		return nil
+	}
+	v := hold(ReasonFirstMessage, nil, "")
+	v.Detail = map[string]any{"rules": broken}
+	return v
+}
+
+func firstMessageBreaks(f *Facts) []string {
+	var broken []string
+	if !f.Counted && f.Earlier >= f.Limits.PreReplyMaxMessages {
+		broken = append(broken, "pre_reply_max_messages")
+	}
+	if utf8.RuneCountInString(f.Body) > f.Limits.PreReplyMaxChars {
+		broken = append(broken, "pre_reply_max_chars")
+	}
+	if f.Media > 0 {
+		broken = append(broken, "media")
+	}
+	links, addresses := mentions(f.Body)
+	if links {
+		broken = append(broken, "link")
+	}
+	if addresses {
+		broken = append(broken, "email")
+	}
+	if phone.Mentioned(f.Body) {
+		broken = append(broken, "phone_number")
+	}
+	return broken
+}
+
+// mentions tells whether a text has links and e-mail addresses in it.
+func mentions(body string) (links, addresses bool) {
+	for _, found := range mention.FindAllString(body, -1) {
+		if isAddress(found) {
+			addresses = true
+		} else {
+			links = true
+		}
+	}
+	return links, addresses
+}
+
+func isAddress(found string) bool {
+	for i, r := range found {
+		switch r {
+		case '@':
+			return i > 0
+		case '/', ':':
+			return false
+		}
+	}
+	return false
+}
