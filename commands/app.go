@@ -23,6 +23,7 @@ import (
 	"ledgerline/domain/apikey"
 	"ledgerline/domain/contact"
 	"ledgerline/domain/conversation"
+	"ledgerline/domain/exchange"
 	"ledgerline/domain/identity"
 	"ledgerline/domain/label"
 	"ledgerline/domain/line"
@@ -50,6 +51,8 @@ type Config struct {
 	Random io.Reader    // of secrets; default: crypto/rand
 	Logger *slog.Logger // default: slog.Default()
 	Cache  int          // states of each kind kept in memory; default 65,536
+	// SMS tells whether messages of lines with a carrier can go by SMS; default: none can.
+	SMS func(carrier string) bool
 }
 
 // App carries out commands. It is safe for concurrent use.
@@ -76,7 +79,12 @@ type App struct {
 	messages      kind[message.Message]
 	lines         kind[line.Line]
 	pools         kind[line.Pool]
+	exchanges     kind[exchange.Exchange]
 
+	sms        func(carrier string) bool
+	usages     *usages
+	zones      *lru.Cache[string, *time.Location]
+	textSecret []byte // knows texts by a keyed hash
 	// What a claim was found to belong to: phones of lines, secrets of keys, names of labels. Names move: see ownerNow.
 	owners *lru.Cache[owned, string]
 	// Numbers as they were typed, and in E.164: reading one takes longer than all else that accepting a message asks of
@@ -85,6 +93,9 @@ type App struct {
 }
 
 type owned struct{ scope, key string }
+
+// maxZones is more than there are time zones.
+const maxZones = 1024
 
 // New makes an App.
 func New(cfg Config) (*App, error) {
@@ -100,6 +111,9 @@ func New(cfg Config) (*App, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
+	if cfg.SMS == nil {
+		cfg.SMS = func(string) bool { return false }
+	}
 	if cfg.Cache == 0 {
 		cfg.Cache = 1 << 16
 	}
@@ -111,8 +125,17 @@ func New(cfg Config) (*App, error) {
 	if err != nil {
 		return nil, fmt.Errorf("commands: cache: %w", err)
 	}
+	zones, err := lru.New[string, *time.Location](maxZones)
+	if err != nil {
+		return nil, fmt.Errorf("commands: cache: %w", err)
+	}
+	used, err := newUsages(cfg.Ledger, cfg.Cache)
+	if err != nil {
+		return nil, fmt.Errorf("commands: cache: %w", err)
+	}
 	l, n := cfg.Ledger, cfg.Cache
 	return &App{
+		sms: cfg.SMS, usages: used, zones: zones, textSecret: l.Keyring().Derive("identical texts"),
 		ledger: l, ids: cfg.IDs, random: cfg.Random, log: cfg.Logger, turns: newTurns(), owners: owners, phones: phones,
 		checkKey:      l.Keyring().Derive("api key check"),
 		organisations: newKind[organisation.Organisation](l, "org_", n),
@@ -130,6 +153,7 @@ func New(cfg Config) (*App, error) {
 		messages:      newKind[message.Message](l, "msg_", max(n/4, 1)), // they hold bodies, and are done with soon
 		lines:         newKind[line.Line](l, "ln_", n),
 		pools:         newKind[line.Pool](l, "pool_", n),
+		exchanges:     newKind[exchange.Exchange](l, "xch_", n),
 	}, nil
 }
 

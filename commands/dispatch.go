@@ -4,10 +4,16 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
+
+	"ledgerline/domain/exchange"
+	"ledgerline/domain/fault"
 	"ledgerline/domain/line"
 	"ledgerline/domain/message"
+	"ledgerline/domain/organisation"
 	"ledgerline/domain/sending"
 	"ledgerline/events"
+	"ledgerline/eventstore"
 )
 
 // Step is what the process that sends a message has to do next.
@@ -34,17 +40,36 @@ type Attempt struct {
 	Message message.Message // as it is now: Content, From and Channel are what to send
 	Line    line.Line       // with Send and Reconcile
 	Until   time.Time       // with Wait; zero when no end is known
+	// With Wait: whether later messages to the contact may pass it, and the queue it stands in when it waits for lines.
+	StepsAside bool
+	Queue      *Queue
+}
+
+// Queue is where a message waits for room on a line, or on any line of a pool. What came first goes first.
+type Queue struct {
+	Organisation uuid.UUID
+	Workspace    uuid.UUID
+	Group        string // id of the line or the pool
+	New          bool   // for room for new contacts
+}
+
+// Begin asks for an attempt.
+type Begin struct {
+	MessageID string
+	// Ahead tells whether somebody who came before waits in a queue; nil for nobody. It is asked only for contacts that are
+	// new to a line.
+	Ahead func(context.Context, Queue) (bool, error)
 }
 
 // BeginAttempt takes a message for sending: it asks the rules again, chooses the line, and appends message.routed and
-// message.sending in one step that depends on the contact, its number, the organisation and the line being as they
-// were seen. An opt-out that is committed first therefore always wins: nothing leaves after it. Where the rules say
-// otherwise, message.deferred or message.failed is appended instead.
-func (a *App) BeginAttempt(ctx context.Context, req Request, messageID string) (Attempt, error) {
+// message.sending in one step that reserves the room on the line and depends on the contact, its number, the organisation
+// and the line being as they were seen. An opt-out that is committed first therefore always wins, and no limit is passed,
+// with any number of processes. Where the rules say otherwise, message.deferred or message.failed is appended instead.
+func (a *App) BeginAttempt(ctx context.Context, req Request, in Begin) (Attempt, error) {
 	var t Attempt
-	err := a.onMessage(ctx, req, messageID, &t.Result, func(ctx context.Context, u *unit, m *aggregate[message.Message]) error {
+	err := a.onMessage(ctx, req, in.MessageID, &t.Result, func(ctx context.Context, u *unit, m *aggregate[message.Message]) error {
 		t = Attempt{}
-		if err := u.beginAttempt(ctx, m, &t); err != nil {
+		if err := u.beginAttempt(ctx, m, &in, &t); err != nil {
 			return err
 		}
 		t.Message = m.State
@@ -53,7 +78,7 @@ func (a *App) BeginAttempt(ctx context.Context, req Request, messageID string) (
 	return t, err
 }
 
-func (u *unit) beginAttempt(ctx context.Context, m *aggregate[message.Message], t *Attempt) error {
+func (u *unit) beginAttempt(ctx context.Context, m *aggregate[message.Message], in *Begin, t *Attempt) error {
 	m.record(m.State.Due(u.now)...)
 	switch {
 	case m.State.Final():
@@ -66,71 +91,91 @@ func (u *unit) beginAttempt(ctx context.Context, m *aggregate[message.Message], 
 		t.Step, t.Number, t.Line = Reconcile, m.State.Attempt, l.State
 		return nil
 	case u.now.Before(m.State.NotBefore):
-		t.Step, t.Until = Wait, m.State.NotBefore
+		t.Step, t.Until, t.StepsAside = Wait, m.State.NotBefore, m.State.Status == message.Scheduled
 		return nil
 	}
-	c, err := load(ctx, u, u.app.contacts, m.State.ContactID)
+	d, err := u.departure(ctx, &m.State)
 	if err != nil {
 		return err
 	}
-	if !c.State.Exists() {
-		c.lean()
+	if d == nil {
 		m.record(m.State.Cancel(message.CodeCanceled, map[string]any{"reason": "contact_deleted"})...)
 		return nil
 	}
-	if to := m.State.Content.To; to != "" && to != c.State.Phone {
-		c.lean()
+	if to := m.State.Content.To; to != "" && to != d.contact.State.Phone {
+		d.contact.lean()
 		m.record(m.State.Cancel(message.CodeCanceled, map[string]any{"reason": "phone_changed"})...)
 		return nil
 	}
-	num, err := u.numberByHash(ctx, c.State.NumberHash)
-	if err != nil {
-		return err
+	d.lean()
+	verdict := sending.Check(d.facts)
+	if verdict.Outcome == sending.Go {
+		if verdict, err = d.inTurn(ctx, in, verdict); err != nil {
+			return err
+		}
 	}
-	org, err := u.organisation(ctx)
-	if err != nil {
-		return err
-	}
-	wish := lineWish{contact: c.State.ID, named: deref(m.State.NamedLineID), pool: deref(m.State.PoolID), sticky: c.State.LineID, isTest: m.State.IsTest}
-	chosen, found, err := u.lineFor(ctx, wish)
-	if err != nil {
-		return err
-	}
-	c.lean()
-	num.lean()
-	org.lean()
-	verdict := sending.Check(sending.Facts{
-		Moment: sending.Leaving, Now: u.now, Consent: c.State.Consent, Registered: num.State.OptedOut,
-		RequireConsent: org.State.Settings.RequireConsent, Automatic: m.State.Automatic != "",
-		LineFound: found, NamedLineID: wish.named, HoldEnds: m.State.HoldEnds(),
-	})
 	switch verdict.Outcome {
 	case sending.Go:
+		return u.leave(d, m, verdict.Line, t)
 	case sending.Refuse:
 		m.record(m.State.Cancel(verdict.Code, verdict.Detail)...)
-		return nil
 	case sending.Hold:
 		m.record(m.State.Defer(verdict.Hold, verdict.Detail)...)
-		t.Step, t.Until = Wait, m.State.HoldEnds()
-		if until := verdict.Hold.Until; until != nil && until.Before(t.Until) {
+		t.Step, t.Until, t.StepsAside = Wait, m.State.HoldEnds(), verdict.StepsAside()
+		switch until := verdict.Hold.Until; {
+		case verdict.ForLine():
+			t.Queue = d.queue(verdict.Hold.Reason == sending.ReasonNewHour || verdict.Hold.Reason == sending.ReasonNewDay)
+		case until != nil && until.Before(t.Until):
 			t.Until = *until
 		}
-		return nil
 	}
-	m.record(m.State.Route(chosen.State.ID, chosen.State.Phone)...)
-	if !chosen.State.IsSandbox { // the sandbox line is nobody's sender for good
-		c.record(c.State.AssignLine(chosen.State.ID)...)
+	return nil
+}
+
+// leave gives the message to its line and begins the attempt.
+func (u *unit) leave(d *departure, m *aggregate[message.Message], c *sending.Candidate, t *Attempt) error {
+	l := d.lines[c.Line.ID]
+	m.record(m.State.Route(l.State.ID, l.State.Phone, c.New && !l.State.IsSandbox)...)
+	if !c.Taken {
+		u.reserve(d, &m.State, c)
 	}
-	chosen.record(chosen.State.Sending()...)
-	chosen.lean()
-	begun, err := m.State.Begin(chosen.State.ID, m.State.Channel, u.now)
+	if !l.State.IsSandbox { // the sandbox line is nobody's sender for good
+		d.contact.record(d.contact.State.AssignLine(l.State.ID, d.stickyGone)...)
+	}
+	l.record(l.State.Sending()...)
+	l.lean()
+	begun, err := m.State.Begin(l.State.ID, m.State.Channel, u.now)
 	if err != nil {
 		return err
 	}
 	m.record(begun...)
-	t.Step, t.Number, t.Line = Send, m.State.Attempt, chosen.State
+	t.Step, t.Number, t.Line = Send, m.State.Attempt, l.State
 	return nil
 }
+
+// reserve takes the message's room: on the line, of the contact's first messages, and of its service identity's day.
+func (u *unit) reserve(d *departure, m *message.Message, c *sending.Candidate) {
+	day := line.DayOf(u.now)
+	limits := d.facts.Limits
+	d.exchange.record(d.exchange.State.Messaged(m.ContactID, c.Line.ID, m.MessageID, day, limits.NewContactWindowDays)...)
+	if d.facts.IdentityLimit != nil && !d.facts.Counted {
+		u.quotas = append(u.quotas, eventstore.Quota{
+			Key: identityQuota(*m.IdentityID), Bucket: day.Start, From: day.Start, Add: 1, Limit: int64(*d.facts.IdentityLimit),
+		})
+	}
+	if c.Line.IsSandbox {
+		return
+	}
+	text := ""
+	if !d.facts.ByHand && !d.facts.Automatic {
+		text = u.app.textKey(m.Content.Body)
+	}
+	u.quotas = append(u.quotas, u.takes(c, limits, text, d.facts.Automatic)...)
+	lineID, isNew, at := c.Line.ID, c.New, u.now.Truncate(time.Microsecond)
+	u.advance = append(u.advance, func(*eventstore.Append) { u.app.usages.took(lineID, at, day, isNew, text) })
+}
+
+func identityQuota(id string) string { return "identity:" + id }
 
 func deref(s *string) string {
 	if s == nil {
@@ -248,15 +293,97 @@ func (a *App) CancelMessage(ctx context.Context, req Request, messageID, code st
 	return a.moveMessage(ctx, req, messageID, func(m message.Message, _ time.Time) []events.Event { return m.Cancel(code, details) })
 }
 
+// HoldBehind tells that a message waits because an earlier one to the same contact does.
+func (a *App) HoldBehind(ctx context.Context, req Request, messageID string) error {
+	known, err := find(ctx, a.messages, messageID, false)
+	if err != nil || len(known.State.Behind()) == 0 && known.State.Exists() {
+		return err // it is told already
+	}
+	_, _, err = a.moveMessage(ctx, req, messageID, func(m message.Message, _ time.Time) []events.Event { return m.Behind() })
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	return err
+}
+
 func (a *App) moveMessage(ctx context.Context, req Request, messageID string, move func(message.Message, time.Time) []events.Event) (message.Message, Result, error) {
 	var after message.Message
 	var result Result
-	err := a.onMessage(ctx, req, messageID, &result, func(_ context.Context, u *unit, m *aggregate[message.Message]) error {
-		m.record(move(m.State, u.now)...)
+	err := a.onMessage(ctx, req, messageID, &result, func(ctx context.Context, u *unit, m *aggregate[message.Message]) error {
+		moved, err := u.orFallBack(ctx, &m.State, move(m.State, u.now))
+		if err != nil {
+			return err
+		}
+		m.record(moved...)
 		after = m.State
 		return nil
 	})
 	return after, result, err
+}
+
+// orFallBack has a message that was tried and failed go on by SMS where its pool, its sender and its line allow it.
+func (u *unit) orFallBack(ctx context.Context, m *message.Message, moved []events.Event) ([]events.Event, error) {
+	if len(moved) == 0 || m.Attempt == 0 {
+		return moved, nil
+	}
+	failed, ok := moved[len(moved)-1].(*events.MessageFailed)
+	if !ok || failed.Code == message.CodeOptedOut || failed.Code == message.CodeCanceled {
+		return moved, nil
+	}
+	on, possible := m.FallBack(failed.Code)
+	if !possible {
+		return moved, nil
+	}
+	l, err := load(ctx, u, u.app.lines, m.LineID)
+	if err != nil || !u.app.sms(l.State.Carrier) {
+		return moved, err
+	}
+	poolID := l.State.PoolID
+	if m.PoolID != nil {
+		poolID = *m.PoolID
+	}
+	if poolID == "" {
+		workspace, err := load(ctx, u, u.app.workspaces, organisation.WorkspaceStream(u.req.Workspace))
+		if err != nil {
+			return nil, err
+		}
+		poolID = workspace.State.DefaultPoolID
+	}
+	pool, err := load(ctx, u, u.app.pools, poolID)
+	if err != nil || !pool.State.Fallback.Covers(failed.Code == message.CodeNotOnChat) {
+		return moved, err
+	}
+	moved[len(moved)-1] = on
+	return moved, nil
+}
+
+// ContactUnanswered tells that a line's first message to its contact, delivered 24 hours ago, has had no answer. It counts
+// once, toward the line's streak.
+func (a *App) ContactUnanswered(ctx context.Context, req Request, messageID string) (Result, error) {
+	var result Result
+	err := a.onMessage(ctx, req, messageID, &result, func(ctx context.Context, u *unit, m *aggregate[message.Message]) error {
+		x, err := load(ctx, u, a.exchanges, exchange.Stream(m.State.ContactID))
+		if err != nil {
+			return err
+		}
+		silent := x.State.Silent(m.State.ContactID, m.State.LineID, messageID)
+		if len(silent) == 0 {
+			return nil
+		}
+		l, err := load(ctx, u, a.lines, m.State.LineID)
+		if err != nil {
+			return err
+		}
+		org, err := u.organisation(ctx)
+		if err != nil {
+			return err
+		}
+		limits := org.State.Limits()
+		x.record(silent...)
+		l.record(l.State.Unanswered(m.State.ContactID, messageID, &limits)...)
+		return nil
+	})
+	return result, err
 }
 
 // onMessage runs a command on one message, in the organisation and the workspace it belongs to.

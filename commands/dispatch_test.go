@@ -18,7 +18,7 @@ import (
 
 func (h *house) begin(messageID string) commands.Attempt {
 	h.t.Helper()
-	a, err := h.BeginAttempt(h.t.Context(), system(), messageID)
+	a, err := h.BeginAttempt(h.t.Context(), system(), commands.Begin{MessageID: messageID})
 	require.NoError(h.t, err)
 	return a
 }
@@ -59,7 +59,7 @@ func TestAMessageIsRoutedSentDeliveredAndRead(t *testing.T) {
 		require.Equal(t, message.Read, h.receipt(id, late).Status)
 	}
 	require.Equal(t, []string{
-		"message.routed", "contact.line_assigned", "message.sending", "message.sent", "message.delivered", "message.read",
+		"message.routed", "contact.messaged", "contact.line_assigned", "message.sending", "message.sent", "message.delivered", "message.read",
 	}, types(h.history(before)))
 }
 
@@ -115,7 +115,7 @@ func TestNothingLeavesAfterAnOptOut(t *testing.T) {
 		errs := make([]error, 2)
 		var both sync.WaitGroup
 		both.Go(func() { _, errs[0] = h.OptOut(t.Context(), h.live(), contact, "call", nil) })
-		both.Go(func() { _, errs[1] = other.BeginAttempt(t.Context(), system(), id) })
+		both.Go(func() { _, errs[1] = other.BeginAttempt(t.Context(), system(), commands.Begin{MessageID: id}) })
 		both.Wait()
 		require.NoError(t, errors.Join(errs...))
 		var optedOut int64

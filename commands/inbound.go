@@ -7,6 +7,8 @@ import (
 
 	"ledgerline/domain/consent"
 	"ledgerline/domain/contact"
+	"ledgerline/domain/exchange"
+	"ledgerline/domain/line"
 	"ledgerline/domain/message"
 	"ledgerline/domain/organisation"
 	"ledgerline/events"
@@ -116,7 +118,23 @@ func (u *unit) receive(ctx context.Context, in *Inbound, lineID, from string, r 
 		MessageRef: ref, LineID: lineID, Channel: in.Channel, CarrierID: in.CarrierID,
 		Content: events.MessagePersonal{To: l.State.Phone, From: from, Body: in.Body, Media: in.Media},
 	})
+	if err := u.answered(ctx, c.State.ID, r.MessageID, l); err != nil {
+		return err
+	}
 	return u.obey(ctx, in, org.State, c, num, ref, lineID, r)
+}
+
+// answered notes that the contact wrote: it may get any message from now on, and the line it wrote to has no streak of
+// silence any more.
+func (u *unit) answered(ctx context.Context, contactID, messageID string, l *aggregate[line.Line]) error {
+	x, err := load(ctx, u, u.app.exchanges, exchange.Stream(contactID))
+	if err != nil {
+		return err
+	}
+	x.record(x.State.Wrote(contactID, l.State.ID, messageID)...)
+	x.lean()
+	l.record(l.State.Answered()...)
+	return nil
 }
 
 // obey does what the words STOP, START and HELP ask for.

@@ -18,7 +18,7 @@ func TestAMessageFromAStrangerMakesTheContact(t *testing.T) {
 	before := h.head()
 	r := h.says(number(1), "hi there")
 	happened := h.history(before)
-	require.Equal(t, []string{"contact.created", "number.linked", "conversation.started", "message.received"}, types(happened))
+	require.Equal(t, []string{"contact.created", "number.linked", "conversation.started", "message.received", "contact.replied"}, types(happened))
 	require.Equal(t, events.Actor{Type: "contact", ID: r.ContactID}, happened[3].Actor)
 	require.Equal(t, h.wsp.ID, happened[3].WorkspaceID)
 	e := as[*events.MessageReceived](h, happened[3])

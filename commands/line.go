@@ -5,7 +5,6 @@ import (
 
 	"ledgerline/domain/fault"
 	"ledgerline/domain/line"
-	"ledgerline/domain/organisation"
 	"ledgerline/domain/phone"
 	"ledgerline/events"
 )
@@ -126,56 +125,4 @@ func (a *App) FindLine(ctx context.Context, lineID string) (line.Line, error) {
 		err = notFound("line")
 	}
 	return found.State, err
-}
-
-// lineFor finds the line that takes a message of a contact (decisions section 8): the one that was named; for test
-// traffic the sandbox line; else what the pool chooses. found is false when none can send now.
-func (u *unit) lineFor(ctx context.Context, want lineWish) (chosen *aggregate[line.Line], found bool, err error) {
-	if want.named != "" {
-		l, err := load(ctx, u, u.app.lines, want.named)
-		return l, err == nil && l.State.CanSend(), err
-	}
-	poolID := want.pool
-	if want.isTest || poolID == "" {
-		workspace, err := load(ctx, u, u.app.workspaces, organisation.WorkspaceStream(u.req.Workspace))
-		if err != nil {
-			return nil, false, err
-		}
-		if want.isTest {
-			l, err := load(ctx, u, u.app.lines, workspace.State.SandboxLineID)
-			return l, err == nil && l.State.CanSend(), err
-		}
-		poolID = workspace.State.DefaultPoolID
-	}
-	pool, err := load(ctx, u, u.app.pools, poolID)
-	if err != nil {
-		return nil, false, err
-	}
-	ids := pool.State.LineIDs
-	if want.sticky != "" && pool.State.Rotation == line.Sticky {
-		ids = append([]string{want.sticky}, ids...)
-	}
-	lines := make([]line.Line, len(ids))
-	for i, id := range ids {
-		l, err := load(ctx, u, u.app.lines, id)
-		if err != nil {
-			return nil, false, err
-		}
-		lines[i] = l.State
-	}
-	best, found := pool.State.Choose(lines, want.contact, want.sticky)
-	if !found {
-		return nil, false, nil
-	}
-	chosen, err = load(ctx, u, u.app.lines, best.ID)
-	return chosen, err == nil, err
-}
-
-// lineWish is what the choice of a line depends on.
-type lineWish struct {
-	contact string
-	named   string // line
-	pool    string
-	sticky  string // line
-	isTest  bool
 }

@@ -164,11 +164,20 @@ func (u *unit) accept(ctx context.Context, in *QueueMessage, c *aggregate[contac
 		MessageRef: events.MessageRef{
 			MessageID: u.app.ids.TypeID("msg"), ConversationID: c.State.ConversationID, ContactID: c.State.ID, IsTest: u.req.Test,
 		},
-		Channel: "chat", PoolID: in.PoolID, LineID: in.LineID, SendAt: in.SendAt, Fallback: in.Fallback, Source: &in.Source, ByStaff: in.ByStaff,
+		Channel: "chat", PoolID: in.PoolID, LineID: in.LineID, SendAt: in.SendAt, Fallback: in.Fallback, Source: &in.Source, ByStaff: in.ByStaff, IdentityID: u.identity(),
 		Content: events.MessagePersonal{To: e164, Body: in.Body, Media: in.Media, ExternalID: in.ExternalID, Metadata: in.Metadata},
 	}
 	begin(u, u.app.messages, e.MessageID).record(message.Queue(e, u.now)...)
 	return e, nil
+}
+
+// identity is the service identity that asks; nil for anybody else.
+func (u *unit) identity() *string {
+	if u.req.Actor.Type != "identity" {
+		return nil
+	}
+	id := u.req.Actor.ID
+	return &id
 }
 
 // openConversation starts or reopens the contact's conversation.

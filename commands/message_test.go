@@ -94,7 +94,7 @@ func TestATestKeySendsToSandboxNumbersThroughTheSandboxLine(t *testing.T) {
 	q, err := h.QueueMessage(t.Context(), h.test(), text(to))
 	require.NoError(t, err)
 	require.True(t, q.Event.IsTest)
-	a, err := h.BeginAttempt(t.Context(), system(), q.Ref)
+	a, err := h.BeginAttempt(t.Context(), system(), commands.Begin{MessageID: q.Ref})
 	require.NoError(t, err)
 	require.Equal(t, commands.Send, a.Step)
 	require.Equal(t, h.wsp.SandboxLineID, a.Line.ID)
@@ -111,12 +111,12 @@ func TestAMessageForLaterIsScheduledAndOneForThePastIsForNow(t *testing.T) {
 	in.SendAt = &later
 	q, err := h.QueueMessage(t.Context(), h.live(), in)
 	require.NoError(t, err)
-	a, err := h.BeginAttempt(t.Context(), system(), q.Ref)
+	a, err := h.BeginAttempt(t.Context(), system(), commands.Begin{MessageID: q.Ref})
 	require.NoError(t, err)
 	require.Equal(t, []any{commands.Wait, later, message.Scheduled}, []any{a.Step, a.Until, a.Message.Status})
 	_, err = h.clock.Set(later)
 	require.NoError(t, err)
-	a, err = h.BeginAttempt(t.Context(), system(), q.Ref)
+	a, err = h.BeginAttempt(t.Context(), system(), commands.Begin{MessageID: q.Ref})
 	require.NoError(t, err)
 	require.Equal(t, commands.Send, a.Step)
 	require.Equal(t, []string{"message.due", "message.routed", "contact.line_assigned", "message.sending"},

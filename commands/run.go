@@ -132,6 +132,7 @@ func (a *App) refused(ctx context.Context, u *unit, err error) error {
 		conflict  *eventstore.VersionConflict
 		claim     *eventstore.ClaimTaken
 		destroyed *eventstore.KeyDestroyed
+		quota     *eventstore.QuotaExceeded
 	)
 	switch {
 	case errors.As(err, &conflict):
@@ -149,6 +150,12 @@ func (a *App) refused(ctx context.Context, u *unit, err error) error {
 			if refusal := taken(claim.Owner); refusal != nil {
 				return a.refuse(ctx, u, refusal)
 			}
+		}
+		return &repeat{cause: err}
+	case errors.As(err, &quota): // decide again, knowing that it is full
+		a.usages.refused(quota)
+		if full := u.full[quota.Key]; full != nil {
+			return a.refuse(ctx, u, full)
 		}
 		return &repeat{cause: err}
 	case errors.As(err, &destroyed): // a contact was deleted since it was looked at

@@ -54,6 +54,8 @@ type unit struct {
 	advance    []func(*eventstore.Append)
 	leanings   []func() (eventstore.Guard, bool)
 	claims     []eventstore.Claim
+	quotas     []eventstore.Quota
+	full       map[string]error // what it means that a quota has no room, by its key; without it the decision is taken again
 	taken      map[owned]func(owner string) error
 	forget     []string
 	ref        string
@@ -212,7 +214,7 @@ func (a *App) owner(ctx context.Context, scope, key string) (owner string, found
 func (u *unit) build() *eventstore.Append {
 	a := &eventstore.Append{
 		Organisation: u.req.Organisation, Workspace: u.req.Workspace, Actor: u.req.Actor, RequestID: u.req.RequestID,
-		CausationID: u.req.Causation, CorrelationID: u.req.Correlation, At: u.now, Claims: u.claims, Forget: u.forget,
+		CausationID: u.req.Causation, CorrelationID: u.req.Correlation, At: u.now, Claims: u.claims, Quotas: u.quotas, Forget: u.forget,
 		Guards: append([]eventstore.Guard(nil), u.req.Guards...),
 	}
 	for _, c := range u.changes {

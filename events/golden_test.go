@@ -121,6 +121,8 @@ func fill(v reflect.Value, name string) {
 		v.SetBool(true)
 	case reflect.Int, reflect.Int64:
 		v.SetInt(7)
+	case reflect.Float64:
+		v.SetFloat(0.5)
 	default:
 		panic("events are not made of " + v.Kind().String())
 	}

@@ -6,6 +6,8 @@ type PoolCreated struct {
 	Name     string `json:"name"`
 	Rotation string `json:"rotation"` // sticky or round_robin
 	Default  bool   `json:"default,omitempty"`
+	// FallbackSMSMode is off (also when it is absent), not_chat or not_chat_or_failed.
+	FallbackSMSMode string `json:"fallback_sms_mode,omitempty"`
 }
 
 // PoolLineAdded puts a line into a pool, so that the pool alone tells who can send for it. Stream: the pool id.

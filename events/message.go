@@ -84,6 +84,8 @@ type MessageSending struct {
 	Attempt int    `json:"attempt"` // from 1
 	LineID  string `json:"line_id"`
 	Channel string `json:"channel"`
+	// AfterSent tells that an earlier attempt had been sent, on another channel: the status stays what it was.
+	AfterSent bool `json:"after_sent,omitempty"`
 }
 
 // MessageSent tells that the carrier took it.
@@ -146,6 +148,5 @@ func (e *MessageReceived) Personal() any { return &e.Content }
 // MessageFellBack tells that a message goes on by SMS.
 type MessageFellBack struct {
 	MessageRef
-	Reason string    `json:"reason"` // not_on_chat, or the error code of the chat attempt
-	At     time.Time `json:"at"`
+	Reason string `json:"reason"` // not_on_chat, or the error code of the chat attempt
 }

@@ -38,7 +38,7 @@ var Default = NewRegistry(
 	Of[NumberOptedIn]("number.opted_in", 1),
 	Of[NumberChecked]("number.chat_checked", 1),
 
-	Of[PoolCreated]("pool.created", 1),
+	Of[PoolCreated]("pool.created", 2, unchanged),
 	Of[PoolLineAdded]("pool.line_added", 1),
 	Of[LineProvisioned]("line.provisioned", 1),
 	Of[LineStateChanged]("line.state_changed", 2, unchanged),
@@ -69,7 +69,7 @@ var Default = NewRegistry(
 	Of[MessageRouted]("message.routed", 2, unchanged),
 	Of[MessageCapabilityChecked]("message.capability_checked", 1),
 	Of[MessageDeferred]("message.deferred", 1),
-	Of[MessageSending]("message.sending", 1),
+	Of[MessageSending]("message.sending", 2, unchanged),
 	Of[MessageSent]("message.sent", 1),
 	Of[MessageRetried]("message.retried", 1),
 	Of[MessageDelivered]("message.delivered", 2, unchanged),

@@ -3,6 +3,7 @@ package eventstore
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -29,19 +30,19 @@ type assumption struct {
 	free     []claimKey
 	receipts []receiptKey
 	subjects []string
+	rooms    map[windowKey]int64 // how much may be used already, so that all the batch adds has room
 }
 
-const assumeSQL = `select ledger_assume($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`
+const assumeSQL = `select ledger_assume($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`
 
 // assume builds the facts that the appends of a batch expect. ok is false for a batch that cannot be guessed: one with
-// quotas, whose counters nobody knows, with releases, with streams at any version, or one whose appends expect
-// different things.
+// releases, with streams at any version, or one whose appends expect different things.
 func (c *committer) assume(batch []*pending) (*assumption, bool) {
 	if c.rest > 0 {
 		c.rest--
 		return nil, false
 	}
-	as := &assumption{facts: newFacts(c.ledger.heads.at(c.shard), c.ledger.clock.Now())}
+	as := &assumption{facts: newFacts(c.ledger.heads.at(c.shard), c.ledger.clock.Now()), rooms: map[windowKey]int64{}}
 	known := func(stream string, version int) bool {
 		if had, seen := as.facts.versions[stream]; seen {
 			return had == version
@@ -53,7 +54,7 @@ func (c *committer) assume(batch []*pending) (*assumption, bool) {
 	written := map[string]bool{}
 	for _, p := range batch {
 		a := p.append
-		if len(a.Quotas) > 0 || len(a.Forget) > 0 {
+		if len(a.Forget) > 0 {
 			return nil, false
 		}
 		for _, g := range a.Guards {
@@ -96,7 +97,28 @@ func (as *assumption) question(b *pgx.Batch, shard int, head int64) {
 	for i, k := range as.receipts {
 		workspaces[i], receipts[i] = k.workspace, k.key
 	}
-	b.Queue(assumeSQL, shard, head, as.facts.head, as.streams, as.versions, scopes, keys, uuids(workspaces), receipts, as.subjects)
+	var counters []string
+	var since []time.Time
+	var rooms []int64
+	for w, room := range as.rooms {
+		counters, since, rooms = append(counters, w.key), append(since, w.from), append(rooms, room)
+	}
+	b.Queue(assumeSQL, shard, head, as.facts.head, as.streams, as.versions, scopes, keys, uuids(workspaces), receipts, as.subjects, counters, since, rooms)
+}
+
+// needs notes how little may be used of a quota already for this append to have room behind those before it. It is asked
+// after each append was decided with the batch's own additions counted.
+func (as *assumption) needs(a *Append) {
+	for _, q := range a.Quotas {
+		if q.Add <= 0 {
+			continue
+		}
+		w := windowKey{q.Key, q.From}
+		room := q.Limit - as.facts.usedSince(q.Key, q.From)
+		if had, known := as.rooms[w]; !known || room < had {
+			as.rooms[w] = room
+		}
+	}
 }
 
 // tryAssumed writes a batch on its assumption. done is false when the careful way has to be gone.
@@ -111,6 +133,7 @@ func (c *committer) tryAssumed(ctx context.Context, batch []*pending) (outcomes 
 		if outcomes[i].result, outcomes[i].err = as.facts.decide(c.shard, p); outcomes[i].err != nil {
 			return nil, false, nil // they collide among themselves
 		}
+		as.needs(p.append)
 	}
 	conn, err := c.ledger.writers.Acquire(ctx)
 	if err != nil {

@@ -41,7 +41,7 @@ var messagesTable = &Table{Name: "messages", Key: []string{"id"}, Columns: []Col
 
 // Messages is every message as it is now. Its timeline is not kept here: that is the message's own stream.
 var Messages = &Projection{
-	ID: "messages", Program: 1,
+	ID: "messages", Program: 2,
 	Tables: []*Table{messagesTable},
 	Indexes: []string{
 		`create index on @messages (workspace_id, created_at desc, id desc)`,
@@ -52,7 +52,7 @@ var Messages = &Projection{
 		(*events.MessageQueued)(nil), (*events.MessageScheduled)(nil), (*events.MessageDue)(nil), (*events.MessageRouted)(nil),
 		(*events.MessageDeferred)(nil), (*events.MessageSending)(nil), (*events.MessageSent)(nil), (*events.MessageRetried)(nil),
 		(*events.MessageDelivered)(nil), (*events.MessageRead)(nil), (*events.MessageFailed)(nil), (*events.MessageReceived)(nil),
-		(*events.ContactDeleted)(nil)),
+		(*events.MessageFellBack)(nil), (*events.ContactDeleted)(nil)),
 	Project: projectMessage,
 }
 
@@ -76,7 +76,13 @@ func projectMessage(r *eventstore.Recorded, c *Changes) {
 	case *events.MessageDeferred:
 		set(e.MessageRef, Row{"scheduled_for": stampOrNull(e.Until)})
 	case *events.MessageSending:
-		set(e.MessageRef, Row{"status": "sending", "scheduled_for": nil, "channel": e.Channel})
+		columns := Row{"status": "sending", "scheduled_for": nil, "channel": e.Channel}
+		if e.AfterSent {
+			delete(columns, "status")
+		}
+		set(e.MessageRef, columns)
+	case *events.MessageFellBack:
+		set(e.MessageRef, Row{"channel": "sms", "scheduled_for": nil})
 	case *events.MessageSent:
 		set(e.MessageRef, Row{"status": "sent", "sent_at": at, "channel": e.Channel})
 	case *events.MessageRetried: // stays sending: a status never goes back

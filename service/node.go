@@ -150,7 +150,7 @@ func (n *Node) assemble(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
-	if n.App, err = commands.New(commands.Config{Ledger: n.Ledger, Logger: cfg.Logger}); err != nil {
+	if n.App, err = commands.New(commands.Config{Ledger: n.Ledger, Logger: cfg.Logger, SMS: func(carrier string) bool { return cfg.Simulator && carrier == SimulatorCarrier }}); err != nil {
 		return err
 	}
 	n.Store = projections.NewStore(n.Ledger, n.progress)

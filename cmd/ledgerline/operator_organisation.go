@@ -16,6 +16,7 @@ type organisationCommand struct {
 	List   organisationListCommand   `cmd:"" help:"All organisations, oldest first."`
 	Pause  organisationPauseCommand  `cmd:"" help:"Refuse every write of an organisation; reads go on."`
 	Resume organisationResumeCommand `cmd:"" help:"Lift the pause."`
+	Limits organisationLimitsCommand `cmd:"" help:"Show or change the sending limits of an organisation."`
 }
 
 type organisationCreateCommand struct {

@@ -115,9 +115,9 @@ func (c Contact) FollowOptOut(ev consent.Evidence) []events.Event {
 	return []events.Event{consent.Change(c.ID, c.NumberHash, c.Phone, c.Consent, consent.OptedOut, ev, true)}
 }
 
-// AssignLine makes a line the sticky sender of a contact that has none.
-func (c Contact) AssignLine(lineID string) []events.Event {
-	if c.LineID != "" {
+// AssignLine makes a line the sticky sender of a contact that has none, or whose own one is gone for good.
+func (c Contact) AssignLine(lineID string, gone bool) []events.Event {
+	if c.LineID == lineID || c.LineID != "" && !gone {
 		return nil
 	}
 	return []events.Event{&events.ContactLineAssigned{ContactID: c.ID, LineID: lineID}}

@@ -118,11 +118,13 @@ func TestAnOptOutThroughAnotherContactIsFollowedOnce(t *testing.T) {
 func TestALineIsAssignedOnlyToAContactWithoutOne(t *testing.T) {
 	t.Parallel()
 	c := with(consent.Unknown)
-	assigned := c.AssignLine("ln_1")
+	assigned := c.AssignLine("ln_1", false)
 	require.Equal(t, []events.Event{&events.ContactLineAssigned{ContactID: "ctc_1", LineID: "ln_1"}}, assigned)
 	c = c.Apply(assigned[0], in)
 	require.Equal(t, "ln_1", c.LineID)
-	require.Empty(t, c.AssignLine("ln_2"))
+	require.Empty(t, c.AssignLine("ln_2", false))
+	require.Empty(t, c.AssignLine("ln_1", true))
+	require.Len(t, c.AssignLine("ln_2", true), 1, "its own line is gone for good")
 }
 
 func TestADeletedContactIsGoneAndDeletedOnce(t *testing.T) {

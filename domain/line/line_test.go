@@ -1,7 +1,6 @@
 package line_test
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 
@@ -59,49 +58,12 @@ func TestALineBeginsInAStateToBeginIn(t *testing.T) {
 	made, err := line.Provision(events.LineProvisioned{LineID: "ln_1", Phone: "+1", PoolID: &pool, Carrier: "simulator", State: "active"})
 	require.NoError(t, err)
 	require.Equal(t, line.Line{
-		ID: "ln_1", Organisation: in.Organisation, Workspace: in.Workspace, Phone: "+1", PoolID: pool, Carrier: "simulator", State: line.Active,
+		ID: "ln_1", Organisation: in.Organisation, Workspace: in.Workspace, Phone: "+1", PoolID: pool, Carrier: "simulator", State: line.Active, Health: 100,
 	}, line.Line{}.Apply(made[0], in))
 	for _, s := range []line.State{"", line.Paused, line.Retired, "x"} {
 		_, err := line.Provision(events.LineProvisioned{State: string(s), Carrier: "simulator"})
 		require.True(t, fault.Is(err, fault.ValidationFailed), s)
 	}
-}
-
-func lines(n int) []line.Line {
-	all := make([]line.Line, n)
-	for i := range all {
-		all[i] = line.Line{ID: fmt.Sprintf("ln_%d", i), State: line.Active}
-	}
-	return all
-}
-
-func TestAStickyPoolKeepsAContactsLineWhileItCanSend(t *testing.T) {
-	t.Parallel()
-	all, pool := lines(3), line.Pool{Rotation: line.Sticky}
-	for i := range all {
-		chosen, found := pool.Choose(all, "ctc_1", all[i].ID)
-		require.True(t, found)
-		require.Equal(t, all[i].ID, chosen.ID)
-	}
-	all[1].State = line.Paused
-	chosen, found := pool.Choose(all, "ctc_1", all[1].ID)
-	require.True(t, found)
-	require.NotEqual(t, all[1].ID, chosen.ID)
-}
-
-func TestContactsAreSpreadOverTheLinesThatCanSend(t *testing.T) {
-	t.Parallel()
-	all, pool := lines(4), line.Pool{Rotation: line.RoundRobin}
-	all[0].State, all[1].IsSandbox = line.Retired, true
-	counts := map[string]int{}
-	for i := range 1000 {
-		chosen, _ := pool.Choose(all, fmt.Sprintf("ctc_%d", i), "")
-		counts[chosen.ID]++
-	}
-	require.Len(t, counts, 2)
-	require.InDelta(t, 500, counts["ln_2"], 100)
-	_, found := pool.Choose(all[:2], "ctc_1", "ln_1")
-	require.False(t, found)
 }
 
 func TestAPoolKnowsItsLines(t *testing.T) {

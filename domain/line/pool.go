@@ -1,7 +1,6 @@
 package line
 
 import (
-	"hash/fnv"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -21,12 +20,29 @@ const (
 	RoundRobin Rotation = "round_robin"
 )
 
+// FallbackMode is when a pool's messages go by SMS (administration 2.4). "" is off.
+type FallbackMode string
+
+// The fallback modes.
+const (
+	FallbackOff             FallbackMode = "off"
+	FallbackNotChat         FallbackMode = "not_chat"
+	FallbackNotChatOrFailed FallbackMode = "not_chat_or_failed"
+)
+
+// Covers tells whether a message that failed on the chat channel goes on by SMS; notOnChat is whether the contact cannot
+// be reached there at all.
+func (m FallbackMode) Covers(notOnChat bool) bool {
+	return m == FallbackNotChatOrFailed || m == FallbackNotChat && notOnChat
+}
+
 // Pool is the state of one pool. The zero value does not exist.
 type Pool struct {
 	ID        string
 	Workspace uuid.UUID
 	Name      string
 	Rotation  Rotation
+	Fallback  FallbackMode
 	LineIDs   []string // in the order in which they came
 }
 
@@ -34,40 +50,11 @@ type Pool struct {
 func (p Pool) Apply(event events.Event, in events.Envelope) Pool {
 	switch e := event.(type) {
 	case *events.PoolCreated:
-		return Pool{ID: e.PoolID, Workspace: in.Workspace, Name: e.Name, Rotation: Rotation(e.Rotation)}
+		return Pool{ID: e.PoolID, Workspace: in.Workspace, Name: e.Name, Rotation: Rotation(e.Rotation), Fallback: FallbackMode(e.FallbackSMSMode)}
 	case *events.PoolLineAdded:
 		p.LineIDs = append(slices.Clone(p.LineIDs), e.LineID)
 	}
 	return p
-}
-
-// Choose picks the line for a contact among the pool's lines (decisions section 8): its sticky line when the pool is
-// sticky and that line can send, else the one that the contact's id falls on, which spreads contacts evenly over the
-// lines and gives a contact the same line while the pool stays as it is. found is false when none can send.
-func (p Pool) Choose(lines []Line, contactID, stickyLineID string) (chosen Line, found bool) {
-	var best uint64
-	for _, l := range lines {
-		if !l.CanSend() || l.IsSandbox {
-			continue
-		}
-		if p.Rotation == Sticky && l.ID == stickyLineID {
-			return l, true
-		}
-		if weight := weigh(l.ID, contactID); !found || weight > best {
-			chosen, best, found = l, weight, true
-		}
-	}
-	return chosen, found
-}
-
-// weigh is the weight of a line for a contact in rendezvous hashing.
-func weigh(lineID, contactID string) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(lineID + " " + contactID))
-	sum := h.Sum64() // FNV leaves the high bits of similar inputs alike: mix them
-	sum ^= sum >> 33
-	sum *= 0xff51afd7ed558ccd
-	return sum ^ sum>>33
 }
 
 // maxPoolName is the longest name, in characters (administration section 8).

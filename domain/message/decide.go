@@ -44,27 +44,29 @@ func (m Message) Due(now time.Time) []events.Event {
 	return []events.Event{&events.MessageDue{MessageRef: m.MessageRef}}
 }
 
-// Route gives the message to a line; the line that it has already is no event.
-func (m Message) Route(lineID, from string) []events.Event {
+// Route gives the message to a line, to which the contact may be new; the line that it has already is no event.
+func (m Message) Route(lineID, from string, newContact bool) []events.Event {
 	if m.LineID == lineID && m.From == from {
 		return nil
 	}
-	return []events.Event{&events.MessageRouted{MessageRef: m.MessageRef, LineID: lineID, From: from}}
+	return []events.Event{&events.MessageRouted{MessageRef: m.MessageRef, LineID: lineID, From: from, NewContact: newContact}}
 }
 
 // Begin starts the next attempt. Only one attempt is under way at a time, and none is made of a message that is not
 // queued or waiting for its retry: both are refused with conflict.
 func (m Message) Begin(lineID, channel string, now time.Time) ([]events.Event, error) {
-	waits := m.Status == Queued || m.Status == Sending && !m.InFlight
+	waits := m.Status == Queued || m.Status == Sending && !m.InFlight || m.Status == Sent && m.resend
 	if !waits || now.Before(m.NotBefore) {
 		return nil, fault.New(fault.Conflict, "A message that is %s cannot be sent now.", m.Status)
 	}
-	return []events.Event{&events.MessageSending{MessageRef: m.MessageRef, Attempt: m.Attempt + 1, LineID: lineID, Channel: channel}}, nil
+	return []events.Event{&events.MessageSending{
+		MessageRef: m.MessageRef, Attempt: m.Attempt + 1, LineID: lineID, Channel: channel, AfterSent: m.Status == Sent,
+	}}, nil
 }
 
 // under tells that an attempt is the one under way; the outcome of any other comes too late.
 func (m Message) under(attempt int) bool {
-	return m.Status == Sending && m.InFlight && m.Attempt == attempt
+	return (m.Status == Sending || m.Status == Sent) && m.InFlight && m.Attempt == attempt
 }
 
 // Took is the outcome of an attempt that the carrier accepted.
@@ -117,7 +119,11 @@ func (m Message) Deliver(at time.Time, carrierID string) []events.Event {
 	if m.Attempt == 0 || !m.before(Delivered) {
 		return nil
 	}
-	return append(m.arrived(carrierID), &events.MessageDelivered{MessageRef: m.MessageRef, At: at})
+	delivered := &events.MessageDelivered{MessageRef: m.MessageRef, At: at}
+	if m.First {
+		delivered.LineID = m.LineID
+	}
+	return append(m.arrived(carrierID), delivered)
 }
 
 // MarkRead takes a read receipt, under the same rules.
@@ -149,6 +155,16 @@ func (m Message) Bounce(code string, details map[string]any, carrierID string) [
 	return append(m.arrived(carrierID), m.Fail(code, details)...)
 }
 
+// FallBack sends a message that failed on the chat channel on by SMS, in place of failing it: once, and unless its sender forbade
+// it. ok is false when it cannot.
+func (m Message) FallBack(code string) (events.Event, bool) {
+	forbidden := m.Fallback != nil && !*m.Fallback
+	if m.Channel != Chat || m.FellBack || forbidden || !m.before(Delivered) {
+		return nil, false
+	}
+	return &events.MessageFellBack{MessageRef: m.MessageRef, Reason: code}, true
+}
+
 // Withdraw is Cancel by request: refused with conflict unless the message still waits (decisions section 7).
 func (m Message) Withdraw() ([]events.Event, error) {
 	canceled := m.Cancel(CodeCanceled, nil)
@@ -160,7 +176,7 @@ func (m Message) Withdraw() ([]events.Event, error) {
 
 // Cancel fails the message unless an attempt is under way or over: what the carrier may have cannot be called back.
 func (m Message) Cancel(code string, details map[string]any) []events.Event {
-	if m.InFlight || !m.before(Sent) {
+	if m.InFlight || !m.before(Sent) && !(m.Status == Sent && m.resend) {
 		return nil
 	}
 	return m.Fail(code, details)
@@ -184,6 +200,18 @@ func (m Message) Defer(h Hold, detail map[string]any) []events.Event {
 		e.LineID = &h.LineID
 	}
 	return []events.Event{e}
+}
+
+// ReasonBehind is the reason of a message that waits for an earlier one to its contact.
+const ReasonBehind = "contact_busy"
+
+// Behind holds the message because an earlier one to the contact waits. One that was tried or waits for its own time is
+// left as it is.
+func (m Message) Behind() []events.Event {
+	if m.Status != Queued || m.Attempt > 0 {
+		return nil
+	}
+	return m.Defer(Hold{Reason: ReasonBehind}, nil)
 }
 
 func sameTime(a, b *time.Time) bool {

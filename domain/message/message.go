@@ -62,7 +62,11 @@ type Message struct {
 	Automatic    string // opt_out_confirmation or help
 	Content      events.MessagePersonal
 
+	IdentityID *string // the service identity that sends it
+	ByStaff    bool    // a person wrote it
+
 	LineID    string // the line it was routed to; "" before
+	First     bool   // it is that line's first message to the contact
 	From      string // that line's number
 	CarrierID string
 	SentAt    time.Time
@@ -76,7 +80,15 @@ type Message struct {
 	Held           *Hold
 	HeldSince      time.Time // since when it has waited for anything but its send_at and retries; zero when it does not
 	ReceiptMissing bool
+	FellBack       bool // it goes by SMS because the chat channel would not do
+	resend         bool // and has not been tried there yet
 }
+
+// The channels of interface 2.4.
+const (
+	Chat = "chat"
+	SMS  = "sms"
+)
 
 // Apply folds one event.
 func (m Message) Apply(event events.Event, in events.Envelope) Message {
@@ -85,7 +97,7 @@ func (m Message) Apply(event events.Event, in events.Envelope) Message {
 		return Message{
 			MessageRef: e.MessageRef, Organisation: in.Organisation, Workspace: in.Workspace, Status: Queued, Accepted: in.At,
 			Channel: e.Channel, PoolID: e.PoolID, NamedLineID: e.LineID, SendAt: e.SendAt, Fallback: e.Fallback,
-			Source: e.Source, Automatic: e.Automatic, Content: e.Content,
+			Source: e.Source, Automatic: e.Automatic, Content: e.Content, IdentityID: e.IdentityID, ByStaff: e.ByStaff,
 		}
 	case *events.MessageReceived:
 		return Message{
@@ -97,11 +109,14 @@ func (m Message) Apply(event events.Event, in events.Envelope) Message {
 	case *events.MessageDue:
 		m.Status, m.NotBefore = Queued, time.Time{}
 	case *events.MessageRouted:
-		m.LineID, m.From = e.LineID, e.From
+		m.LineID, m.From, m.First = e.LineID, e.From, e.NewContact
 	case *events.MessageDeferred:
 		m.hold(e, in.At)
 	case *events.MessageSending:
-		m.Status, m.Attempt, m.InFlight, m.Channel = Sending, e.Attempt, true, e.Channel
+		if !e.AfterSent {
+			m.Status = Sending
+		}
+		m.Attempt, m.InFlight, m.Channel, m.resend = e.Attempt, true, e.Channel, false
 		m.Held, m.HeldSince, m.NotBefore = nil, time.Time{}, time.Time{}
 	case *events.MessageSent:
 		m.Status, m.InFlight, m.Channel, m.CarrierID, m.SentAt = Sent, false, e.Channel, e.CarrierID, in.At
@@ -118,6 +133,8 @@ func (m Message) Apply(event events.Event, in events.Envelope) Message {
 		m.Status, m.InFlight, m.ErrorCode = Failed, false, e.Code
 	case *events.MessageReceiptMissing:
 		m.ReceiptMissing = true
+	case *events.MessageFellBack:
+		m.Channel, m.InFlight, m.FellBack, m.resend, m.Failures, m.NotBefore = SMS, false, true, true, 0, time.Time{}
 	}
 	return m
 }
@@ -137,6 +154,9 @@ func (m Message) Exists() bool { return m.MessageID != "" }
 
 // Final tells that the message needs no more sending: the carrier has it, or it failed. Receipts may still come.
 func (m Message) Final() bool {
+	if m.Status == Sent && (m.resend || m.InFlight) { // on its way by SMS
+		return false
+	}
 	return m.Status == Failed || m.Status == Received || rank[m.Status] >= rank[Sent]
 }
 

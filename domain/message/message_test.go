@@ -77,9 +77,9 @@ func TestAScheduledMessageIsQueuedAgainWhenItIsDue(t *testing.T) {
 
 func TestTheSameLineIsNoNewRoute(t *testing.T) {
 	t.Parallel()
-	then(t, given(queued).Route("ln_1", "+1"), routed)
-	then(t, given(queued, routed).Route("ln_1", "+1"))
-	then(t, given(queued, routed).Route("ln_2", "+2"), &events.MessageRouted{MessageRef: ref, LineID: "ln_2", From: "+2"})
+	then(t, given(queued).Route("ln_1", "+1", false), routed)
+	then(t, given(queued, routed).Route("ln_1", "+1", false))
+	then(t, given(queued, routed).Route("ln_2", "+2", false), &events.MessageRouted{MessageRef: ref, LineID: "ln_2", From: "+2"})
 }
 
 func TestOneAttemptIsUnderWayAtATime(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"ledgerline/domain/fault"
+	"ledgerline/domain/line"
 	"ledgerline/events"
 )
 
@@ -28,8 +29,10 @@ func TeamStream(id uuid.UUID) string { return events.Stream("team", id) }
 // Settings are the organisation's compliance settings (administration 2.7) as far as anything obeys them.
 type Settings struct {
 	RequireConsent     bool
-	StopWords          []string // besides the built-in ones
-	OptOutConfirmation string   // "" for the standard text
+	StopWords          []string          // besides the built-in ones
+	OptOutConfirmation string            // "" for the standard text
+	QuietHours         events.QuietHours // "" and "" for the platform's alone
+	limits             *line.Limits      // nil for the default ones
 }
 
 // Organisation is the state of one organisation. The zero value does not exist.
@@ -51,8 +54,30 @@ func (o Organisation) Apply(event events.Event, _ events.Envelope) Organisation 
 		o.Paused, o.PauseReason = true, e.Reason
 	case *events.OrganisationResumed:
 		o.Paused, o.PauseReason = false, ""
+	case *events.SendingLimitsSet:
+		limits := e.Limits
+		o.Settings.limits = &limits
+	case *events.ComplianceChanged:
+		o.Settings.RequireConsent, o.Settings.StopWords = e.RequireConsent, e.StopKeywords
+		o.Settings.OptOutConfirmation, o.Settings.QuietHours = e.OptOutConfirmation, e.QuietHours
 	}
 	return o
+}
+
+// Limits are what holds for the organisation's lines.
+func (o Organisation) Limits() line.Limits {
+	if o.Settings.limits != nil {
+		return *o.Settings.limits
+	}
+	return line.DefaultLimits()
+}
+
+// SetLimits is the operator's change of the limits, as a whole; what is wrong with them is told.
+func (o Organisation) SetLimits(limits line.Limits) ([]events.Event, error) {
+	if err := line.CheckLimits(&limits); err != nil {
+		return nil, err
+	}
+	return []events.Event{&events.SendingLimitsSet{Limits: limits}}, nil
 }
 
 // Exists tells whether there is such an organisation.

@@ -68,7 +68,7 @@ const (
 	ReasonSendsDay        = "line_sends_day"
 	ReasonFirstMessage    = "first_message_rules"
 	ReasonLineUnavailable = "line_unavailable"
-	ReasonContactBusy     = "contact_busy"
+	ReasonContactBusy     = message.ReasonBehind
 	ReasonIdentity        = "identity_daily_limit"
 )
 

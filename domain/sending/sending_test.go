@@ -8,8 +8,37 @@ import (
 
 	"ledgerline/domain/consent"
 	"ledgerline/domain/fault"
+	"ledgerline/domain/line"
 	"ledgerline/domain/sending"
+	"ledgerline/events"
 )
+
+var (
+	noon   = time.Date(2026, 3, 2, 17, 0, 0, 0, time.UTC) // in New York
+	limits = line.DefaultLimits()
+)
+
+func zone(name string) *time.Location {
+	loc, err := time.LoadLocation(name)
+	if err != nil {
+		panic(err)
+	}
+	return loc
+}
+
+// candidate is an active line without use.
+func candidate(id string) sending.Candidate {
+	return sending.Candidate{Line: line.Line{ID: id, State: line.Active}}
+}
+
+// ready is a message that may leave: plain, at noon, to a contact that replied, by one line.
+func ready() sending.Facts {
+	return sending.Facts{
+		Moment: sending.Leaving, Now: noon, Consent: consent.Unknown, Zones: []*time.Location{zone("America/New_York")},
+		Window: sending.WindowOf(events.QuietHours{}), Replied: true, Body: "Your table is ready.", Limits: &limits, ContactID: "ctc_1",
+		Candidates: []sending.Candidate{candidate("ln_1")},
+	}
+}
 
 func TestConsentDecidesAtAcceptingAndAgainBeforeLeaving(t *testing.T) {
 	t.Parallel()
@@ -30,11 +59,11 @@ func TestConsentDecidesAtAcceptingAndAgainBeforeLeaving(t *testing.T) {
 			{consent: consent.OptedOut, required: true, want: fault.ContactOptedOut},
 			{consent: consent.OptedOut, registered: true, automatic: true},
 		} {
-			v := sending.Check(sending.Facts{
-				Moment: moment, Consent: row.consent, Registered: row.registered, RequireConsent: row.required, Automatic: row.automatic, LineFound: true,
-			})
+			f := ready()
+			f.Moment, f.Consent, f.Registered, f.RequireConsent, f.Automatic = moment, row.consent, row.registered, row.required, row.automatic
+			v := sending.Check(f)
 			if row.want == "" {
-				require.Equal(t, sending.Verdict{}, v)
+				require.Equal(t, sending.Go, v.Outcome)
 				require.NoError(t, v.Fault())
 				continue
 			}
@@ -47,18 +76,33 @@ func TestConsentDecidesAtAcceptingAndAgainBeforeLeaving(t *testing.T) {
 
 func TestAMessageWithoutALineIsHeldUntilTheHoldExpires(t *testing.T) {
 	t.Parallel()
-	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	f := sending.Facts{Moment: sending.Leaving, Now: noon, Consent: consent.Unknown, NamedLineID: "ln_1"}
+	f := ready()
+	f.Candidates, f.NamedLineID = nil, "ln_1"
 	v := sending.Check(f)
 	require.Equal(t, sending.Hold, v.Outcome)
 	require.Equal(t, []string{"line_unavailable", "ln_1"}, []string{v.Hold.Reason, v.Hold.LineID})
+	require.True(t, v.ForLine())
 	require.NoError(t, v.Fault())
 	f.HoldEnds = noon.Add(1)
 	require.Equal(t, sending.Hold, sending.Check(f).Outcome)
 	f.HoldEnds = noon
 	require.Equal(t, "hold_expired", sending.Check(f).Code)
-	f.LineFound = true
+	f.Candidates = ready().Candidates
 	require.Equal(t, sending.Go, sending.Check(f).Outcome)
-	f.Moment, f.LineFound = sending.Accepting, false
+	f.Moment, f.Candidates = sending.Accepting, nil
 	require.Equal(t, sending.Go, sending.Check(f).Outcome)
+}
+
+func TestAServiceIdentitySendsAtMostItsDailyLimitPerUsageDay(t *testing.T) {
+	t.Parallel()
+	f := ready()
+	ten := 10
+	f.IdentityLimit, f.IdentityUsed = &ten, 9
+	require.Equal(t, sending.Go, sending.Check(f).Outcome)
+	f.IdentityUsed = 10
+	v := sending.Check(f)
+	require.Equal(t, "identity_daily_limit", v.Hold.Reason)
+	require.Equal(t, line.DayOf(noon).End, *v.Hold.Until)
+	f.Counted = true
+	require.Equal(t, sending.Go, sending.Check(f).Outcome, "it has been counted")
 }

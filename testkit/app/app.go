@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ledgerline/clock"
+	"ledgerline/domain/line"
 	"ledgerline/eventstore"
 	"ledgerline/httpapi"
 	"ledgerline/processes"
@@ -47,6 +48,7 @@ type App struct {
 	Pool  *pgxpool.Pool // for looking into the database, beside the service
 
 	t         testing.TB
+	limits    line.Limits
 	client    *http.Client
 	nextPhone int
 }
@@ -69,7 +71,20 @@ type options struct {
 	clock      *clock.Movable
 	rateLimits bool
 	proxies    []string
+	limits     line.Limits
 }
+
+// Unlimited are sending limits that nothing reaches: for tests that are about something else.
+func Unlimited() line.Limits {
+	const plenty = 1 << 30
+	l := line.DefaultLimits()
+	l.IdenticalTextMaxPerDay, l.NewContactsPerDay, l.NewContactsPerHour, l.SendsPerDay = plenty, plenty, plenty, plenty
+	l.PreReplyMaxChars, l.PreReplyMaxMessages, l.UnansweredStreakPause, l.ReplyRatioMin = plenty, plenty, plenty, 0
+	return l
+}
+
+// Limits sets the sending limits of all organisations that are made; without it they are Unlimited.
+func Limits(l line.Limits) Option { return func(o *options) { o.limits = l } }
 
 // Shards makes an installation of n shards.
 func Shards(n int) Option { return func(o *options) { o.shards = n } }
@@ -93,14 +108,14 @@ func TrustedProxies(addresses ...string) Option {
 // Start starts the service and stops it when the test has ended.
 func Start(t testing.TB, opts ...Option) *App {
 	t.Helper()
-	o := options{shards: 1, nodes: []service.Roles{service.All}, clock: clock.Frozen(Noon)}
+	o := options{limits: Unlimited(), shards: 1, nodes: []service.Roles{service.All}, clock: clock.Frozen(Noon)}
 	for _, opt := range opts {
 		opt(&o)
 	}
 	ring, _, err := eventstore.NewKeyring()
 	require.NoError(t, err)
 	a := &App{
-		DSN: testkit.Database(t), Ring: ring, Clock: o.clock, t: t,
+		DSN: testkit.Database(t), Ring: ring, Clock: o.clock, t: t, limits: o.limits,
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: time.Minute},
 	}
 	a.Pool, err = pgxpool.New(context.WithoutCancel(t.Context()), a.DSN)

@@ -46,7 +46,10 @@ func (a *App) NewOrganisation(name string) *Workspace {
 	a.t.Helper()
 	made, err := a.commands().CreateOrganisation(a.t.Context(), commands.Request{Actor: events.Actor{Type: "operator", ID: "test"}}, name, "America/New_York")
 	require.NoError(a.t, err)
-	return a.newWorkspace(uuid.MustParse(made.Ref), "Main", nil)
+	org := uuid.MustParse(made.Ref)
+	_, err = a.commands().SetSendingLimits(a.t.Context(), commands.Request{Organisation: org, Actor: events.Actor{Type: "operator", ID: "test"}}, a.limits)
+	require.NoError(a.t, err)
+	return a.newWorkspace(org, "Main", nil)
 }
 
 // NewWorkspace opens another workspace of the organisation, with the same users in the same roles.

@@ -1,0 +1,254 @@
+package commands
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"ledgerline/domain/line"
+	"ledgerline/domain/sending"
+	"ledgerline/eventstore"
+)
+
+// What lines have done is counted by quotas of the ledger, which alone decide whether there is room. Each process also remembers
+// what it has seen of them, so that a full line is not tried again and again: what it remembers is never more than was
+// really used on a day, so what is full by memory is full; what is not, the append may still refuse, and then the memory is
+// read anew.
+
+// usages remembers what lines have used.
+type usages struct {
+	ledger *eventstore.Ledger
+	lines  *lru.Cache[string, *lineUsage]
+}
+
+// lineUsage is what one line has used on a day.
+type lineUsage struct {
+	mu       sync.Mutex
+	day      string // what is remembered is of this usage day; "" before anything was read
+	sends    int
+	newToday int
+	newTimes []time.Time    // oldest first
+	texts    map[string]int // by keyed hash; only those that passed here
+}
+
+// maxTexts bounds the texts remembered for a line; the quotas remember all.
+const maxTexts = 4096
+
+func newUsages(l *eventstore.Ledger, size int) (*usages, error) {
+	lines, err := lru.New[string, *lineUsage](size)
+	if err != nil {
+		return nil, err
+	}
+	return &usages{l, lines}, nil
+}
+
+func (u *usages) line(id string) *lineUsage {
+	if known, ok := u.lines.Get(id); ok {
+		return known
+	}
+	fresh := &lineUsage{}
+	if known, had, _ := u.lines.PeekOrAdd(id, fresh); had {
+		return known
+	}
+	return fresh
+}
+
+// The counters of a line. New contacts of an hour are counted apart from those of a day: their buckets are moments, so
+// that the hour rolls exactly.
+const (
+	quotaSends   = "sends"
+	quotaNewDay  = "new_day"
+	quotaNewHour = "new_hour"
+	quotaText    = "text"
+)
+
+func lineQuota(lineID, what string) string { return "line:" + lineID + ":" + what }
+
+// newHour is how long a new contact counts toward the hour; the moment itself, an hour later, does not.
+const newHour = time.Hour
+
+func hourFrom(now time.Time) time.Time { return now.Add(-newHour + time.Microsecond) }
+
+// of gives what a line has used, for a message with a text.
+func (u *usages) of(ctx context.Context, lineID string, now time.Time, day line.Day, text string) (sending.Usage, error) {
+	l := u.line(lineID)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.day != day.Date {
+		if err := u.read(ctx, l, lineID, now, day); err != nil {
+			return sending.Usage{}, err
+		}
+	}
+	for len(l.newTimes) > 0 && l.newTimes[0].Before(hourFrom(now)) {
+		l.newTimes = l.newTimes[1:]
+	}
+	return sending.Usage{Sends: l.sends, New: l.newToday, NewTimes: l.newTimes[:len(l.newTimes):len(l.newTimes)], Identical: l.texts[text]}, nil
+}
+
+func (u *usages) read(ctx context.Context, l *lineUsage, lineID string, now time.Time, day line.Day) error {
+	used, err := u.ledger.Used(ctx, []eventstore.Window{
+		{Key: lineQuota(lineID, quotaSends), From: day.Start}, {Key: lineQuota(lineID, quotaNewDay), From: day.Start},
+		{Key: lineQuota(lineID, quotaNewHour), From: hourFrom(now)},
+	})
+	if err != nil {
+		return unreadable(err)
+	}
+	l.day, l.sends, l.newToday, l.newTimes, l.texts = day.Date, sum(used[0]), sum(used[1]), nil, map[string]int{}
+	for _, b := range used[2] {
+		for range b.Used {
+			l.newTimes = append(l.newTimes, b.At)
+		}
+	}
+	return nil
+}
+
+func sum(buckets []eventstore.Bucket) int {
+	n := int64(0)
+	for _, b := range buckets {
+		n += b.Used
+	}
+	return int(n)
+}
+
+// took notes what a message that was appended has used.
+func (u *usages) took(lineID string, at time.Time, day line.Day, isNew bool, text string) {
+	l := u.line(lineID)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.day != day.Date {
+		return // it is read when it is asked for
+	}
+	l.sends++
+	if isNew {
+		l.newToday++
+		i, _ := slices.BinarySearchFunc(l.newTimes, at, time.Time.Compare)
+		l.newTimes = slices.Insert(slices.Clone(l.newTimes), i, at) // readers hold the old one
+	}
+	if text != "" {
+		if len(l.texts) >= maxTexts {
+			clear(l.texts)
+		}
+		l.texts[text]++
+	}
+}
+
+// refused notes that a quota had no room, which the memory did not know.
+func (u *usages) refused(e *eventstore.QuotaExceeded) {
+	rest, ofLine := strings.CutPrefix(e.Key, "line:")
+	if !ofLine {
+		return
+	}
+	lineID, what, _ := strings.Cut(rest, ":")
+	l := u.line(lineID)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if text, ofText := strings.CutPrefix(what, quotaText+":"); ofText && l.day != "" {
+		l.texts[text] = int(e.Used)
+		return
+	}
+	l.day = ""
+}
+
+// takes are what a message takes of a line's room. Automatic texts count and are never refused, and what a person
+// writes by hand may be like other texts.
+func (u *unit) takes(c *sending.Candidate, limits *line.Limits, text string, automatic bool) []eventstore.Quota {
+	day := line.DayOf(u.now)
+	caps := c.Line.Caps(limits, day)
+	limit := func(n int) int64 {
+		if automatic {
+			return math.MaxInt64
+		}
+		return int64(n)
+	}
+	at := u.now.Truncate(time.Microsecond)
+	quotas := []eventstore.Quota{{Key: lineQuota(c.Line.ID, quotaSends), Bucket: day.Start, From: day.Start, Add: 1, Limit: limit(caps.SendsPerDay)}}
+	if c.New {
+		quotas = append(quotas,
+			eventstore.Quota{Key: lineQuota(c.Line.ID, quotaNewDay), Bucket: day.Start, From: day.Start, Add: 1, Limit: limit(caps.NewPerDay)},
+			eventstore.Quota{Key: lineQuota(c.Line.ID, quotaNewHour), Bucket: at, From: hourFrom(at), Add: 1, Limit: limit(caps.NewPerHour)})
+	}
+	if text != "" {
+		quotas = append(quotas, eventstore.Quota{Key: lineQuota(c.Line.ID, quotaText+":"+text), Bucket: day.Start, From: day.Start, Add: 1, Limit: limit(caps.IdenticalPerDay)})
+	}
+	return quotas
+}
+
+// textKey knows a text by a keyed hash; "" for no text.
+func (a *App) textKey(body string) string {
+	body = strings.TrimSpace(body)
+	if body == "" {
+		return ""
+	}
+	h := hmac.New(sha256.New, a.textSecret)
+	h.Write([]byte(body))
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// Room is how much a group of lines can take now, and when it can take more.
+type Room struct {
+	Sends int       // messages
+	New   int       // of them to new contacts
+	More  time.Time // when there may be more room; never zero
+}
+
+// RoomOf tells the room that the lines of a queue have: a line's own, or all of a pool's. What waits in it is released by
+// that much.
+func (a *App) RoomOf(ctx context.Context, q Queue) (Room, error) {
+	now := a.ledger.Now()
+	day := line.DayOf(now)
+	room := Room{More: day.End}
+	u := &unit{app: a, req: &Request{Organisation: q.Organisation, Workspace: q.Workspace}, now: now, fresh: true, aggregates: map[looked]any{}}
+	org, err := u.organisation(ctx)
+	if err != nil {
+		return room, err
+	}
+	ids := []string{q.Group}
+	if strings.HasPrefix(q.Group, "pool_") {
+		pool, err := load(ctx, u, a.pools, q.Group)
+		if err != nil {
+			return room, err
+		}
+		ids = pool.State.LineIDs
+	}
+	limits := org.State.Limits()
+	for _, id := range ids {
+		l, err := load(ctx, u, a.lines, id)
+		if err != nil {
+			return room, err
+		}
+		if !l.State.CanSend() || l.State.IsSandbox {
+			continue
+		}
+		a.usages.forget(id) // others may have used it
+		used, err := a.usages.of(ctx, id, now, day, "")
+		if err != nil {
+			return room, err
+		}
+		caps := l.State.Caps(&limits, day)
+		sends := max(caps.SendsPerDay-used.Sends, 0)
+		isNew := min(max(caps.NewPerDay-used.New, 0), max(caps.NewPerHour-len(used.NewTimes), 0), sends)
+		room.Sends += sends
+		room.New += isNew
+		if len(used.NewTimes) > 0 && caps.NewPerDay > used.New {
+			if free := used.NewTimes[0].Add(newHour); free.Before(room.More) {
+				room.More = free
+			}
+		}
+	}
+	return room, nil
+}
+
+func (u *usages) forget(lineID string) {
+	l := u.line(lineID)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.day = ""
+}

@@ -1,0 +1,222 @@
+package commands
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"ledgerline/domain/contact"
+	"ledgerline/domain/exchange"
+	"ledgerline/domain/fault"
+	"ledgerline/domain/line"
+	"ledgerline/domain/message"
+	"ledgerline/domain/organisation"
+	"ledgerline/domain/phone"
+	"ledgerline/domain/sending"
+)
+
+// departure is all that is looked at when a message is about to leave.
+type departure struct {
+	unit       *unit
+	contact    *aggregate[contact.Contact]
+	number     numberState
+	org        *aggregate[organisation.Organisation]
+	exchange   *aggregate[exchange.Exchange]
+	lines      map[string]*aggregate[line.Line]
+	group      string // line or pool whose room is waited for
+	stickyGone bool   // the contact's own line will not send again
+	facts      sending.Facts
+}
+
+// departure gathers the facts about a message; nil when its contact is gone.
+func (u *unit) departure(ctx context.Context, m *message.Message) (*departure, error) {
+	c, err := load(ctx, u, u.app.contacts, m.ContactID)
+	if err != nil {
+		return nil, err
+	}
+	if !c.State.Exists() {
+		c.lean()
+		return nil, nil //nolint:nilnil // the contact is gone, which is an answer
+	}
+	num, err := u.numberByHash(ctx, c.State.NumberHash)
+	if err != nil {
+		return nil, err
+	}
+	x, err := load(ctx, u, u.app.exchanges, exchange.Stream(m.ContactID))
+	if err != nil {
+		return nil, err
+	}
+	return u.depart(ctx, m, c, num, x)
+}
+
+// depart is departure for a contact that is known already.
+func (u *unit) depart(ctx context.Context, m *message.Message, c *aggregate[contact.Contact], num numberState, x *aggregate[exchange.Exchange]) (*departure, error) {
+	org, err := u.organisation(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d := &departure{unit: u, contact: c, number: num, org: org, exchange: x, lines: map[string]*aggregate[line.Line]{}}
+	limits := org.State.Limits()
+	d.facts = sending.Facts{
+		Moment: sending.Leaving, Now: u.now, Consent: c.State.Consent, Registered: num.State.OptedOut,
+		RequireConsent: org.State.Settings.RequireConsent, Automatic: m.Automatic != "", ByHand: m.ByStaff, HoldEnds: m.HoldEnds(),
+		Window: sending.WindowOf(org.State.Settings.QuietHours), Replied: x.State.Replied, Earlier: x.State.Messages, Counted: m.LineID != "",
+		Body: m.Content.Body, Media: len(m.Content.Media), Limits: &limits, ContactID: m.ContactID, NamedLineID: deref(m.NamedLineID),
+	}
+	if !d.facts.Automatic { // nothing else asks for them
+		if d.facts.Zones, err = u.app.zonesOf(m.Content.To); err != nil {
+			return nil, err
+		}
+	}
+	return d, d.candidates(ctx, m)
+}
+
+// lean makes the append depend on what the verdict rests on.
+func (d *departure) lean() {
+	d.contact.lean()
+	d.number.lean()
+	d.org.lean()
+	d.exchange.lean()
+}
+
+// zonesOf gives the zones that a number may be in.
+func (a *App) zonesOf(e164 string) ([]*time.Location, error) {
+	names := phone.Zones(e164)
+	zones := make([]*time.Location, len(names))
+	for i, name := range names {
+		zone, known := a.zones.Get(name)
+		if !known {
+			var err error
+			if zone, err = time.LoadLocation(name); err != nil {
+				return nil, &fault.Fault{Code: fault.Internal, Message: "A time zone is not known here.", Cause: err}
+			}
+			a.zones.Add(name, zone)
+		}
+		zones[i] = zone
+	}
+	return zones, nil
+}
+
+// candidates are the lines that may take the message (decisions section 8): the one that was named; for test traffic the
+// sandbox line; the contact's own when the pool is sticky and that line can send; else all lines of the pool. A line
+// that the message was given to already comes first, as long as it can send.
+func (d *departure) candidates(ctx context.Context, m *message.Message) error {
+	if m.LineID != "" {
+		l, err := d.line(ctx, m.LineID)
+		if err != nil {
+			return err
+		}
+		if l.State.CanSend() {
+			d.group = m.LineID
+			return d.offer(ctx, m, l)
+		}
+	}
+	lines, err := d.linesFor(ctx, m)
+	if err != nil {
+		return err
+	}
+	return d.offer(ctx, m, lines...)
+}
+
+func (d *departure) line(ctx context.Context, id string) (*aggregate[line.Line], error) {
+	return load(ctx, d.unit, d.unit.app.lines, id)
+}
+
+func (d *departure) linesFor(ctx context.Context, m *message.Message) ([]*aggregate[line.Line], error) {
+	named := d.facts.NamedLineID
+	poolID := deref(m.PoolID)
+	if named == "" && (m.IsTest || poolID == "") {
+		workspace, err := load(ctx, d.unit, d.unit.app.workspaces, organisation.WorkspaceStream(d.unit.req.Workspace))
+		if err != nil {
+			return nil, err
+		}
+		if poolID == "" {
+			poolID = workspace.State.DefaultPoolID
+		}
+		if m.IsTest {
+			named = workspace.State.SandboxLineID
+		}
+	}
+	if named != "" {
+		l, err := d.line(ctx, named)
+		d.group = named
+		return []*aggregate[line.Line]{l}, err
+	}
+	pool, err := load(ctx, d.unit, d.unit.app.pools, poolID)
+	if err != nil {
+		return nil, err
+	}
+	d.group = poolID
+	sticky := d.contact.State.LineID
+	if sticky != "" {
+		own, err := d.line(ctx, sticky)
+		if err != nil {
+			return nil, err
+		}
+		d.stickyGone = own.State.State == line.Retired || own.State.State == line.Quarantined
+		inPool := m.PoolID == nil || slices.Contains(pool.State.LineIDs, sticky)
+		if inPool && pool.State.Rotation == line.Sticky && own.State.CanSend() {
+			d.group = sticky
+			return []*aggregate[line.Line]{own}, nil
+		}
+	}
+	lines := make([]*aggregate[line.Line], 0, len(pool.State.LineIDs))
+	for _, id := range pool.State.LineIDs {
+		l, err := d.line(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if !l.State.IsSandbox {
+			lines = append(lines, l)
+		}
+	}
+	return lines, nil
+}
+
+// offer makes candidates of lines that can send.
+func (d *departure) offer(ctx context.Context, m *message.Message, lines ...*aggregate[line.Line]) error {
+	u := d.unit
+	day := line.DayOf(u.now)
+	text := ""
+	if !d.facts.ByHand && !d.facts.Automatic {
+		text = u.app.textKey(m.Content.Body)
+	}
+	for _, l := range lines {
+		if !l.State.CanSend() {
+			continue
+		}
+		c := sending.Candidate{
+			Line: l.State, Taken: m.LineID == l.State.ID,
+			New: d.exchange.State.NewTo(l.State.ID, day, d.facts.Limits.NewContactWindowDays),
+		}
+		if !c.Taken && !l.State.IsSandbox {
+			var err error
+			if c.Usage, err = u.app.usages.of(ctx, l.State.ID, u.now, day, text); err != nil {
+				return err
+			}
+		}
+		d.lines[l.State.ID] = l
+		d.facts.Candidates = append(d.facts.Candidates, c)
+	}
+	return nil
+}
+
+// queue is where the message waits for room.
+func (d *departure) queue(forNew bool) *Queue {
+	return &Queue{Organisation: d.unit.req.Organisation, Workspace: d.unit.req.Workspace, Group: d.group, New: forNew}
+}
+
+// inTurn holds a message to a new contact that would pass others who wait for the same room.
+func (d *departure) inTurn(ctx context.Context, in *Begin, v sending.Verdict) (sending.Verdict, error) {
+	c := v.Line
+	if in.Ahead == nil || !c.New || c.Taken || c.Line.IsSandbox || d.facts.Automatic {
+		return v, nil
+	}
+	others, err := in.Ahead(ctx, *d.queue(true))
+	if err != nil || !others {
+		return v, err
+	}
+	return sending.Verdict{
+		Outcome: sending.Hold, Hold: message.Hold{Reason: sending.ReasonNewHour, LineID: c.Line.ID}, Detail: map[string]any{"queued": true},
+	}, nil
+}

@@ -1,0 +1,85 @@
+package exchange_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ledgerline/domain/exchange"
+	"ledgerline/domain/line"
+	"ledgerline/events"
+)
+
+const window = 30
+
+func messaged(x exchange.Exchange, lineID, messageID, day string) (exchange.Exchange, []events.Event) {
+	made := x.Messaged("ctc_1", lineID, messageID, line.DayNamed(day), window)
+	return applied(x, made), made
+}
+
+func applied(x exchange.Exchange, made []events.Event) exchange.Exchange {
+	for _, e := range made {
+		x = x.Apply(e, events.Envelope{})
+	}
+	return x
+}
+
+func TestAContactIsNewToALineThatHasNotWrittenForTheWindow(t *testing.T) {
+	t.Parallel()
+	x, made := messaged(exchange.Exchange{}, "ln_1", "msg_1", "2026-03-01")
+	require.Equal(t, []events.Event{&events.ContactMessaged{ContactID: "ctc_1", LineID: "ln_1", MessageID: "msg_1", Day: "2026-03-01", New: true}}, made)
+	require.False(t, x.NewTo("ln_1", line.DayNamed("2026-03-30"), window))
+	require.True(t, x.NewTo("ln_1", line.DayNamed("2026-03-31"), window))
+	require.True(t, x.NewTo("ln_2", line.DayNamed("2026-03-01"), window))
+	x, made = messaged(x, "ln_1", "msg_2", "2026-03-30")
+	require.Len(t, made, 1)
+	require.False(t, x.NewTo("ln_1", line.DayNamed("2026-04-28"), window), "the newest message counts")
+}
+
+func TestEveryMessageBeforeTheFirstReplyIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	x, _ := messaged(exchange.Exchange{}, "ln_1", "msg_1", "2026-03-01")
+	x, _ = messaged(x, "ln_2", "msg_1", "2026-03-01") // routed anew
+	x, _ = messaged(x, "ln_1", "msg_2", "2026-03-01")
+	require.Equal(t, 2, x.Messages)
+}
+
+func TestAfterTheReplyOneRecordPerLineAndDayIsEnough(t *testing.T) {
+	t.Parallel()
+	x, _ := messaged(exchange.Exchange{}, "ln_1", "msg_1", "2026-03-01")
+	x = applied(x, x.Wrote("ctc_1", "ln_1", "msg_2"))
+	require.True(t, x.Replied)
+	_, made := messaged(x, "ln_1", "msg_3", "2026-03-01")
+	require.Empty(t, made)
+	_, made = messaged(x, "ln_1", "msg_3", "2026-03-02")
+	require.Len(t, made, 1)
+	_, made = messaged(x, "ln_2", "msg_3", "2026-03-01")
+	require.Len(t, made, 1)
+}
+
+func TestAReplyAnswersEveryLineThatWaitsForOne(t *testing.T) {
+	t.Parallel()
+	x, _ := messaged(exchange.Exchange{}, "ln_1", "msg_1", "2026-03-01")
+	x, _ = messaged(x, "ln_2", "msg_2", "2026-03-02")
+	wrote := x.Wrote("ctc_1", "ln_2", "msg_3")
+	require.Equal(t, []events.Event{&events.ContactReplied{
+		ContactID: "ctc_1", LineID: "ln_2", MessageID: "msg_3",
+		Answers: []events.Answers{{LineID: "ln_1", Day: "2026-03-01"}, {LineID: "ln_2", Day: "2026-03-02"}},
+	}}, wrote)
+	x = applied(x, wrote)
+	require.Empty(t, x.Wrote("ctc_1", "ln_2", "msg_4"))
+	require.Len(t, exchange.Exchange{}.Wrote("ctc_1", "ln_1", "msg_1"), 1, "a first message from the contact is a reply, too")
+}
+
+func TestSilenceIsToldOnceAndOnlyOfALinesFirstMessage(t *testing.T) {
+	t.Parallel()
+	x, _ := messaged(exchange.Exchange{}, "ln_1", "msg_1", "2026-03-01")
+	x, _ = messaged(x, "ln_1", "msg_2", "2026-03-01")
+	require.Empty(t, x.Silent("ctc_1", "ln_1", "msg_2"))
+	told := x.Silent("ctc_1", "ln_1", "msg_1")
+	require.Len(t, told, 1)
+	x = applied(x, told)
+	require.Empty(t, x.Silent("ctc_1", "ln_1", "msg_1"))
+	y, _ := messaged(exchange.Exchange{}, "ln_1", "msg_1", "2026-03-01")
+	require.Empty(t, applied(y, y.Wrote("ctc_1", "ln_1", "msg_3")).Silent("ctc_1", "ln_1", "msg_1"))
+}

@@ -1,0 +1,163 @@
+package processes
+
+import (
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ledgerline/domain/message"
+	"ledgerline/events"
+	"ledgerline/eventstore"
+)
+
+const (
+	openSQL = `insert into sending_outbox (message_id, contact_id, workspace_id, shard, position, automatic)
+		select * from unnest($1::text[], $2::text[], $3::uuid[], $4::smallint[], $5::bigint[], $6::boolean[]) on conflict do nothing`
+	closeSQL   = `delete from sending_outbox where message_id = any($1)`
+	unwatchSQL = `delete from process_todo where process = '` + receiptProcess + `' and key = any($1)`
+	// What was accepted before an opt-out or a deletion is canceled; the answer to the opt-out is not.
+	cancelSQL = `update sending_outbox o set cancel = u.code from unnest($1::text[], $2::bigint[], $3::text[]) u (contact_id, position, code)
+		where o.contact_id = u.contact_id and o.position < u.position and (not o.automatic or u.code <> '` + message.CodeOptedOut + `')`
+	// When lines change, the queues for them look whether there is room.
+	linesChangedSQL = `update process_todo set due_at = least(due_at, $2), asked_at_position = greatest(asked_at_position, $3)
+		where process = '` + releaseProcess + `' and key >= $1 || '/' and key < $1 || '0'`
+)
+
+// Write implements feed.Consumer.
+func (s *Sending) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) error {
+	w := outboxChanges{
+		opened: map[string]*opening{}, closed: map[string]bool{}, heard: map[string]bool{}, watches: map[string]Ask{}, lines: map[string]*eventstore.Recorded{},
+	}
+	for i := range recorded {
+		w.take(&recorded[i])
+	}
+	w.queue(b)
+	return nil
+}
+
+// outboxChanges is the net effect of a batch of events.
+type outboxChanges struct {
+	opened   map[string]*opening
+	order    []*opening
+	closed   map[string]bool
+	heard    map[string]bool // had a receipt, or needs none
+	canceled []canceling
+	asks     []Ask
+	watches  map[string]Ask
+	lines    map[string]*eventstore.Recorded // by what the keys of their queues begin with
+}
+
+// opening is a message that needs sending.
+type opening struct {
+	ref       events.MessageRef
+	at        *eventstore.Recorded
+	automatic bool
+}
+
+// canceling ends what a contact was to get.
+type canceling struct {
+	contactID string
+	position  int64
+	code      string
+}
+
+func (w *outboxChanges) take(r *eventstore.Recorded) {
+	ask := func(contactID string) {
+		w.asks = append(w.asks, Ask{Process: sendingProcess, Key: contactID, Shard: r.Shard, DueAt: r.OccurredAt, Position: r.Position})
+	}
+	open := func(ref events.MessageRef, automatic bool) {
+		delete(w.closed, ref.MessageID)
+		o := &opening{ref, r, automatic}
+		w.opened[ref.MessageID], w.order = o, append(w.order, o)
+		ask(ref.ContactID)
+	}
+	switch e := r.Event.(type) {
+	case *events.MessageQueued:
+		open(e.MessageRef, e.Automatic != "")
+	case *events.MessageFellBack:
+		open(e.MessageRef, false)
+	case *events.MessageSent:
+		w.close(e.MessageID)
+		w.watches[e.MessageID] = Ask{Process: receiptProcess, Key: e.MessageID, Shard: r.Shard, DueAt: r.OccurredAt.Add(receiptDue), Position: r.Position}
+	case *events.MessageDelivered:
+		w.settled(e.MessageID)
+	case *events.MessageRead:
+		w.settled(e.MessageID)
+	case *events.MessageFailed:
+		w.settled(e.MessageID)
+	case *events.MessageReceived: // what the first-message rules held may go
+		ask(e.ContactID)
+	case *events.ContactOptedOut:
+		w.canceled = append(w.canceled, canceling{e.ContactID, r.Position, message.CodeOptedOut})
+		ask(e.ContactID)
+	case *events.ContactDeleted:
+		w.canceled = append(w.canceled, canceling{e.ContactID, r.Position, message.CodeCanceled})
+		ask(e.ContactID)
+	case *events.LineProvisioned, *events.LineStateChanged, *events.PoolLineAdded:
+		w.lines[queuesOf(r.OrganisationID, r.WorkspaceID)] = r
+	case *events.SendingLimitsSet:
+		w.lines[r.OrganisationID.String()] = r
+	}
+}
+
+func (w *outboxChanges) close(messageID string) {
+	w.closed[messageID] = true
+	delete(w.opened, messageID)
+}
+
+func (w *outboxChanges) settled(messageID string) {
+	w.close(messageID)
+	w.heard[messageID] = true
+	delete(w.watches, messageID)
+}
+
+func (w *outboxChanges) queue(b *pgx.Batch) {
+	if closed := keys(w.closed); len(closed) > 0 {
+		b.Queue(closeSQL, closed)
+	}
+	w.queueOpened(b)
+	if len(w.canceled) > 0 {
+		contacts, positions, codes := make([]string, len(w.canceled)), make([]int64, len(w.canceled)), make([]string, len(w.canceled))
+		for i, c := range w.canceled {
+			contacts[i], positions[i], codes[i] = c.contactID, c.position, c.code
+		}
+		b.Queue(cancelSQL, contacts, positions, codes)
+	}
+	if heard := keys(w.heard); len(heard) > 0 {
+		b.Queue(unwatchSQL, heard)
+	}
+	asks := w.asks
+	for _, a := range w.watches {
+		asks = append(asks, a)
+	}
+	QueueAsks(b, asks...)
+	for queues, r := range w.lines {
+		b.Queue(linesChangedSQL, queues, r.OccurredAt, r.Position)
+	}
+}
+
+func (w *outboxChanges) queueOpened(b *pgx.Batch) {
+	var messages, contacts []string
+	var workspaces []uuid.UUID
+	var shards []int16
+	var positions []int64
+	var automatic []bool
+	for _, o := range w.order {
+		if w.opened[o.ref.MessageID] != o {
+			continue
+		}
+		messages, contacts, workspaces = append(messages, o.ref.MessageID), append(contacts, o.ref.ContactID), append(workspaces, o.at.WorkspaceID)
+		shards, positions = append(shards, int16(o.at.Shard)), append(positions, o.at.Position) //nolint:gosec // at most 1,024 shards
+		automatic = append(automatic, o.automatic)
+	}
+	if len(messages) > 0 {
+		b.Queue(openSQL, messages, contacts, workspaces, shards, positions, automatic)
+	}
+}
+
+func keys(set map[string]bool) []string {
+	list := make([]string, 0, len(set))
+	for k := range set {
+		list = append(list, k)
+	}
+	return list
+}

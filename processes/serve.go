@@ -1,0 +1,196 @@
+package processes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ledgerline/commands"
+	"ledgerline/domain/fault"
+	"ledgerline/domain/message"
+	"ledgerline/events"
+)
+
+const outboxSQL = `select message_id, position, automatic, cancel, exists (select from sending_waiting w where w.contact_id = $1)
+	from sending_outbox where contact_id = $1 and position > $2 order by position limit $3`
+
+// opened is a message that is still open, and where it was accepted.
+type opened struct {
+	MessageID string
+	Position  int64
+	Automatic bool
+	Cancel    *string // the error code with which it is to fail
+	Waiting   bool    // its contact stands in a queue for room
+}
+
+func (s *Sending) outbox(ctx context.Context, contactID string, after int64) ([]opened, error) {
+	rows, err := s.ledger.Pool().Query(ctx, outboxSQL, contactID, after, outboxPage)
+	if err != nil {
+		return nil, fmt.Errorf("processes: outbox: %w", err)
+	}
+	open, err := pgx.CollectRows(rows, pgx.RowToStructByPos[opened])
+	if err != nil {
+		return nil, fmt.Errorf("processes: outbox: %w", err)
+	}
+	return open, nil
+}
+
+// serving is one turn of a contact.
+type serving struct {
+	task    Task
+	next    *time.Time // when it goes on
+	blocked bool       // something holds the contact or its line, or is tried again: nothing passes it but automatic texts
+	queued  bool       // it stands in a queue for room now
+	waited  bool       // and did before
+}
+
+// serve drains one contact's open messages in the order in which they were accepted (decisions, section 7).
+func (s *Sending) serve(ctx context.Context, task Task) (Outcome, error) {
+	turn := serving{task: task}
+	for after := int64(0); ; {
+		open, err := s.outbox(ctx, task.Key, after)
+		if err != nil {
+			return Done, err
+		}
+		for _, o := range open {
+			turn.waited = turn.waited || o.Waiting
+			if err := s.serveOne(ctx, &turn, o); err != nil {
+				return Done, err
+			}
+		}
+		if len(open) < outboxPage {
+			break
+		}
+		after = open[len(open)-1].Position
+	}
+	if turn.waited && !turn.queued {
+		if err := s.leaveQueue(ctx, task.Key); err != nil {
+			return Done, err
+		}
+	}
+	if turn.next != nil {
+		return Again(*turn.next), nil
+	}
+	return Done, nil
+}
+
+func (s *Sending) serveOne(ctx context.Context, turn *serving, o opened) error {
+	if o.Cancel != nil {
+		_, _, err := s.app.CancelMessage(ctx, s.request(uuid.Nil), o.MessageID, *o.Cancel, nil)
+		if err != nil && !fault.Is(err, fault.NotFound) {
+			return err
+		}
+	}
+	if turn.blocked && !o.Automatic {
+		return s.app.HoldBehind(ctx, s.request(uuid.Nil), o.MessageID)
+	}
+	t, err := s.bring(ctx, o)
+	if err != nil || t.Step != commands.Wait {
+		return err
+	}
+	if turn.next == nil || t.Until.Before(*turn.next) {
+		turn.next = &t.Until
+	}
+	turn.blocked = turn.blocked || !t.StepsAside
+	if t.Queue == nil {
+		return nil
+	}
+	turn.queued = true
+	return s.wait(ctx, turn.task, o, &t)
+}
+
+// bring takes one message as far as it goes now.
+func (s *Sending) bring(ctx context.Context, o opened) (commands.Attempt, error) {
+	by := s.request(uuid.Nil)
+	for {
+		t, err := s.app.BeginAttempt(ctx, by, commands.Begin{MessageID: o.MessageID, Ahead: s.ahead(o)})
+		if fault.Is(err, fault.NotFound) {
+			return commands.Attempt{}, nil
+		}
+		if err != nil {
+			return t, err
+		}
+		var outcome commands.AttemptOutcome
+		switch t.Step {
+		case commands.Done, commands.Wait:
+			return t, nil
+		case commands.Send:
+			if outcome, err = s.hand(ctx, &t); err != nil {
+				return t, err // it is unknown whether the carrier has it: the next turn asks
+			}
+		case commands.Reconcile:
+			if outcome, err = s.ask(ctx, &t); err != nil {
+				return t, err
+			}
+		}
+		// What the carrier did must be told even if this worker is being stopped.
+		if _, _, err := s.app.CompleteAttempt(context.WithoutCancel(ctx), by, o.MessageID, t.Number, outcome); err != nil {
+			return t, err
+		}
+	}
+}
+
+func (s *Sending) request(cause uuid.UUID) commands.Request {
+	return commands.Request{Actor: events.Actor{Type: "system", ID: sendingProcess}, Causation: cause}
+}
+
+// outgoing is what a message's carrier is told, whenever it is asked about it.
+func outgoing(t *commands.Attempt) Outgoing {
+	m := &t.Message
+	return Outgoing{
+		MessageID: m.MessageID, LineID: t.Line.ID, From: m.From, To: m.Content.To, Body: m.Content.Body, Media: m.Content.Media,
+		Channel: m.Channel, Automatic: m.Automatic != "", IsTest: m.IsTest,
+	}
+}
+
+// hand gives the message to the carrier of its line.
+func (s *Sending) hand(ctx context.Context, t *commands.Attempt) (commands.AttemptOutcome, error) {
+	carrier, err := s.carriers.Of(t.Line.Carrier)
+	if err != nil {
+		return commands.AttemptOutcome{}, err
+	}
+	m := &t.Message
+	if m.Channel == "chat" {
+		reachable, err := carrier.Reachable(ctx, Via{LineID: t.Line.ID, Phone: m.From}, m.Content.To)
+		switch {
+		case errors.Is(err, ErrCannotTell):
+			reachable = true // sending shows it
+		case err != nil:
+			return commands.AttemptOutcome{Retry: "reachability_unknown"}, nil //nolint:nilerr // nothing was sent: it is tried again
+		}
+		if !reachable {
+			return commands.AttemptOutcome{Failed: &commands.AttemptFailed{Code: message.CodeNotOnChat}}, nil
+		}
+	}
+	accepted, err := carrier.Send(ctx, outgoing(t))
+	rejected := (*Rejected)(nil)
+	switch {
+	case err == nil:
+		return commands.AttemptOutcome{Sent: &commands.AttemptSent{CarrierID: accepted.CarrierID}}, nil
+	case errors.As(err, &rejected):
+		return commands.AttemptOutcome{Failed: &commands.AttemptFailed{Code: rejected.Code}}, nil
+	case errors.Is(err, ErrTransient):
+		return commands.AttemptOutcome{Retry: "carrier_unavailable"}, nil
+	}
+	return commands.AttemptOutcome{}, fmt.Errorf("processes: send: %w", err)
+}
+
+// ask finds out from the carrier what became of an attempt whose outcome was never told.
+func (s *Sending) ask(ctx context.Context, t *commands.Attempt) (commands.AttemptOutcome, error) {
+	carrier, err := s.carriers.Of(t.Line.Carrier)
+	if err != nil {
+		return commands.AttemptOutcome{}, err
+	}
+	accepted, found, err := carrier.Outcome(ctx, outgoing(t))
+	if err != nil {
+		return commands.AttemptOutcome{}, fmt.Errorf("processes: reconcile: %w", err)
+	}
+	if !found {
+		return commands.AttemptOutcome{Lost: true}, nil
+	}
+	return commands.AttemptOutcome{Sent: &commands.AttemptSent{CarrierID: accepted.CarrierID, Reconciled: true}}, nil
+}
