@@ -187,7 +187,8 @@ func (d *departure) offer(ctx context.Context, m *message.Message, lines ...*agg
 		}
 		c := sending.Candidate{
 			Line: l.State, Taken: m.LineID == l.State.ID,
-			New: d.exchange.State.NewTo(l.State.ID, day, d.facts.Limits.NewContactWindowDays),
+			// An answer to a word of theirs is no line's first message to them.
+			New: !d.facts.Automatic && d.exchange.State.NewTo(l.State.ID, day, d.facts.Limits.NewContactWindowDays),
 		}
 		if !c.Taken && !l.State.IsSandbox {
 			var err error

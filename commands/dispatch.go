@@ -157,7 +157,9 @@ func (u *unit) leave(d *departure, m *aggregate[message.Message], c *sending.Can
 func (u *unit) reserve(d *departure, m *message.Message, c *sending.Candidate) {
 	day := line.DayOf(u.now)
 	limits := d.facts.Limits
-	d.exchange.record(d.exchange.State.Messaged(m.ContactID, c.Line.ID, m.MessageID, day, limits.NewContactWindowDays)...)
+	if !d.facts.Automatic {
+		d.exchange.record(d.exchange.State.Messaged(m.ContactID, c.Line.ID, m.MessageID, day, limits.NewContactWindowDays)...)
+	}
 	if d.facts.IdentityLimit != nil && !d.facts.Counted {
 		u.quotas = append(u.quotas, eventstore.Quota{
 			Key: identityQuota(*m.IdentityID), Bucket: day.Start, From: day.Start, Add: 1, Limit: int64(*d.facts.IdentityLimit),
@@ -186,6 +188,8 @@ func deref(s *string) string {
 
 // AttemptOutcome is what came of an attempt. Exactly one of Sent, Failed, Retry and Lost is set.
 type AttemptOutcome struct {
+	// Chat is what the carrier said about the number being on the chat channel, when it was asked on the way.
+	Chat   *bool
 	Sent   *AttemptSent
 	Failed *AttemptFailed
 	Retry  string // why it failed for now; it is tried again after 30 s, 2 min and 10 min, then it fails with carrier_unreachable
@@ -208,7 +212,16 @@ type AttemptFailed struct {
 // CompleteAttempt tells the outcome of an attempt and gives the message as it is then. The outcome of an attempt that
 // is not the one under way comes too late and changes nothing.
 func (a *App) CompleteAttempt(ctx context.Context, req Request, messageID string, attempt int, out AttemptOutcome) (message.Message, Result, error) {
-	return a.moveMessage(ctx, req, messageID, func(m message.Message, now time.Time) []events.Event {
+	return a.moveMessageWith(ctx, req, messageID, func(ctx context.Context, u *unit, m *aggregate[message.Message]) error {
+		if out.Chat == nil || m.State.Content.To == "" {
+			return nil
+		}
+		num, err := u.number(ctx, m.State.Content.To)
+		if err == nil {
+			u.recordCapability(num, m, *out.Chat, m.State.LineID)
+		}
+		return err
+	}, func(m message.Message, now time.Time) []events.Event {
 		switch {
 		case out.Sent != nil:
 			channel := out.Sent.Channel
@@ -307,9 +320,20 @@ func (a *App) HoldBehind(ctx context.Context, req Request, messageID string) err
 }
 
 func (a *App) moveMessage(ctx context.Context, req Request, messageID string, move func(message.Message, time.Time) []events.Event) (message.Message, Result, error) {
+	return a.moveMessageWith(ctx, req, messageID, func(context.Context, *unit, *aggregate[message.Message]) error { return nil }, move)
+}
+
+// moveMessageWith moves a message, after something else that belongs to the same step.
+func (a *App) moveMessageWith(
+	ctx context.Context, req Request, messageID string, before func(context.Context, *unit, *aggregate[message.Message]) error,
+	move func(message.Message, time.Time) []events.Event,
+) (message.Message, Result, error) {
 	var after message.Message
 	var result Result
 	err := a.onMessage(ctx, req, messageID, &result, func(ctx context.Context, u *unit, m *aggregate[message.Message]) error {
+		if err := before(ctx, u, m); err != nil {
+			return err
+		}
 		moved, err := u.orFallBack(ctx, &m.State, move(m.State, u.now))
 		if err != nil {
 			return err

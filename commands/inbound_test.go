@@ -39,15 +39,15 @@ func TestSTOPOptsOutWithFullEvidenceAndOneConfirmation(t *testing.T) {
 	r := h.says(number(1), " “Stop.” ")
 	happened := h.history(before)
 	require.Equal(t, []string{
-		"conversation.started", "message.received", "contact.opted_out", "number.opted_out", "contact.opted_out", "message.queued",
+		"conversation.started", "message.received", "contact.replied", "contact.opted_out", "number.opted_out", "contact.opted_out", "message.queued",
 	}, types(happened))
-	out := as[*events.ContactOptedOut](h, happened[2])
+	out := as[*events.ContactOptedOut](h, happened[3])
 	require.Equal(t, []any{id, "stop", r.MessageID, h.line, "chat", "inbound_message"},
 		[]any{out.ContactID, *out.Keyword, *out.MessageID, *out.LineID, *out.Channel, *out.Source})
 	require.Equal(t, " “Stop.” ", out.Evidence.Text)
 	require.Equal(t, number(1), out.Evidence.Phone)
-	require.Equal(t, second.ID, happened[4].WorkspaceID)
-	confirmation := as[*events.MessageQueued](h, happened[5])
+	require.Equal(t, second.ID, happened[5].WorkspaceID)
+	confirmation := as[*events.MessageQueued](h, happened[6])
 	require.Equal(t, []any{"opt_out_confirmation", r.MessageID, h.line, r.ReplyID}, []any{confirmation.Automatic, *confirmation.ReplyTo, *confirmation.LineID, confirmation.MessageID})
 	require.Nil(t, confirmation.Source)
 	require.Contains(t, confirmation.Content.Body, "Acme")
@@ -64,7 +64,7 @@ func TestAStrangersSTOPIsToldAfterItsMessage(t *testing.T) {
 	before := h.head()
 	h.says(number(1), "stop")
 	require.Equal(t, []string{
-		"contact.created", "number.linked", "conversation.started", "message.received", "contact.opted_out", "number.opted_out", "message.queued",
+		"contact.created", "number.linked", "conversation.started", "message.received", "contact.replied", "contact.opted_out", "number.opted_out", "message.queued",
 	}, types(h.history(before)))
 	_, err := h.QueueMessage(t.Context(), h.live(), text(number(1)))
 	require.True(t, fault.Is(err, fault.ContactOptedOut))

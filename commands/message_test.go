@@ -119,7 +119,7 @@ func TestAMessageForLaterIsScheduledAndOneForThePastIsForNow(t *testing.T) {
 	a, err = h.BeginAttempt(t.Context(), system(), commands.Begin{MessageID: q.Ref})
 	require.NoError(t, err)
 	require.Equal(t, commands.Send, a.Step)
-	require.Equal(t, []string{"message.due", "message.routed", "contact.line_assigned", "message.sending"},
+	require.Equal(t, []string{"message.due", "message.routed", "contact.messaged", "contact.line_assigned", "message.sending"},
 		types(h.history(q.Position)))
 
 	past := noon.Add(-time.Hour)

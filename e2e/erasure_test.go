@@ -52,6 +52,7 @@ func TestAfterErasureTheContactsDataIsNowhereAndTheLedgerStillProves(t *testing.
 			"phone": phone, "first_name": "Zebulon", "last_name": "Quartermain", "company": "Obscurity", "email": "zeb@hidden.example",
 			"fields": app.Map{"colour": "favourite-7"}, "consent_status": "opted_in", "consent_source": "form", "labels": []string{"vip"},
 		}).Is(201).Text("id")
+		a.Inbound(phone, a.Lines[0].Phone, "whispered before")
 		first := c.Key("send").Post("/v1/messages", app.Map{
 			"to": phone, "body": "Hush hush", "media": []app.Map{{"url": "https://secret.example/photo", "filename": "photograph.png"}},
 			"external_id": "crm-998877", "metadata": app.Map{"k": "meta-value-5"},

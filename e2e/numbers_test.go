@@ -17,7 +17,7 @@ func TestTheScriptedNumbersBehaveAsWritten(t *testing.T) {
 		after  time.Duration // since the moment before
 		status string
 	}
-	delivered := []any{"accepted", "routed", "sending", "sent", "delivered"}
+	delivered := []any{"accepted", "routed", "sending", "capability_checked", "sent", "delivered"}
 	read := append(append([]any{}, delivered...), "read")
 	cases := []struct {
 		digits   []int
@@ -26,16 +26,16 @@ func TestTheScriptedNumbersBehaveAsWritten(t *testing.T) {
 		timeline []any
 	}{
 		{digits: []int{0, 1, 42, 79}, moments: []moment{{0, "delivered"}, {2*time.Second - time.Millisecond, "delivered"}, {time.Millisecond, "read"}}, timeline: read},
-		{digits: []int{80, 81, 82, 83, 84, 88}, moments: []moment{{0, "failed"}}, code: "not_on_chat", timeline: []any{"accepted", "routed", "sending", "failed"}},
-		{digits: []int{85}, moments: []moment{{0, "failed"}}, code: "carrier_rejected", timeline: []any{"accepted", "routed", "sending", "sent", "failed"}},
+		{digits: []int{80, 81, 82, 83, 84, 88}, moments: []moment{{0, "failed"}}, code: "not_on_chat", timeline: []any{"accepted", "routed", "sending", "capability_checked", "failed"}},
+		{digits: []int{85}, moments: []moment{{0, "failed"}}, code: "carrier_rejected", timeline: []any{"accepted", "routed", "sending", "capability_checked", "sent", "failed"}},
 		{
 			digits:   []int{86},
 			moments:  []moment{{0, "sending"}, {30*time.Second - time.Millisecond, "sending"}, {time.Millisecond, "sending"}, {2*time.Minute - time.Millisecond, "sending"}, {time.Millisecond, "delivered"}, {2 * time.Second, "read"}},
-			timeline: []any{"accepted", "routed", "sending", "retried", "sending", "retried", "sending", "sent", "delivered", "read"},
+			timeline: []any{"accepted", "routed", "sending", "capability_checked", "retried", "sending", "retried", "sending", "sent", "delivered", "read"},
 		},
 		{
 			digits: []int{87}, moments: []moment{{0, "sent"}, {24*time.Hour - time.Millisecond, "sent"}, {time.Millisecond, "sent"}, {24 * time.Hour, "sent"}},
-			timeline: []any{"accepted", "routed", "sending", "sent", "receipt_missing"},
+			timeline: []any{"accepted", "routed", "sending", "capability_checked", "sent", "receipt_missing"},
 		},
 		{
 			digits: []int{89}, moments: []moment{{0, "sent"}, {30*time.Second - time.Millisecond, "sent"}, {time.Millisecond, "delivered"}, {2 * time.Second, "read"}},
@@ -68,11 +68,11 @@ func TestTheTimelineTellsItsTimesAsAllTimesAreTold(t *testing.T) {
 	a.Advance(30 * time.Second)
 	a.Advance(2 * time.Minute)
 	entries := a.Test.Get("/v1/messages/" + id + "/events").Is(200)
-	require.Equal(t, []any{"accepted", "deferred", "routed", "sending", "retried", "sending", "retried", "sending", "sent", "delivered"}, entries.Column("type"))
+	require.Equal(t, []any{"accepted", "deferred", "routed", "sending", "capability_checked", "retried", "sending", "retried", "sending", "sent", "delivered"}, entries.Column("type"))
 	for path, want := range map[string]time.Duration{
 		"data.0.detail.send_at": time.Hour + 500*time.Millisecond, "data.1.detail.until": time.Hour + 500*time.Millisecond,
-		"data.4.detail.until": time.Hour + 30*time.Second + 500*time.Millisecond, "data.6.detail.until": time.Hour + 150*time.Second + 500*time.Millisecond,
-		"data.9.detail.at": time.Hour + 150*time.Second + 500*time.Millisecond,
+		"data.5.detail.until": time.Hour + 30*time.Second + 500*time.Millisecond, "data.7.detail.until": time.Hour + 150*time.Second + 500*time.Millisecond,
+		"data.10.detail.at": time.Hour + 150*time.Second + 500*time.Millisecond,
 	} {
 		require.Equal(t, stamp(want), entries.Text(path), path)
 	}

@@ -73,6 +73,7 @@ func TestAMessageIsAcceptedRoutedSentDeliveredAndRead(t *testing.T) {
 		require.Equal(t, []any{"vip"}, contact["labels"])
 		require.Equal(t, "unknown", contact["consent_status"])
 
+		a.Inbound(phone, a.Lines[0].Phone, "Is it ready?") // media go to those who have written
 		accepted := a.Live.Post("/v1/messages", app.Map{
 			"contact_id": contact["id"], "body": "Hello Grace", "external_id": "order-1", "metadata": app.Map{"n": 1.5},
 			"media": []app.Map{{"url": "https://example.com/a.png", "filename": "a.png"}},
@@ -87,13 +88,13 @@ func TestAMessageIsAcceptedRoutedSentDeliveredAndRead(t *testing.T) {
 		require.Equal(t, stamp(0), m["sent_at"])
 		require.Equal(t, stamp(0), m["delivered_at"])
 		require.Nil(t, m["read_at"])
-		require.Equal(t, []any{"accepted", "routed", "sending", "sent", "delivered"}, timeline(a.Live, id))
+		require.Equal(t, []any{"accepted", "routed", "sending", "capability_checked", "sent", "delivered"}, timeline(a.Live, id))
 
 		a.Advance(2 * time.Second)
 		m = message(a.Live, id)
 		require.Equal(t, "read", m["status"])
 		require.Equal(t, stamp(2*time.Second), m["read_at"])
-		require.Equal(t, []any{"accepted", "routed", "sending", "sent", "delivered", "read"}, timeline(a.Live, id))
+		require.Equal(t, []any{"accepted", "routed", "sending", "capability_checked", "sent", "delivered", "read"}, timeline(a.Live, id))
 		shows(t, m, app.Map{
 			"contact_id": contact["id"], "body": "Hello Grace", "external_id": "order-1", "metadata": app.Map{"n": 1.5}, "to": phone,
 			"direction": "outbound", "channel": "chat", "is_test": false, "source": "api", "sent_by_staff": false, "error_code": nil,

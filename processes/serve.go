@@ -153,30 +153,49 @@ func (s *Sending) hand(ctx context.Context, t *commands.Attempt) (commands.Attem
 	if err != nil {
 		return commands.AttemptOutcome{}, err
 	}
-	m := &t.Message
-	if m.Channel == "chat" {
-		reachable, err := carrier.Reachable(ctx, Via{LineID: t.Line.ID, Phone: m.From}, m.Content.To)
-		switch {
-		case errors.Is(err, ErrCannotTell):
-			reachable = true // sending shows it
-		case err != nil:
+	var chat *bool
+	if t.Message.Channel == message.Chat {
+		reachable, asked, err := s.onChat(ctx, carrier, t)
+		if err != nil {
 			return commands.AttemptOutcome{Retry: "reachability_unknown"}, nil //nolint:nilerr // nothing was sent: it is tried again
 		}
+		if asked {
+			chat = &reachable
+		}
 		if !reachable {
-			return commands.AttemptOutcome{Failed: &commands.AttemptFailed{Code: message.CodeNotOnChat}}, nil
+			return commands.AttemptOutcome{Chat: chat, Failed: &commands.AttemptFailed{Code: message.CodeNotOnChat}}, nil
 		}
 	}
 	accepted, err := carrier.Send(ctx, outgoing(t))
 	rejected := (*Rejected)(nil)
 	switch {
 	case err == nil:
-		return commands.AttemptOutcome{Sent: &commands.AttemptSent{CarrierID: accepted.CarrierID}}, nil
+		return commands.AttemptOutcome{Chat: chat, Sent: &commands.AttemptSent{CarrierID: accepted.CarrierID}}, nil
 	case errors.As(err, &rejected):
-		return commands.AttemptOutcome{Failed: &commands.AttemptFailed{Code: rejected.Code}}, nil
+		if rejected.Code == message.CodeNotOnChat {
+			off := false
+			chat = &off
+		}
+		return commands.AttemptOutcome{Chat: chat, Failed: &commands.AttemptFailed{Code: rejected.Code}}, nil
 	case errors.Is(err, ErrTransient):
-		return commands.AttemptOutcome{Retry: "carrier_unavailable"}, nil
+		return commands.AttemptOutcome{Chat: chat, Retry: "carrier_unavailable"}, nil
 	}
 	return commands.AttemptOutcome{}, fmt.Errorf("processes: send: %w", err)
+}
+
+// onChat tells whether the message's number is on the chat channel: from the memory that lookups share, or by asking
+// the carrier. A carrier that cannot tell shows it by sending.
+func (s *Sending) onChat(ctx context.Context, carrier Carrier, t *commands.Attempt) (reachable, asked bool, err error) {
+	m := &t.Message
+	known, found, err := s.app.Capability(ctx, m.Organisation, m.Content.To)
+	if err != nil || found {
+		return known.On, false, err
+	}
+	reachable, err = carrier.Reachable(ctx, Via{LineID: t.Line.ID, Phone: m.From}, m.Content.To)
+	if errors.Is(err, ErrCannotTell) {
+		return true, false, nil
+	}
+	return reachable, true, err
 }
 
 // ask finds out from the carrier what became of an attempt whose outcome was never told.

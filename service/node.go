@@ -150,7 +150,9 @@ func (n *Node) assemble(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
-	if n.App, err = commands.New(commands.Config{Ledger: n.Ledger, Logger: cfg.Logger, SMS: func(carrier string) bool { return cfg.Simulator && carrier == SimulatorCarrier }}); err != nil {
+	// Lines of the simulator have its SMS beside them; others have none before an SMS provider is connected.
+	sms := func(carrier string) bool { return carrier == SimulatorCarrier && n.Simulator != nil }
+	if n.App, err = commands.New(commands.Config{Ledger: n.Ledger, Logger: cfg.Logger, SMS: sms}); err != nil {
 		return err
 	}
 	n.Store = projections.NewStore(n.Ledger, n.progress)
