@@ -27,6 +27,21 @@ import (
 type usages struct {
 	ledger *eventstore.Ledger
 	lines  *lru.Cache[string, *lineUsage]
+	// Service identities that have used up a day, by their id.
+	identities *lru.Cache[string, identityUsage]
+}
+
+type identityUsage struct {
+	day  string
+	used int
+}
+
+// ofIdentity is what a service identity is known to have sent on a day: what filled its limit, or nothing.
+func (u *usages) ofIdentity(id string, day line.Day) int {
+	if known, ok := u.identities.Get(id); ok && known.day == day.Date {
+		return known.used
+	}
+	return 0
 }
 
 // lineUsage is what one line has used on a day.
@@ -47,7 +62,11 @@ func newUsages(l *eventstore.Ledger, size int) (*usages, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &usages{l, lines}, nil
+	identities, err := lru.New[string, identityUsage](size)
+	if err != nil {
+		return nil, err
+	}
+	return &usages{l, lines, identities}, nil
 }
 
 func (u *usages) line(id string) *lineUsage {
@@ -142,6 +161,10 @@ func (u *usages) took(lineID string, at time.Time, day line.Day, isNew bool, tex
 
 // refused notes that a quota had no room, which the memory did not know.
 func (u *usages) refused(e *eventstore.QuotaExceeded) {
+	if id, ok := strings.CutPrefix(e.Key, identityQuota("")); ok {
+		u.identities.Add(id, identityUsage{line.DayOf(u.ledger.Now()).Date, int(e.Used)})
+		return
+	}
 	rest, ofLine := strings.CutPrefix(e.Key, "line:")
 	if !ofLine {
 		return

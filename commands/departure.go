@@ -2,12 +2,16 @@ package commands
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
+
+	"github.com/google/uuid"
 
 	"ledgerline/domain/contact"
 	"ledgerline/domain/exchange"
 	"ledgerline/domain/fault"
+	"ledgerline/domain/identity"
 	"ledgerline/domain/line"
 	"ledgerline/domain/message"
 	"ledgerline/domain/organisation"
@@ -22,6 +26,7 @@ type departure struct {
 	number     numberState
 	org        *aggregate[organisation.Organisation]
 	exchange   *aggregate[exchange.Exchange]
+	sender     *aggregate[identity.Identity] // nil unless a service identity sends it
 	lines      map[string]*aggregate[line.Line]
 	group      string // line or pool whose room is waited for
 	stickyGone bool   // the contact's own line will not send again
@@ -68,7 +73,48 @@ func (u *unit) depart(ctx context.Context, m *message.Message, c *aggregate[cont
 			return nil, err
 		}
 	}
+	if err := d.identity(ctx, m); err != nil {
+		return nil, err
+	}
 	return d, d.candidates(ctx, m)
+}
+
+// identity adds what holds for the service identity that sends the message.
+func (d *departure) identity(ctx context.Context, m *message.Message) error {
+	if m.IdentityID == nil {
+		return nil
+	}
+	id, err := uuid.Parse(*m.IdentityID)
+	if err != nil {
+		return fmt.Errorf("commands: a message's identity: %w", err)
+	}
+	i, err := load(ctx, d.unit, d.unit.app.identities, identity.Stream(id))
+	if err != nil {
+		return err
+	}
+	d.sender = i
+	if i.State.DailyLimit != nil {
+		limit := int(*i.State.DailyLimit)
+		d.facts.IdentityLimit = &limit
+		d.facts.IdentityUsed = d.unit.app.usages.ofIdentity(*m.IdentityID, line.DayOf(d.unit.now))
+	}
+	return nil
+}
+
+// allowedLines tells from which lines a service identity sends; anybody else sends from all.
+func (u *unit) allowedLines(ctx context.Context, identityID *string) (func(lineID string) bool, error) {
+	if identityID == nil {
+		return func(string) bool { return true }, nil
+	}
+	id, err := uuid.Parse(*identityID)
+	if err != nil {
+		return nil, fmt.Errorf("commands: a message's identity: %w", err)
+	}
+	i, err := load(ctx, u, u.app.identities, identity.Stream(id))
+	if err != nil {
+		return nil, err
+	}
+	return i.State.MaySendFrom, nil
 }
 
 // lean makes the append depend on what the verdict rests on.
@@ -77,6 +123,14 @@ func (d *departure) lean() {
 	d.number.lean()
 	d.org.lean()
 	d.exchange.lean()
+	if d.sender != nil {
+		d.sender.lean()
+	}
+}
+
+// allows tells whether the sender may use a line.
+func (d *departure) allows(lineID string) bool {
+	return d.sender == nil || d.sender.State.MaySendFrom(lineID)
 }
 
 // zonesOf gives the zones that a number may be in.
@@ -154,7 +208,7 @@ func (d *departure) linesFor(ctx context.Context, m *message.Message) ([]*aggreg
 			return nil, err
 		}
 		d.stickyGone = own.State.State == line.Retired || own.State.State == line.Quarantined
-		inPool := m.PoolID == nil || slices.Contains(pool.State.LineIDs, sticky)
+		inPool := d.allows(sticky) && (m.PoolID == nil || slices.Contains(pool.State.LineIDs, sticky))
 		if inPool && pool.State.Rotation == line.Sticky && own.State.CanSend() {
 			d.group = sticky
 			return []*aggregate[line.Line]{own}, nil
@@ -182,7 +236,7 @@ func (d *departure) offer(ctx context.Context, m *message.Message, lines ...*agg
 		text = u.app.textKey(m.Content.Body)
 	}
 	for _, l := range lines {
-		if !l.State.CanSend() {
+		if !l.State.CanSend() || !d.allows(l.State.ID) {
 			continue
 		}
 		c := sending.Candidate{

@@ -164,15 +164,15 @@ func (u *unit) accept(ctx context.Context, in *QueueMessage, c *aggregate[contac
 		MessageRef: events.MessageRef{
 			MessageID: u.app.ids.TypeID("msg"), ConversationID: c.State.ConversationID, ContactID: c.State.ID, IsTest: u.req.Test,
 		},
-		Channel: "chat", PoolID: in.PoolID, LineID: in.LineID, SendAt: in.SendAt, Fallback: in.Fallback, Source: &in.Source, ByStaff: in.ByStaff, IdentityID: u.identity(),
+		Channel: "chat", PoolID: in.PoolID, LineID: in.LineID, SendAt: in.SendAt, Fallback: in.Fallback, Source: &in.Source, ByStaff: in.ByStaff, IdentityID: u.sentBy(),
 		Content: events.MessagePersonal{To: e164, Body: in.Body, Media: in.Media, ExternalID: in.ExternalID, Metadata: in.Metadata},
 	}
 	begin(u, u.app.messages, e.MessageID).record(message.Queue(e, u.now)...)
 	return e, nil
 }
 
-// identity is the service identity that asks; nil for anybody else.
-func (u *unit) identity() *string {
+// sentBy is the service identity that asks; nil for anybody else.
+func (u *unit) sentBy() *string {
 	if u.req.Actor.Type != "identity" {
 		return nil
 	}
@@ -231,6 +231,10 @@ func (u *unit) checkMessage(ctx context.Context, in *QueueMessage) ([]fault.Issu
 		}
 	}
 	if in.LineID != nil {
+		allowed, err := u.allowedLines(ctx, u.sentBy())
+		if err != nil {
+			return nil, err
+		}
 		l, err := load(ctx, u, u.app.lines, *in.LineID)
 		if err != nil {
 			return nil, err
@@ -238,6 +242,8 @@ func (u *unit) checkMessage(ctx context.Context, in *QueueMessage) ([]fault.Issu
 		switch {
 		case l.State.ID == "" || l.State.Workspace != u.req.Workspace || l.State.State == line.Retired:
 			add("/line_id", "not_found", "There is no such line.")
+		case !allowed(l.State.ID):
+			return nil, fault.New(fault.Forbidden, "The service identity may not send from this line.")
 		case u.req.Test && !l.State.IsSandbox:
 			add("/line_id", "not_sandbox", "A test key sends through the sandbox line only.")
 		case !u.req.Test && l.State.IsSandbox:

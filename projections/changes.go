@@ -33,6 +33,8 @@ type Table struct {
 	Name    string
 	Key     []string // primary key
 	Columns []Column
+	// Counters marks a table whose columns beside the key are all counters: what is inserted is added to what is there.
+	Counters bool
 }
 
 func (t *Table) create(schema string) string {
@@ -100,8 +102,17 @@ func (t *Table) key(r Row) string {
 // Insert makes a row; every column that is not null by nature must be set.
 func (c *Changes) Insert(t *Table, r Row) {
 	tc, k := c.of(t), t.key(r)
-	if tc.rows[k] == nil {
+	known := tc.rows[k]
+	if known == nil {
 		tc.order = append(tc.order, k)
+	} else if t.Counters {
+		for i := range t.Columns {
+			col := &t.Columns[i]
+			if n, ok := r[col.Name].(Add); ok {
+				known.set[col.Name] = col.merge(known.set[col.Name], true, n)
+			}
+		}
+		return
 	}
 	tc.rows[k] = &rowChange{insert: true, set: r}
 }
@@ -306,7 +317,11 @@ func (t *Table) insertSQL(name string) string {
 	for _, c := range t.Columns {
 		columns = append(columns, c.Name)
 		if !slices.Contains(t.Key, c.Name) {
-			set = append(set, fmt.Sprintf("%s = excluded.%s", c.Name, c.Name))
+			sum := "excluded." + c.Name
+			if t.Counters {
+				sum = "t." + c.Name + " + " + sum
+			}
+			set = append(set, c.Name+" = "+sum)
 		}
 	}
 	list, conflict := strings.Join(columns, ", "), "nothing"
@@ -314,6 +329,6 @@ func (t *Table) insertSQL(name string) string {
 		conflict = "update set " + strings.Join(set, ", ")
 	}
 	// An event that was parked and is retried may find its row made: it then says what the row is.
-	return fmt.Sprintf("insert into %s (%s) select %s from json_populate_recordset(null::%s, $1) on conflict (%s) do %s",
+	return fmt.Sprintf("insert into %s as t (%s) select %s from json_populate_recordset(null::%s, $1) on conflict (%s) do %s",
 		name, list, list, name, strings.Join(t.Key, ", "), conflict)
 }

@@ -206,6 +206,11 @@ func (n *Node) follow(ctx, run context.Context) error {
 			return err
 		}
 		consumers = append(consumers, snooze)
+		lines, err := n.lines(ctx, run)
+		if err != nil {
+			return err
+		}
+		consumers = append(consumers, lines)
 	}
 	if len(consumers) == 0 {
 		return nil
@@ -245,6 +250,20 @@ func (n *Node) snooze(ctx, run context.Context) (*processes.Snooze, error) {
 	}
 	n.goes(run, "snooze", snooze.Run)
 	return snooze, nil
+}
+
+func (n *Node) lines(ctx, run context.Context) (*processes.Lines, error) {
+	lines, err := processes.NewLines(processes.LinesConfig{
+		App: n.App, Ledger: n.Ledger, Store: n.Store, Clock: n.Clock, Lease: n.cfg.Lease, Logger: n.cfg.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := processes.Prepare(ctx, n.Ledger, lines.Name()); err != nil {
+		return nil, err
+	}
+	n.goes(run, "lines", lines.Run)
+	return lines, nil
 }
 
 // goes runs a part of the node until it stops; a part that fails is told once, through Failed.
