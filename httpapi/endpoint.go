@@ -32,6 +32,8 @@ type Route struct {
 	Sending bool
 	// Unstored keeps the answer's body out of the receipt: it holds something that must not be kept.
 	Unstored bool
+	// Keyless writes take no idempotency key, in no place.
+	Keyless bool
 	// Errors are statuses beyond those that every operation declares, for example 422.
 	Errors []int
 	// Deprecated marks the operation in the documentation.
@@ -64,6 +66,7 @@ type Download struct {
 type endpoint struct {
 	Route
 	write, stream bool
+	keyed         bool         // takes the idempotency-key header
 	body          *huma.Schema // nil when there is none
 	bodyRequired  bool
 	contentType   string // of a stream
@@ -97,7 +100,7 @@ func Read[In, Out any](a *API, r Route, get func(ctx context.Context, c *Call, i
 
 // Write registers an endpoint that changes something. do decides and appends; view builds the answer from what do did,
 // or from what the receipt of an earlier, identical request remembers of it. view may be nil when every Done carries its
-// Body and Stored. In may have a method IdempotencyKey() string for a key that travels in the body.
+// Body and Stored. In may have a method IdempotencyKey() string for a key that travels in the body, and then in no header.
 func Write[In, Out any](
 	a *API, r Route,
 	do func(ctx context.Context, c *Call, in *In) (Done, error),
@@ -125,9 +128,10 @@ func Write[In, Out any](
 		}
 		return render(&out, fill)
 	}
-	e := &endpoint{Route: r, write: true}
+	_, inBody := any(new(In)).(inputKey)
+	e := &endpoint{Route: r, write: true, keyed: !inBody && !r.Keyless}
 	register(a, e, reflect.TypeFor[Out](), func(q *request, in *In) {
-		if keyed, ok := any(in).(interface{ IdempotencyKey() string }); ok {
+		if keyed, ok := any(in).(inputKey); ok {
 			q.useKey(keyed.IdempotencyKey(), "body", "/idempotency_key")
 			if len(q.issues) > 0 {
 				a.refuse(q.gin, q.invalid())
@@ -139,6 +143,9 @@ func Write[In, Out any](
 		}, bodyOf)
 	})
 }
+
+// inputKey is an In whose idempotency key is a property of the body, /idempotency_key; "" is none.
+type inputKey interface{ IdempotencyKey() string }
 
 // Stream registers an endpoint whose answer is no JSON and may be long: an export. contentType is what is documented.
 func Stream[In any](a *API, r Route, contentType string, open func(ctx context.Context, c *Call, in *In) (Download, error)) {

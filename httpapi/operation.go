@@ -22,7 +22,7 @@ func (a *API) operation(e *endpoint, in, out reflect.Type) *huma.Operation {
 		MaxBodyBytes:     -1,
 		SkipValidateBody: true,
 	}
-	if e.write {
+	if e.keyed {
 		op.Parameters = append(op.Parameters, idempotencyParam())
 	}
 	errorSchema := a.registry.Schema(reflect.TypeFor[ErrorBody](), true, "Error")
@@ -49,7 +49,7 @@ func (a *API) operation(e *endpoint, in, out reflect.Type) *huma.Operation {
 	case e.contentType != "":
 		success.Content = map[string]*huma.MediaType{e.contentType: {Schema: &huma.Schema{Type: huma.TypeString}}}
 	}
-	if e.write {
+	if e.write && !e.Keyless {
 		success.Headers["idempotent-replayed"] = textHeader("true when this is the answer of an earlier request with the same key", huma.TypeString)
 	}
 	op.Responses[strconv.Itoa(e.status())] = success

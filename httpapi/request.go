@@ -122,9 +122,9 @@ func (a *API) pass(q *request, e *endpoint) error {
 		return err
 	}
 	if malformedWorkspace {
-		q.issue("header", "/x-workspace-id", "invalid_format", "Expected the UUID of a workspace.")
+		q.issues = append(q.issues, errMalformedWorkspace().Issues...)
 	}
-	if e.write {
+	if e.keyed {
 		q.checkIdempotencyKey()
 	}
 	if err := q.checkURL(); err != nil {

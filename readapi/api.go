@@ -88,6 +88,12 @@ func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors
 		Method: "GET", Path: "/v1/service-identities", ID: "list_service_identities", Summary: "List service identities, newest first",
 		Tags: []string{"service_identities"}, Access: httpapi.Access{Keys: admin, Roles: httpapi.PermDeveloper},
 	}, a.identities)
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/audit-log", ID: "list_audit_log", Summary: "List who changed what, newest first", Tags: []string{"compliance"},
+		Access: httpapi.Access{Roles: httpapi.PermAudit},
+		Description: "Credentials, people, lines, settings and consent: who, when, through which request, and what it is from then on. Derived from the ledger, " +
+			"in its order. Changes of the whole organisation are in the log of each of its workspaces.",
+	}, a.auditLog)
 }
 
 // viewer says what the caller sees.

@@ -1,0 +1,186 @@
+package projections
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ledgerline/eventstore"
+)
+
+var auditTable = &Table{Name: "audit_log", Key: []string{"id"}, Columns: []Column{
+	{Name: "id", Type: "uuid not null"},
+	{Name: "organisation_id", Type: "uuid not null"},
+	{Name: "workspace_id", Type: "uuid"}, // null: it concerns every workspace of the organisation
+	{Name: "type", Type: `text collate "C" not null`},
+	{Name: "actor_type", Type: "text not null"},
+	{Name: "actor_id", Type: "text"},
+	{Name: "target_type", Type: "text not null"},
+	{Name: "target_id", Type: `text collate "C" not null`},
+	{Name: "request_id", Type: "text"},
+	{Name: "changes", Type: "jsonb not null"},
+	{Name: "occurred_at", Type: "timestamptz not null"},
+	{Name: "position", Type: "bigint not null"},
+}}
+
+// auditRow says how an event is told in the audit log: what it was done to, which of its facts names that, and which
+// others are shown. Neither secrets nor what a secret could be found by are; personal data is in no event's facts.
+type auditRow struct{ event, target, id, shows string }
+
+// audited is the whole audit log (administration, issue of who changed what): a new row is all that a new event needs.
+// Without an id the organisation is meant.
+var audited = []auditRow{
+	{"organisation.paused", "organisation", "", "reason"},
+	{"organisation.resumed", "organisation", "", ""},
+	{"workspace.created", "workspace", "workspace_id", "name"},
+	{"user.created", "user", "user_id", ""},
+	{"user.role_granted", "user", "user_id", "workspace_id role"},
+	{"user.role_revoked", "user", "user_id", "workspace_id"},
+	{"team.created", "team", "team_id", "name"},
+	{"team.member_added", "team", "team_id", "user_id"},
+
+	{"api_key.created", "api_key", "key_id", "name env scopes prefix ip_allowlist expires_at identity_id"},
+	{"api_key.rotated", "api_key", "key_id", "prefix"},
+	{"api_key.revoked", "api_key", "key_id", ""},
+	{"identity.created", "service_identity", "identity_id", "name kind env scopes key_id allowed_line_ids daily_limit"},
+	{"identity.updated", "service_identity", "identity_id", "name scopes allowed_line_ids daily_limit"},
+	{"identity.disabled", "service_identity", "identity_id", ""},
+	{"identity.enabled", "service_identity", "identity_id", ""},
+
+	{"pool.created", "pool", "pool_id", "name rotation default"},
+	{"pool.line_added", "pool", "pool_id", "line_id"},
+	{"line.provisioned", "line", "line_id", "phone display_name pool_id is_sandbox carrier state"},
+	{"line.state_changed", "line", "line_id", "from to reason"},
+
+	{"contact.opted_in", "contact", "contact_id", "from to source"},
+	{"contact.opted_out", "contact", "contact_id", "from to source keyword"},
+	{"contact.consent_cleared", "contact", "contact_id", "from to source"},
+	{"contact.deleted", "contact", "contact_id", ""},
+}
+
+// changedOnly is the fact that names what an event changed, among all that it tells; only that is shown.
+const changedOnly = "changed"
+
+// Audit is who changed keys, identities, lines, people and consent. It is derived from the ledger, and what it shows of
+// erased contacts is their id.
+var Audit = &Projection{
+	ID: "audit", Program: 1,
+	Tables: []*Table{auditTable},
+	Indexes: []string{
+		`create index on @audit_log (organisation_id, position desc)`,
+		`create index on @audit_log (target_id, position desc)`,
+		`create index on @audit_log (actor_id, position desc)`,
+	},
+	Wants: auditedTypes(),
+	Project: func(r *eventstore.Recorded, c *Changes) {
+		i := slices.IndexFunc(audited, func(row auditRow) bool { return row.event == r.Type })
+		if i < 0 {
+			return
+		}
+		facts := map[string]any{}
+		if json.Unmarshal(r.Data, &facts) != nil {
+			facts = map[string]any{} // then it is told without its facts
+		}
+		c.Insert(auditTable, auditLogRow(r, &audited[i], facts))
+	},
+}
+
+func auditedTypes() []string {
+	names := make([]string, len(audited))
+	for i := range audited {
+		names[i] = audited[i].event
+	}
+	return names
+}
+
+func auditLogRow(r *eventstore.Recorded, told *auditRow, facts map[string]any) Row {
+	target, _ := facts[told.id].(string)
+	if told.id == "" {
+		target = r.OrganisationID.String()
+	}
+	changes := map[string]any{}
+	only, partial := facts[changedOnly].([]any)
+	for name := range strings.FieldsSeq(told.shows) {
+		if value, there := facts[name]; there && (!partial || slices.Contains(only, any(name))) {
+			changes[name] = value
+		} else if partial && slices.Contains(only, any(name)) {
+			changes[name] = nil
+		}
+	}
+	row := Row{
+		"id": r.ID, "organisation_id": r.OrganisationID, "type": r.Type, "actor_type": r.Actor.Type, "actor_id": emptyIsNull(r.Actor.ID),
+		"target_type": told.target, "target_id": target, "request_id": emptyIsNull(r.RequestID), "changes": changes,
+		"occurred_at": stamp(r.OccurredAt), "position": r.Position,
+	}
+	if r.WorkspaceID != uuid.Nil {
+		row["workspace_id"] = r.WorkspaceID
+	}
+	return row
+}
+
+// AuditEntry is one change as auditors see it.
+type AuditEntry struct {
+	ID         string         `json:"id" format:"uuid" doc:"Of the event in the ledger"`
+	Type       string         `json:"type" doc:"What happened, for example api_key.rotated"`
+	Actor      Actor          `json:"actor"`
+	Target     AuditTarget    `json:"target"`
+	Changes    map[string]any `json:"changes" doc:"What it is from then on; never a secret, and no personal data"`
+	RequestID  *string        `json:"request_id" doc:"x-request-id of the request that did it"`
+	OccurredAt string         `json:"occurred_at" format:"date-time"`
+	Position   int64          `json:"position" doc:"Place in the ledger"`
+}
+
+// AuditTarget is what something was done to.
+type AuditTarget struct {
+	Type string `json:"type" doc:"For example api_key, service_identity, line, contact"`
+	ID   string `json:"id"`
+}
+
+// AuditFilter are the filters of the audit log; empty ones do not filter. From and To bound the time, From included.
+type AuditFilter struct {
+	Type, ActorType, ActorID, TargetType, TargetID string
+	From, To                                       *time.Time
+}
+
+const auditSQL = `select a.id::text, a.type, a.actor_type, a.actor_id, a.target_type, a.target_id, a.changes, a.request_id, a.occurred_at, a.position
+	from read.audit_log a`
+
+func scanAuditEntry(row pgx.CollectableRow) (e AuditEntry, err error) {
+	var at time.Time
+	err = row.Scan(&e.ID, &e.Type, &e.Actor.Type, &e.Actor.ID, &e.Target.Type, &e.Target.ID, &e.Changes, &e.RequestID, &at, &e.Position)
+	e.OccurredAt = stamp(at)
+	return e, err
+}
+
+// AuditLog lists the changes in the workspace, and those that concern its whole organisation, newest first: in the order
+// of the ledger. An organisation lives on one shard.
+func (s *Store) AuditLog(ctx context.Context, v Viewer, organisation uuid.UUID, by AuditFilter, after *Cursor, limit int) (Page[AuditEntry], error) {
+	f := &filter{}
+	f.add("a.organisation_id = %s", organisation)
+	f.add("(a.workspace_id is null or a.workspace_id = %s)", v.Workspace)
+	f.equal("a.type", by.Type)
+	f.equal("a.actor_type", by.ActorType)
+	f.equal("a.actor_id", by.ActorID)
+	f.equal("a.target_type", by.TargetType)
+	f.equal("a.target_id", by.TargetID)
+	if by.From != nil {
+		f.add("a.occurred_at >= %s", *by.From)
+	}
+	if by.To != nil {
+		f.add("a.occurred_at < %s", *by.To)
+	}
+	if after != nil {
+		f.add("a.position < %s::text::bigint", after.ID)
+	}
+	found, err := list(ctx, s, "audit log", scanAuditEntry, auditSQL+f.where()+` order by a.position desc limit `+f.arg(limit+1), f.args...)
+	if err != nil {
+		return Page[AuditEntry]{}, err
+	}
+	return page(found, limit, func(e *AuditEntry) Cursor { return Cursor{ID: strconv.FormatInt(e.Position, 10)} }), nil
+}

@@ -1,0 +1,47 @@
+package projections
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ledgerline/events"
+)
+
+func TestTheAuditLogNamesFactsThatItsEventsHave(t *testing.T) {
+	t.Parallel()
+	told := map[string]bool{}
+	for _, row := range audited {
+		require.False(t, told[row.event], row.event)
+		told[row.event] = true
+		require.Positive(t, events.Default.Version(row.event), row.event)
+		golden, err := os.ReadFile(filepath.Join("..", "events", "testdata", fmt.Sprintf("%s.v%d.json", row.event, events.Default.Version(row.event))))
+		require.NoError(t, err)
+		var written struct {
+			Facts map[string]any `json:"facts"`
+		}
+		require.NoError(t, json.Unmarshal(golden, &written))
+		for _, name := range strings.Fields(row.id + " " + row.shows) {
+			require.Contains(t, written.Facts, name, row.event)
+			require.NotContains(t, name, "hash", row.event)
+			require.NotContains(t, name, "secret", row.event)
+		}
+	}
+}
+
+func TestEveryChangeOfACredentialIsInTheAuditLog(t *testing.T) {
+	t.Parallel()
+	told := auditedTypes()
+	for _, name := range events.Default.Names() {
+		for _, prefix := range []string{"api_key.", "identity.", "user."} {
+			if strings.HasPrefix(name, prefix) {
+				require.Contains(t, told, name)
+			}
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package readapi
+
+import (
+	"context"
+
+	"ledgerline/httpapi"
+	"ledgerline/projections"
+)
+
+// What the tools run (interface 4.5): the endpoints themselves, for callers that were let in already.
+
+// New makes the endpoints without registering them.
+func New(store *projections.Store, cursors *httpapi.Cursors) *API {
+	return &API{store, cursors, make(chan struct{}, exportsAtOnce)}
+}
+
+// Contact is GET /v1/contacts/{id}.
+func (a *API) Contact(ctx context.Context, c *httpapi.Call, id string) (projections.Contact, error) {
+	return a.contact(ctx, c, &httpapi.IDParam{ID: id})
+}
+
+// Contacts is GET /v1/contacts.
+func (a *API) Contacts(ctx context.Context, c *httpapi.Call, in *ListContacts) (httpapi.Page[projections.Contact], error) {
+	return a.contacts(ctx, c, in)
+}
+
+// Conversation is GET /v1/conversations/{id}.
+func (a *API) Conversation(ctx context.Context, c *httpapi.Call, in *GetConversation) (ConversationDetail, error) {
+	return a.conversation(ctx, c, in)
+}
+
+// Conversations is GET /v1/conversations.
+func (a *API) Conversations(ctx context.Context, c *httpapi.Call, in *ListConversations) (httpapi.Page[projections.Conversation], error) {
+	return a.conversations(ctx, c, in)
+}
+
+// Message is GET /v1/messages/{id}.
+func (a *API) Message(ctx context.Context, c *httpapi.Call, id string) (projections.Message, error) {
+	return a.message(ctx, c, &httpapi.IDParam{ID: id})
+}
+
+// Timeline is GET /v1/messages/{id}/events.
+func (a *API) Timeline(ctx context.Context, c *httpapi.Call, id string) ([]projections.TimelineEvent, error) {
+	list, err := a.timeline(ctx, c, &httpapi.IDParam{ID: id})
+	return list.Data, err
+}
