@@ -39,10 +39,11 @@ var walls = map[string][]string{
 	"httpapi/...":  {"domain/fault", "clock", "httpapi/..."},
 	"writeapi/...": {"httpapi/...", "commands/...", "projections/...", "domain/...", "writeapi/..."},
 	"readapi/...":  {"csvfile", "httpapi/...", "projections/...", "domain/...", "readapi/..."},
+	"toolapi/...":  {"httpapi/...", "readapi/...", "writeapi/...", "projections/...", "domain/...", "toolapi/..."},
 	"migrations":   {},
 	"localpg":      {},
 	"testkit/...":  {"..."},
-	"service/...":  {"adapters/...", "clock", "commands/...", "domain/...", "events", "eventstore/...", "httpapi/...", "migrations", "processes/...", "projections/...", "readapi/...", "writeapi/..."},
+	"service/...":  {"adapters/...", "clock", "commands/...", "domain/...", "events", "eventstore/...", "httpapi/...", "migrations", "processes/...", "projections/...", "readapi/...", "toolapi/...", "writeapi/..."},
 	"bench/...":    {"..."},
 	"crash/...":    {"..."},
 	"e2e":          {}, // tests alone

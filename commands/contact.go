@@ -29,51 +29,95 @@ type CreateContact struct {
 // CreateContact makes a contact of the request's workspace; Ref is its id. A number that a contact there has already
 // is refused with conflict and details.contact_id; all that is wrong with the input is told together.
 func (a *App) CreateContact(ctx context.Context, req Request, in CreateContact) (Result, error) {
-	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		var issues []fault.Issue
-		e164, err := u.app.phone(in.Phone, "/phone")
+	return a.run(ctx, req, func(ctx context.Context, u *unit) error { return u.createContact(ctx, &in) })
+}
+
+func (u *unit) createContact(ctx context.Context, in *CreateContact) error {
+	var issues []fault.Issue
+	e164, err := u.app.phone(in.Phone, "/phone")
+	if issues, err = collect(issues, err); err != nil {
+		return err
+	}
+	issues, err = collect(issues, u.memberAt(ctx, in.OwnerUserID, "/owner_user_id"))
+	if err != nil {
+		return err
+	}
+	labels, wrong, err := u.labelsNamed(ctx, in.Labels, "/labels")
+	if err != nil {
+		return err
+	}
+	issues = append(issues, wrong...)
+	n := contact.New{
+		Person: events.ContactPersonal{
+			Phone: e164, FirstName: in.FirstName, LastName: in.LastName, Company: in.Company, Email: in.Email, Fields: in.Fields,
+		},
+		LabelIDs: labels, Owner: in.OwnerUserID, Origin: "api", IsTest: u.req.Test, Consent: in.ConsentStatus,
+		Evidence: consent.Evidence{Source: in.ConsentSource, IP: u.req.IP, UserAgent: u.req.UserAgent},
+	}
+	issues, err = collect(issues, contact.CheckFields(in.Fields, "/fields"))
+	if err != nil {
+		return err
+	}
+	if _, err := contact.Create(n); err != nil {
 		if issues, err = collect(issues, err); err != nil {
 			return err
 		}
-		issues, err = collect(issues, u.memberAt(ctx, in.OwnerUserID, "/owner_user_id"))
-		if err != nil {
-			return err
-		}
-		labels, wrong, err := u.labelsNamed(ctx, in.Labels, "/labels")
-		if err != nil {
-			return err
-		}
-		issues = append(issues, wrong...)
-		n := contact.New{
-			Person: events.ContactPersonal{
-				Phone: e164, FirstName: in.FirstName, LastName: in.LastName, Company: in.Company, Email: in.Email, Fields: in.Fields,
-			},
-			LabelIDs: labels, Owner: in.OwnerUserID, Origin: "api", IsTest: req.Test, Consent: in.ConsentStatus,
-			Evidence: consent.Evidence{Source: in.ConsentSource, IP: req.IP, UserAgent: req.UserAgent},
-		}
-		issues, err = collect(issues, contact.CheckFields(in.Fields, "/fields"))
-		if err != nil {
-			return err
-		}
-		if _, err := contact.Create(n); err != nil {
-			if issues, err = collect(issues, err); err != nil {
+	}
+	if len(issues) > 0 {
+		return fault.Invalids(issues...)
+	}
+	num, err := u.number(ctx, e164)
+	if err != nil {
+		return err
+	}
+	made, err := u.newContact(num, n)
+	if err != nil {
+		return err
+	}
+	u.ref, u.subject = made.State.ID, made.State.ID
+	return nil
+}
+
+// UpsertContact is what a contact is to be, known by its phone (interface 4.5).
+type UpsertContact struct {
+	Phone     string
+	FirstName *string // nil leaves it, here and below
+	LastName  *string
+	Company   *string
+	Email     *string
+	Fields    map[string]any // in place of all custom fields
+}
+
+// UpsertContact changes the contact of the request's workspace that has a number, or makes one; Ref is its id. Consent
+// stays as it is. Refusals are those of CreateContact and UpdateContact.
+func (a *App) UpsertContact(ctx context.Context, req Request, in UpsertContact) (r Result, created bool, err error) {
+	r, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		e164, err := u.app.phone(in.Phone, "/phone")
+		var c *aggregate[contact.Contact]
+		if err == nil {
+			num, err := u.number(ctx, e164)
+			if err != nil {
+				return err
+			}
+			if c, err = u.holder(ctx, num); err != nil {
 				return err
 			}
 		}
-		if len(issues) > 0 {
-			return fault.Invalids(issues...)
+		if created = c == nil; created { // or the number is none, which is told with all else
+			return u.createContact(ctx, &CreateContact{
+				Phone: in.Phone, FirstName: in.FirstName, LastName: in.LastName, Company: in.Company, Email: in.Email, Fields: in.Fields,
+			})
 		}
-		num, err := u.number(ctx, e164)
-		if err != nil {
-			return err
-		}
-		made, err := u.newContact(num, n)
-		if err != nil {
-			return err
-		}
-		u.ref, u.subject = made.State.ID, made.State.ID
-		return nil
+		u.ref, u.subject = c.State.ID, c.State.ID
+		return u.updateContact(ctx, c, &UpdateContact{
+			FirstName: given(in.FirstName), LastName: given(in.LastName), Company: given(in.Company), Email: given(in.Email), Fields: in.Fields,
+		})
 	})
+	return r, created, err
+}
+
+func given(value *string) contact.Given[string] {
+	return contact.Given[string]{Set: value != nil, Value: value}
 }
 
 // collect moves the issues of a validation fault into the list, and leaves other errors.

@@ -198,6 +198,7 @@ var written = &nothing{Body: func(huma.Context) {}}
 
 // register documents the endpoint and puts it behind the gates.
 func register[In any](a *API, e *endpoint, out reflect.Type, run func(q *request, in *In)) {
+	a.routes[e.ID] = e.Route
 	op := a.operation(e, reflect.TypeFor[In](), out)
 	op.Middlewares = huma.Middlewares{a.gates(e)}
 	huma.Register(a.huma, *op, func(ctx context.Context, in *In) (*nothing, error) {

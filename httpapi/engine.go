@@ -75,6 +75,7 @@ type API struct {
 	registry huma.Registry
 	flights  flights
 	later    *later
+	routes   map[string]Route // by operation id
 
 	mu     sync.RWMutex
 	checks []check
@@ -98,7 +99,7 @@ func New(cfg Config) (*API, error) {
 	if err := engine.SetTrustedProxies(cfg.TrustedProxies); err != nil {
 		return nil, fmt.Errorf("httpapi: trusted proxies: %w", err)
 	}
-	a := &API{cfg: cfg, engine: engine, later: newLater(cfg.Receipts)}
+	a := &API{cfg: cfg, engine: engine, routes: map[string]Route{}, later: newLater(cfg.Receipts)}
 	a.huma, a.registry = newHuma(cfg, engine)
 	observed, err := a.observe()
 	if err != nil {
@@ -117,6 +118,12 @@ func New(cfg Config) (*API, error) {
 
 // Handler serves the API.
 func (a *API) Handler() http.Handler { return a.engine }
+
+// Route finds a route by its operation id.
+func (a *API) Route(id string) (Route, bool) {
+	r, found := a.routes[id]
+	return r, found
+}
 
 // Engine is the router, for routes that are no endpoints of the interface (the dev mode's). They get a request id,
 // recovery, logs and metrics, and no authentication.

@@ -26,6 +26,7 @@ import (
 	"ledgerline/processes"
 	"ledgerline/projections"
 	"ledgerline/readapi"
+	"ledgerline/toolapi"
 	"ledgerline/writeapi"
 )
 
@@ -325,14 +326,15 @@ func (n *Node) serve() error {
 	if err != nil {
 		return err
 	}
-	if cfg.Roles.Write {
+	cursors, err := httpapi.NewCursors(n.Ledger.Keyring().Derive("cursors"))
+	if err != nil {
+		return err
+	}
+	if cfg.Roles.Write { // tools are POSTs, and some of them write
 		writeapi.Register(n.API, n.App, n.Store, n.carriers)
+		toolapi.Register(n.API, readapi.New(n.Store, cursors), writeapi.ForTools(n.App, n.Store, n.carriers))
 	}
 	if cfg.Roles.Read {
-		cursors, err := httpapi.NewCursors(n.Ledger.Keyring().Derive("cursors"))
-		if err != nil {
-			return err
-		}
 		readapi.Register(n.API, n.Store, cursors)
 	}
 	n.serveCarriers()

@@ -6,6 +6,7 @@ import (
 
 	"ledgerline/httpapi"
 	"ledgerline/readapi"
+	"ledgerline/toolapi"
 	"ledgerline/writeapi"
 )
 
@@ -18,6 +19,7 @@ func OpenAPI(version, baseURL string) ([]byte, error) {
 	defer api.Close()
 	writeapi.Register(api, nil, nil, nil)
 	readapi.Register(api, nil, nil)
+	toolapi.Register(api, readapi.New(nil, nil), writeapi.ForTools(nil, nil, nil))
 	return api.OpenAPI()
 }
 

@@ -19,12 +19,13 @@ type API struct {
 	app    *commands.App
 	store  *projections.Store
 	prober commands.Prober
+	source string // of messages; "" for what the caller's kind says
 }
 
 // Register puts all write endpoints on a router. This is the whole table: who may call what, and what it answers.
 // The prober asks carriers on behalf of lookups.
 func Register(r *httpapi.API, app *commands.App, store *projections.Store, prober commands.Prober) {
-	a := &API{app, store, prober}
+	a := &API{app: app, store: store, prober: prober}
 	admin := []httpapi.Scope{httpapi.ScopeAdmin}
 	sends := []httpapi.Scope{httpapi.ScopeSend}
 	either := []httpapi.Scope{httpapi.ScopeSend, httpapi.ScopeAdmin}

@@ -82,6 +82,9 @@ func (a *API) queue(ctx context.Context, c *httpapi.Call, queue commands.QueueMe
 	if c.Kind == httpapi.KindSession {
 		queue.Source, queue.ByStaff = "dashboard", true
 	}
+	if a.source != "" {
+		queue.Source = a.source
+	}
 	if c.Intent != nil {
 		queue.Answer = func(q commands.Queued) ([]byte, error) { return json.Marshal(projections.Queued(&q.Event, q.At)) }
 	}

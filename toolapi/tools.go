@@ -1,0 +1,243 @@
+package toolapi
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"ledgerline/domain/fault"
+	"ledgerline/httpapi"
+	"ledgerline/projections"
+	"ledgerline/readapi"
+	"ledgerline/writeapi"
+)
+
+// CheckChatInput is the input of check_chat.
+type CheckChatInput struct {
+	Body struct {
+		Phone string `json:"phone" doc:"E.164"`
+	}
+}
+
+// lookup is the endpoint's own request.
+func (in *CheckChatInput) lookup() *writeapi.Lookup {
+	l := writeapi.Lookup{}
+	l.Body.Phone = in.Body.Phone
+	return &l
+}
+
+// Check implements httpapi.Checked.
+func (in *CheckChatInput) Check() []fault.Issue { return in.lookup().Check() }
+
+func (a *API) checkChat(ctx context.Context, c *httpapi.Call, in *CheckChatInput) (httpapi.Done, error) {
+	return a.writes.Lookup(ctx, c, in.lookup())
+}
+
+// GetContactInput is the input of get_contact.
+type GetContactInput struct {
+	Body struct {
+		ContactID *string `json:"contact_id,omitempty" doc:"ctc_ id; this or phone"`
+		Phone     *string `json:"phone,omitempty" doc:"E.164"`
+	}
+}
+
+// Check implements httpapi.Checked.
+func (in *GetContactInput) Check() []fault.Issue {
+	if (in.Body.ContactID == nil) == (in.Body.Phone == nil) {
+		return []fault.Issue{{Location: "body", Path: "/contact_id", Code: "exactly_one", Message: "Exactly one of contact_id and phone is needed."}}
+	}
+	return nil
+}
+
+func (a *API) getContact(ctx context.Context, c *httpapi.Call, in *GetContactInput) (projections.Contact, error) {
+	if issues := in.Check(); len(issues) > 0 {
+		return projections.Contact{}, fault.Invalids(issues...)
+	}
+	if in.Body.ContactID != nil {
+		return a.reads.Contact(ctx, c, *in.Body.ContactID)
+	}
+	query := readapi.ListContacts{Phone: *in.Body.Phone}
+	query.Limit = 1
+	found, err := a.reads.Contacts(ctx, c, &query)
+	if err == nil && len(found.Data) == 0 {
+		err = fault.New(fault.NotFound, "There is no such contact.")
+	}
+	if err != nil {
+		return projections.Contact{}, inBody(err, map[string]string{"/phone": "/phone"})
+	}
+	return found.Data[0], nil
+}
+
+// inBody says where in a tool's input an issue lies that the endpoint found in its query; names are by the query's.
+func inBody(err error, names map[string]string) error {
+	f := fault.Of(err)
+	if f == nil || len(f.Issues) == 0 {
+		return err
+	}
+	moved := *f
+	moved.Issues = make([]fault.Issue, len(f.Issues))
+	for i, issue := range f.Issues {
+		if name, ok := names[issue.Path]; ok && issue.Location == "query" {
+			issue.Location, issue.Path = "body", name
+		}
+		moved.Issues[i] = issue
+	}
+	return &moved
+}
+
+// GetConversationInput is the input of get_conversation.
+type GetConversationInput struct {
+	Body struct {
+		ConversationID string `json:"conversation_id" doc:"cnv_ id"`
+		Limit          int    `json:"limit,omitempty" minimum:"1" maximum:"200" default:"50" doc:"How many of the most recent messages"`
+	}
+}
+
+func (a *API) getConversation(ctx context.Context, c *httpapi.Call, in *GetConversationInput) (readapi.ConversationDetail, error) {
+	query := readapi.GetConversation{MessagesLimit: in.Body.Limit}
+	query.ID = in.Body.ConversationID
+	return a.reads.Conversation(ctx, c, &query)
+}
+
+// GetMessageStatusInput is the input of get_message_status.
+type GetMessageStatusInput struct {
+	Body struct {
+		MessageID string `json:"message_id" doc:"msg_ id"`
+	}
+}
+
+// MessageStatus is its output.
+type MessageStatus struct {
+	Events  []projections.TimelineEvent `json:"events" nullable:"false" doc:"Oldest first"`
+	Message projections.Message         `json:"message"`
+}
+
+func (a *API) getMessageStatus(ctx context.Context, c *httpapi.Call, in *GetMessageStatusInput) (status MessageStatus, err error) {
+	if status.Message, err = a.reads.Message(ctx, c, in.Body.MessageID); err == nil {
+		status.Events, err = a.reads.Timeline(ctx, c, in.Body.MessageID)
+	}
+	return status, err
+}
+
+// HandoffToHumanInput is the input of handoff_to_human.
+type HandoffToHumanInput struct {
+	Body struct {
+		ConversationID string     `json:"conversation_id" doc:"cnv_ id"`
+		Reason         string     `json:"reason" maxLength:"500" doc:"Why people are needed; kept as a note"`
+		TeamID         *uuid.UUID `json:"team_id,omitempty" doc:"The team that is to take it"`
+	}
+}
+
+// HandedOff is its output.
+type HandedOff struct {
+	Conversation projections.Conversation `json:"conversation"`
+	HandedOff    bool                     `json:"handed_off" doc:"false when people handled it already"`
+}
+
+func (a *API) handoffToHuman(ctx context.Context, c *httpapi.Call, in *HandoffToHumanInput) (httpapi.Done, error) {
+	conversation, handedOff, err := a.writes.HandOff(ctx, c, in.Body.ConversationID, in.Body.Reason, in.Body.TeamID)
+	return httpapi.Done{Body: HandedOff{conversation, handedOff}}, err
+}
+
+// ListConversationsInput is the input of list_conversations.
+type ListConversationsInput struct {
+	Body struct {
+		Assignee string `json:"assignee,omitempty" enum:"me,unassigned,any" default:"any"`
+		Limit    int    `json:"limit,omitempty" minimum:"1" maximum:"100" default:"20"`
+		Status   string `json:"status,omitempty" enum:"open,snoozed,closed"`
+	}
+}
+
+func (a *API) listConversations(ctx context.Context, c *httpapi.Call, in *ListConversationsInput) (conversations, error) {
+	query := readapi.ListConversations{Status: in.Body.Status}
+	if in.Body.Assignee != "any" {
+		query.Assignee = in.Body.Assignee
+	}
+	query.Limit = in.Body.Limit
+	return a.reads.Conversations(ctx, c, &query)
+}
+
+// ReplyToConversationInput is the input of reply_to_conversation.
+type ReplyToConversationInput struct {
+	Body struct {
+		ConversationID string `json:"conversation_id" doc:"cnv_ id"`
+		Body           string `json:"body" maxLength:"2000"`
+		Keyed
+	}
+}
+
+// Keyed is the idempotency key of an input.
+type Keyed struct {
+	IdempotencyKey string `json:"idempotency_key,omitempty" maxLength:"255" doc:"Printable characters without spaces, remembered for 24 hours; not beginning with outreach:, workflow: or agent:"`
+}
+
+// IdempotencyKey is where httpapi looks for it.
+func (in *ReplyToConversationInput) IdempotencyKey() string { return in.Body.Keyed.IdempotencyKey }
+
+// reply is the endpoint's own request.
+func (in *ReplyToConversationInput) reply() *writeapi.ReplyToConversation {
+	r := writeapi.ReplyToConversation{}
+	r.ID, r.Body.Body = in.Body.ConversationID, in.Body.Body
+	return &r
+}
+
+// Check implements httpapi.Checked.
+func (in *ReplyToConversationInput) Check() []fault.Issue { return in.reply().Check() }
+
+func (a *API) replyToConversation(ctx context.Context, c *httpapi.Call, in *ReplyToConversationInput) (httpapi.Done, error) {
+	return a.writes.Reply(ctx, c, in.reply())
+}
+
+// SearchContactsInput is the input of search_contacts.
+type SearchContactsInput struct {
+	Body struct {
+		Query string `json:"query" maxLength:"100" doc:"A part of a name, a phone number, an email address or a company"`
+		Limit int    `json:"limit,omitempty" minimum:"1" maximum:"100" default:"20"`
+	}
+}
+
+func (a *API) searchContacts(ctx context.Context, c *httpapi.Call, in *SearchContactsInput) (contacts, error) {
+	query := readapi.ListContacts{Q: in.Body.Query}
+	query.Limit = in.Body.Limit
+	return a.reads.Contacts(ctx, c, &query)
+}
+
+// SendMessageInput is the input of send_message.
+type SendMessageInput struct {
+	Body struct {
+		Body      string  `json:"body" maxLength:"2000"`
+		To        *string `json:"to,omitempty" doc:"E.164; this or contact_id"`
+		ContactID *string `json:"contact_id,omitempty" doc:"ctc_ id"`
+		Fallback  *bool   `json:"fallback,omitempty" doc:"true allows SMS if the contact is not on the chat channel, as the pool says; false forbids it"`
+		PoolID    *string `json:"pool_id,omitempty" doc:"pool_ id; chooses the sender"`
+		Keyed
+	}
+}
+
+// IdempotencyKey is where httpapi looks for it.
+func (in *SendMessageInput) IdempotencyKey() string { return in.Body.Keyed.IdempotencyKey }
+
+// message is the endpoint's own request.
+func (in *SendMessageInput) message() *writeapi.SendMessage {
+	b, m := &in.Body, writeapi.SendMessage{}
+	m.Body.Body, m.Body.To, m.Body.ContactID, m.Body.Fallback, m.Body.PoolID = b.Body, b.To, b.ContactID, b.Fallback, b.PoolID
+	return &m
+}
+
+// Check implements httpapi.Checked.
+func (in *SendMessageInput) Check() []fault.Issue { return in.message().Check() }
+
+func (a *API) sendMessage(ctx context.Context, c *httpapi.Call, in *SendMessageInput) (httpapi.Done, error) {
+	return a.writes.Send(ctx, c, in.message())
+}
+
+// UpsertedContact is the output of upsert_contact.
+type UpsertedContact struct {
+	Contact projections.Contact `json:"contact"`
+	Created bool                `json:"created"`
+}
+
+func (a *API) upsertContact(ctx context.Context, c *httpapi.Call, in *writeapi.UpsertContact) (httpapi.Done, error) {
+	contact, created, err := a.writes.UpsertContact(ctx, c, in)
+	return httpapi.Done{Body: UpsertedContact{contact, created}}, err
+}
