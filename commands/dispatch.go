@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -160,9 +161,13 @@ func (u *unit) reserve(d *departure, m *message.Message, c *sending.Candidate) {
 	if !d.facts.Automatic {
 		d.exchange.record(d.exchange.State.Messaged(m.ContactID, c.Line.ID, m.MessageID, day, limits.NewContactWindowDays)...)
 	}
-	if d.facts.IdentityLimit != nil && !d.facts.Counted {
+	if m.IdentityID != nil && !d.facts.Counted { // also without a limit: one that is set later counts the whole day
+		limit := int64(math.MaxInt64)
+		if d.facts.IdentityLimit != nil {
+			limit = int64(*d.facts.IdentityLimit)
+		}
 		u.quotas = append(u.quotas, eventstore.Quota{
-			Key: identityQuota(*m.IdentityID), Bucket: day.Start, From: day.Start, Add: 1, Limit: int64(*d.facts.IdentityLimit),
+			Key: identityQuota(*m.IdentityID), Bucket: day.Start, From: day.Start, Add: 1, Limit: limit,
 		})
 	}
 	if c.Line.IsSandbox {

@@ -12,6 +12,7 @@ import (
 	"ledgerline/domain/fault"
 	"ledgerline/domain/line"
 	"ledgerline/domain/message"
+	"ledgerline/domain/organisation"
 	"ledgerline/domain/phone"
 	"ledgerline/domain/sending"
 	"ledgerline/events"
@@ -230,11 +231,20 @@ func (u *unit) checkMessage(ctx context.Context, in *QueueMessage) ([]fault.Issu
 			add("/pool_id", "not_found", "There is no such pool.")
 		}
 	}
-	if in.LineID != nil {
-		allowed, err := u.allowedLines(ctx, u.sentBy())
+	allowed, err := u.allowedLines(ctx, u.sentBy())
+	if err != nil {
+		return nil, err
+	}
+	if u.req.Test { // there is one line for it
+		workspace, err := load(ctx, u, u.app.workspaces, organisation.WorkspaceStream(u.req.Workspace))
 		if err != nil {
 			return nil, err
 		}
+		if !allowed(workspace.State.SandboxLineID) {
+			return nil, fault.New(fault.Forbidden, "The service identity may not send from the sandbox line.")
+		}
+	}
+	if in.LineID != nil {
 		l, err := load(ctx, u, u.app.lines, *in.LineID)
 		if err != nil {
 			return nil, err

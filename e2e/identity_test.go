@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -166,4 +167,61 @@ func TestIdentitiesArePagedNewestFirst(t *testing.T) {
 	page := a.Live.Get("/v1/service-identities?limit=2").Is(200)
 	got = append(page.Column("id"), a.Live.Get("/v1/service-identities?limit=2&cursor="+page.Text("next_cursor")).Is(200).Column("id")...)
 	require.Equal(t, want, got)
+}
+
+func TestAnIdentitySendsFromItsLinesOnlyAndSoManyADay(t *testing.T) {
+	t.Parallel()
+	onShards(t, func(t *testing.T, shards app.Option) {
+		a := app.Start(t, shards, app.TwoNodes())
+		own, other := a.Lines[1].ID, a.Lines[0].ID
+		made, bot := newIdentity(a, app.Map{"allowed_line_ids": []string{own}})
+		path := "/v1/service-identities/" + made.Text("id")
+		sent := []string{send(bot, a.Phone(), "before there was a limit")}
+		a.Settle()
+		a.Live.Do("PATCH", path, app.Map{"daily_limit": 4}).Is(200)
+		for i := range 5 {
+			sent = append(sent, send(bot, a.Phone(), fmt.Sprint("text ", i)))
+			a.Settle()
+		}
+		for _, id := range sent[:4] {
+			shows(t, message(a.Live, id), app.Map{"line_id": own, "status": "delivered"})
+		}
+		for _, id := range sent[4:] {
+			shows(t, message(a.Live, id), app.Map{"status": "queued", "scheduled_for": "2026-03-03T08:00:00.000Z"})
+			timeline := a.Live.Get("/v1/messages/" + id + "/events").Is(200).Data()
+			shows(t, object(timeline[len(timeline)-1]["detail"]), app.Map{"reason": "identity_daily_limit", "until": "2026-03-03T08:00:00.000Z"})
+		}
+		body := app.Map{"to": a.Phone(), "body": "x", "line_id": other}
+		bot.Post("/v1/messages", body).Refused(403, "forbidden")
+		a.Live.Post("/v1/messages", body).Is(201) // others are not touched
+		a.Advance(24 * time.Hour)                 // the usage day and the contacts' nights are over
+		for _, id := range sent[4:] {
+			require.Contains(t, []any{"delivered", "read"}, status(a.Live, id))
+			require.Equal(t, own, message(a.Live, id)["line_id"])
+		}
+	})
+}
+
+func TestAllProcessesTogetherKeepAnIdentitysDailyLimit(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t, app.Nodes(app.Everything, app.Everything))
+	_, bot := newIdentity(a, app.Map{"daily_limit": 7})
+	for range 20 {
+		send(bot, a.Phone(), "x")
+	}
+	a.Settle()
+	var left int
+	a.One(`select count(*) from ledger_events where type = 'message.sent'`, nil, &left)
+	require.Equal(t, 7, left)
+}
+
+func TestATestIdentitySendsThroughTheSandboxLineIfItMay(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	_, bot := newIdentity(a, app.Map{"env": "test", "daily_limit": 1, "allowed_line_ids": []string{a.Sandbox.ID}})
+	first, second := send(bot, a.Scripted(0), "x"), send(bot, a.Scripted(1), "x")
+	a.Settle()
+	require.Equal(t, []any{"delivered", "queued"}, []any{status(a.Test, first), status(a.Test, second)}, "sandbox traffic counts")
+	_, lost := newIdentity(a, app.Map{"env": "test", "allowed_line_ids": []string{a.Lines[0].ID}})
+	lost.Post("/v1/messages", app.Map{"to": a.Scripted(2), "body": "x"}).Refused(403, "forbidden")
 }
