@@ -67,7 +67,8 @@ type measurement struct {
 var measurements = []measurement{
 	// Idle comes first: the server still tidies up behind a load when it is over.
 	{"idle", measureIdle}, {"append", measureAppend}, {"messages", measureMessages}, {"visible", measureVisible},
-	{"delivery", measureDelivery}, {"replay", measureReplay}, {"export", measureExport},
+	{"delivery", measureDelivery}, {"replay", measureReplay},
+	{"conversations", measureConversations}, {"export", measureExport},
 }
 
 // Run measures and prints.

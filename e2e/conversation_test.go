@@ -11,6 +11,7 @@ import (
 
 	"ledgerline/domain/apikey"
 	"ledgerline/domain/organisation"
+	"ledgerline/projections"
 	"ledgerline/testkit/app"
 )
 
@@ -306,6 +307,25 @@ func TestUnreadCountsWhatCameSinceAPersonReadOrAnswered(t *testing.T) {
 	unread(1, "a program has not read it")
 	a.Sessions[organisation.Manager].Post(c.path("/messages"), app.Map{"body": "from a person"}).Is(201)
 	unread(0)
+	a.Inbound(c.phone, c.line, "four")
+	a.Inbound(c.phone, c.line, "five")
+	unread(2)
+	a.Live.Do("PATCH", c.path(""), app.Map{"labels": []string{"vip", "new"}}).Is(200)
+	a.Live.Do("PATCH", c.path(""), app.Map{"labels": []string{"vip"}, "status": "closed"}).Is(200)
+	look := func() []any {
+		found := []any{conversation(a.Live, c.conversation)}
+		for _, query := range []string{"", "?label=vip", "?label=vip&status=closed", "?label=new", "?label=vip&status=open"} {
+			found = append(found, a.Live.Get("/v1/conversations"+query).Is(200).Column("id"))
+		}
+		return found
+	}
+	before := look()
+	require.Equal(t, []any{[]any{c.conversation}, []any{c.conversation}, []any{c.conversation}, []any{}, []any{}}, before[1:])
+	a.Settle()
+	before = look()
+	_, err := projections.Replay(t.Context(), a.Nodes[0].Ledger, projections.Conversations, nil)
+	require.NoError(t, err)
+	require.Equal(t, before, look(), "a replay counts the same")
 }
 
 func TestAReplyGoesTheWayOfEveryMessage(t *testing.T) {

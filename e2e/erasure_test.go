@@ -47,6 +47,7 @@ func TestAfterErasureTheContactsDataIsNowhereAndTheLedgerStillProves(t *testing.
 		secrets := []string{
 			"4157773217", "Zebulon", "Quartermain", "Obscurity", "zeb@hidden.example", "favourite-7", "Hush hush", "secret.example/photo", "photograph.png",
 			"crm-998877", "meta-value-5", "st.o-p", "203.0.113.77", "Spyglass/7", "whispered",
+			"confided",
 		}
 		id := c.Key("create").Post("/v1/contacts", app.Map{
 			"phone": phone, "first_name": "Zebulon", "last_name": "Quartermain", "company": "Obscurity", "email": "zeb@hidden.example",
@@ -63,6 +64,9 @@ func TestAfterErasureTheContactsDataIsNowhereAndTheLedgerStillProves(t *testing.
 		a.Settle()
 		a.Inbound(phone, text(message(a.Live, first), "from"), "whispered")
 		a.Inbound(phone, text(message(a.Live, first), "from"), "st.o-p")
+		talk := text(message(a.Live, first), "conversation_id")
+		c.Key("note").Post("/v1/conversations/"+talk+"/notes", app.Map{"body": "confided"}).Is(201)
+		c.Key("change").Do("PATCH", "/v1/conversations/"+talk, app.Map{"status": "snoozed", "snoozed_until": stamp(time.Hour)}).Is(200)
 		a.Settle()
 		bystander := a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone(), "first_name": "Bystander"}).Is(201).Text("id")
 		for _, secret := range secrets {
@@ -93,6 +97,9 @@ func TestAfterErasureTheContactsDataIsNowhereAndTheLedgerStillProves(t *testing.
 		a.Live.Get("/v1/messages/"+first).Refused(404, "not_found")
 		a.Live.Get("/v1/messages/"+first+"/events").Refused(404, "not_found")
 		require.Empty(t, a.Live.Get("/v1/messages?contact_id="+id).Is(200).Data())
+		a.Live.Get("/v1/conversations/"+talk).Refused(404, "not_found")
+		require.Empty(t, a.Live.Get("/v1/conversations").Is(200).Data())
+		c.Key("note").Post("/v1/conversations/"+talk+"/notes", app.Map{"body": "confided"}).Refused(404, "not_found")
 		a.Live.Delete("/v1/contacts/"+id).Refused(404, "not_found")
 		a.Live.Post("/v1/messages", app.Map{"contact_id": id, "body": "x"}).Refused(404, "not_found")
 		for key, path := range map[string]string{"create": "/v1/contacts", "cancel": "/v1/messages/" + canceled + "/cancel"} {
@@ -124,7 +131,7 @@ func TestAfterErasureTheContactsDataIsNowhereAndTheLedgerStillProves(t *testing.
 		a.Live.Post("/v1/messages", app.Map{"to": phone, "body": "x"}).Refused(422, "contact_opted_out")
 
 		look := func() (answers []string) {
-			for _, path := range []string{"/v1/contacts", "/v1/messages", "/v1/compliance/consent-events", "/v1/contacts/" + bystander} {
+			for _, path := range []string{"/v1/contacts", "/v1/conversations", "/v1/messages", "/v1/compliance/consent-events", "/v1/contacts/" + bystander} {
 				answers = append(answers, string(a.Live.Get(path).Is(200).Raw))
 			}
 			return answers

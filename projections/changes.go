@@ -3,6 +3,7 @@ package projections
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -57,6 +58,7 @@ type Add int
 type Changes struct {
 	tables map[*Table]*tableChanges
 	order  []*Table
+	after  map[string]map[string]bool // statements that follow, and the values that they are about
 }
 
 type tableChanges struct {
@@ -76,7 +78,9 @@ type rowChange struct {
 }
 
 // NewChanges starts empty.
-func NewChanges() *Changes { return &Changes{tables: map[*Table]*tableChanges{}} }
+func NewChanges() *Changes {
+	return &Changes{tables: map[*Table]*tableChanges{}, after: map[string]map[string]bool{}}
+}
 
 func (c *Changes) of(t *Table) *tableChanges {
 	tc := c.tables[t]
@@ -209,6 +213,15 @@ func (c *Changes) Blank(t *Table, by, value string, columns ...string) {
 	tc.blanked[k] = append(tc.blanked[k], value)
 }
 
+// After runs a statement once when the tables have been written, with all values that a batch gave it as the array $1, in
+// order. @ stands for the schema. It brings what follows from other rows of the same read model up to date.
+func (c *Changes) After(sql, value string) {
+	if c.after[sql] == nil {
+		c.after[sql] = map[string]bool{}
+	}
+	c.after[sql][value] = true
+}
+
 func (tc *tableChanges) drop(k string) {
 	if _, known := tc.rows[k]; known {
 		delete(tc.rows, k)
@@ -222,6 +235,9 @@ func (c *Changes) queue(b *pgx.Batch, schema string) error {
 		if err := c.tables[t].queue(b, t, schema); err != nil {
 			return err
 		}
+	}
+	for sql, values := range c.after {
+		b.Queue(strings.ReplaceAll(sql, "@", schema+"."), slices.Sorted(maps.Keys(values)))
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package projections
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -109,78 +110,139 @@ func (v Viewer) assignees(asked *uuid.UUID) (list []uuid.UUID, all bool) {
 	return slices.DeleteFunc(list, func(id uuid.UUID) bool { return id != *asked }), false
 }
 
-// lanes are the conditions that, each alone, one index serves in the order of activity: one for every status and
-// every assignee that are asked for. A list takes the newest of each lane and the newest of those, so that what is
-// rare among a million is found as fast as what is common.
-func (by *ConversationFilter) lanes(v Viewer, f *filter) []string {
-	people, all := v.assignees(by.Assignee)
-	narrow := !all || by.TeamID != nil || by.LineID != ""
-	statuses := []string{by.Status}
-	if by.Status == "" && narrow {
+// probed is how many of the newest conversations are looked through for a text before an index is asked for all contacts
+// that have it. What is common is found among them; what is not has few contacts.
+const probed = 2000
+
+const labelNamedSQL = `select id from read.labels where workspace_id = $1 and lower(name) = lower($2)`
+
+// matchSQL finds a text in contact q.
+const matchSQL = `concat_ws(' ', q.first_name, q.last_name, q.phone, q.email, q.company) ilike %s`
+
+// inbox is a list on its way to becoming a statement.
+type inbox struct {
+	f      *filter
+	by     *ConversationFilter
+	v      Viewer
+	people []uuid.UUID // who may have them; everybody when all
+	all    bool
+	label  *uuid.UUID
+	after  *Cursor
+}
+
+// newInbox looks up what the filters name; nil when nothing can fulfil them.
+func (s *Store) newInbox(ctx context.Context, v Viewer, by *ConversationFilter, after *Cursor) (*inbox, error) {
+	i := &inbox{f: &filter{}, by: by, v: v, after: after}
+	if i.people, i.all = v.assignees(by.Assignee); !i.all && len(i.people) == 0 {
+		return nil, nil //nolint:nilnil // nothing is an answer here
+	}
+	if by.Label != "" {
+		label, found, err := single(ctx, s, "label", pgx.RowTo[uuid.UUID], labelNamedSQL, v.Workspace, by.Label)
+		if err != nil || !found {
+			return nil, err
+		}
+		i.label = &label
+	}
+	i.f.add("x.workspace_id = %s", v.Workspace)
+	if by.TeamID != nil {
+		i.f.add("x.team = %s", *by.TeamID)
+	}
+	i.f.equal("x.line_id", by.LineID)
+	i.f.equal("x.contact_id", by.ContactID)
+	return i, nil
+}
+
+// lane is the newest conversations under some conditions, from one index in its order.
+func (i *inbox) lane(most string, conditions ...string) string {
+	from, at := "read.conversations x", "x"
+	if i.label != nil {
+		from, at = "read.labelled_conversations l join read.conversations x on x.contact_id = l.contact_id", "l"
+		conditions = append(conditions, "l.label_id = "+i.f.arg(*i.label))
+	}
+	if i.after != nil {
+		conditions = append(conditions, fmt.Sprintf("(%[1]s.active_at, %[1]s.id) < (%[2]s::timestamptz, %[3]s)", at, i.f.arg(i.after.At), i.f.arg(i.after.ID)))
+	}
+	return fmt.Sprintf("(select x.* from %s%s order by %[3]s.active_at desc, %[3]s.id desc limit %[4]s)", from, i.f.where(conditions...), at, most)
+}
+
+// lanes are one lane for every status and every assignee that are asked for. A list takes the newest of each and of those
+// the newest, so that what is rare among a million is found as fast as what is common.
+func (i *inbox) lanes(most string) string {
+	statuses := []string{i.by.Status}
+	if i.by.Status == "" && (!i.all || i.by.TeamID != nil || i.by.LineID != "" || i.label != nil) {
 		statuses = []string{"open", "snoozed", "closed"}
 	}
 	var lanes []string
 	for _, status := range statuses {
-		lane := "true"
-		if status != "" {
-			lane = "x.status = " + f.arg(status)
+		var conditions []string
+		switch {
+		case status == "":
+		case i.label != nil: // the same said of x as well would count twice with the planner
+			conditions = append(conditions, "l.status = "+i.f.arg(status))
+		default:
+			conditions = append(conditions, "x.status = "+i.f.arg(status))
 		}
-		if all {
-			lanes = append(lanes, lane)
-			continue
+		if i.all {
+			lanes = append(lanes, i.lane(most, conditions...))
 		}
-		for _, person := range people {
-			lanes = append(lanes, lane+" and x.assignee = "+f.arg(person))
+		for _, person := range i.people {
+			lanes = append(lanes, i.lane(most, append(slices.Clip(conditions), "x.assignee = "+i.f.arg(person))...))
 		}
 	}
-	return lanes
+	return strings.Join(lanes, " union all ")
 }
 
-const labelNamedSQL = `select id from read.labels where workspace_id = $1 and lower(name) = lower($2)`
+// recent looks for a text in the contacts of the newest conversations only.
+func (i *inbox) recent(limit int) string {
+	most := i.f.arg(probed)
+	newest := `select * from (` + i.lanes(most) + `) n order by n.active_at desc, n.id desc limit ` + most
+	match := strings.ReplaceAll(matchSQL, "%s", i.f.arg(contains(i.by.Q)))
+	return i.show(`select n.* from (`+newest+`) n join read.contacts q on q.id = n.contact_id where `+match, limit)
+}
 
-// filter gives the conditions that hold in every lane; false when nothing can fulfil them.
-func (by *ConversationFilter) filter(ctx context.Context, s *Store, v Viewer) (*filter, bool, error) {
-	f := &filter{}
-	f.add("x.workspace_id = %s", v.Workspace)
-	if by.TeamID != nil {
-		f.add("x.team = %s", *by.TeamID)
+// few goes from the contacts that are meant to their conversations.
+func (i *inbox) few(limit int) string {
+	i.f.equal("x.status", i.by.Status)
+	if !i.all {
+		i.f.add("x.assignee = any(%s)", i.people)
 	}
-	f.equal("x.line_id", by.LineID)
-	f.equal("x.contact_id", by.ContactID)
-	if by.Label != "" { // asked first, so that the planner knows how common this one is
-		label, found, err := single(ctx, s, "label", pgx.RowTo[uuid.UUID], labelNamedSQL, v.Workspace, by.Label)
-		if err != nil || !found {
-			return nil, false, err
-		}
-		f.add(`exists (select from read.contact_labels cl where cl.contact_id = x.contact_id and cl.label_id = %s)`, label)
+	if i.by.Q != "" {
+		i.f.add(`x.contact_id in (select q.id from read.contacts q where q.workspace_id = x.workspace_id and `+matchSQL+`)`, contains(i.by.Q))
 	}
-	if by.Q != "" {
-		f.add(`exists (select from read.contacts q where q.id = x.contact_id
-			and concat_ws(' ', q.first_name, q.last_name, q.phone, q.email, q.company) ilike %s)`, contains(by.Q))
-	}
-	return f, true, nil
+	return i.show(i.lane(i.f.arg(limit+1)), limit)
+}
+
+// show is the statement that gives the newest of some conversations as they are shown.
+func (i *inbox) show(conversations string, limit int) string {
+	return `select ` + conversationColumns + ` from (` + conversations + `) v join read.contacts c on c.id = v.contact_id
+		order by v.active_at desc, v.id desc limit ` + i.f.arg(limit+1)
 }
 
 // Conversations lists conversations, most recent activity first.
 func (s *Store) Conversations(ctx context.Context, v Viewer, by ConversationFilter, after *Cursor, limit int) (Page[Conversation], error) {
-	f, possible, err := by.filter(ctx, s, v)
-	if err != nil {
-		return Page[Conversation]{}, err
+	ask := func(statement func(i *inbox) string) ([]Conversation, error) {
+		i, err := s.newInbox(ctx, v, &by, after)
+		if err != nil || i == nil {
+			return nil, err
+		}
+		sql := statement(i)
+		// Planned each time for what is asked: one plan for all labels and people would be a bad one for most.
+		args := append([]any{pgx.QueryExecModeCacheDescribe}, i.f.args...)
+		return list(ctx, s, "conversations", scanConversation, sql, args...)
 	}
-	if after != nil {
-		f.add("(x.active_at, x.id) < (%s::timestamptz, "+f.arg(after.ID)+")", after.At)
+	var found []Conversation
+	var err error
+	switch {
+	case by.ContactID != "":
+		found, err = ask(func(i *inbox) string { return i.few(limit) })
+	case by.Q != "":
+		found, err = ask(func(i *inbox) string { return i.recent(limit) })
+		if err == nil && len(found) <= limit { // what is older may have been left out
+			found, err = ask(func(i *inbox) string { return i.few(limit) })
+		}
+	default:
+		found, err = ask(func(i *inbox) string { return i.show(i.lanes(i.f.arg(limit+1)), limit) })
 	}
-	lanes := by.lanes(v, f)
-	if !possible || len(lanes) == 0 {
-		return Page[Conversation]{}, nil
-	}
-	most := f.arg(limit + 1)
-	for i, lane := range lanes {
-		lanes[i] = `(select x.* from read.conversations x` + f.where(lane) + ` order by x.active_at desc, x.id desc limit ` + most + `)`
-	}
-	sql := `select ` + conversationColumns + ` from (` + strings.Join(lanes, " union all ") + `) v join read.contacts c on c.id = v.contact_id
-		order by v.active_at desc, v.id desc limit ` + most
-	found, err := list(ctx, s, "conversations", scanConversation, sql, f.args...)
 	if err != nil {
 		return Page[Conversation]{}, err
 	}

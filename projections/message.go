@@ -246,7 +246,9 @@ type MessageFilter struct {
 func (s *Store) Messages(ctx context.Context, v Viewer, by MessageFilter, after *Cursor, limit int) (Page[Message], error) {
 	f := v.messages()
 	f.equal("m.contact_id", by.ContactID)
-	f.equal("m.conversation_id", by.ConversationID)
+	if by.ConversationID != "" { // found through its contact, which has no other conversation
+		f.add(`m.conversation_id = %s and m.contact_id = (select v.contact_id from read.conversations v where v.id = %s)`, by.ConversationID)
+	}
 	f.equal("m.line_id", by.LineID)
 	f.equal("m.status", by.Status)
 	f.equal("m.direction", by.Direction)

@@ -38,7 +38,7 @@ func (a *API) messages(ctx context.Context, c *httpapi.Call, in *ListMessages) (
 		return httpapi.Page[projections.Message]{}, err
 	}
 	v := a.viewer(c)
-	if err := a.store.Current(ctx, v.Shard, projections.Messages, projections.Contacts); err != nil {
+	if err := a.store.Current(ctx, v.Shard, projections.Messages, projections.Contacts, projections.Conversations); err != nil {
 		return httpapi.Page[projections.Message]{}, err
 	}
 	page, err := a.store.Messages(ctx, v, by, after, in.Limit)

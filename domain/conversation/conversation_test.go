@@ -11,9 +11,9 @@ import (
 
 func TestAMessageStartsOrReopensTheConversation(t *testing.T) {
 	t.Parallel()
-	started := conversation.Conversation{}.Message("cnv_1", "ctc_1", true)
-	require.Equal(t, []events.Event{&events.ConversationStarted{ConversationID: "cnv_1", ContactID: "ctc_1", IsTest: true}}, started)
-	c := conversation.Conversation{}.Apply(started[0], events.Envelope{})
+	begun := conversation.Conversation{}.Message("cnv_1", "ctc_1", true)
+	require.Equal(t, []events.Event{&events.ConversationStarted{ConversationID: "cnv_1", ContactID: "ctc_1", IsTest: true}}, begun)
+	c := conversation.Conversation{}.Apply(begun[0], events.Envelope{})
 	require.Equal(t, conversation.Open, c.Status)
 	require.Empty(t, c.Message("cnv_1", "ctc_1", false))
 	for _, from := range []conversation.Status{conversation.Closed, conversation.Snoozed} {
