@@ -59,6 +59,12 @@ func detail(r *eventstore.Recorded) map[string]any {
 			d[k] = stamp(at)
 		}
 	}
+	if more, ok := d["detail"].(map[string]any); ok { // what a rule adds to its reason stands beside it
+		delete(d, "detail")
+		for k, v := range more {
+			d[k] = v
+		}
+	}
 	if _, ok := r.Event.(*events.MessageScheduled); ok {
 		return map[string]any{"reason": "send_at", "until": d["until"], "line_id": nil}
 	}

@@ -1,0 +1,273 @@
+package e2e_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ledgerline/domain/line"
+	"ledgerline/service"
+	"ledgerline/testkit/app"
+)
+
+// deferrals are the reasons for which a message was held, in order.
+func deferrals(c *app.Client, id string) []any {
+	var reasons []any
+	for _, e := range c.Get("/v1/messages/" + id + "/events").Is(200).Data() {
+		if e["type"] == "deferred" {
+			reasons = append(reasons, object(e["detail"])["reason"])
+		}
+	}
+	return reasons
+}
+
+// lastDetail is the detail of a message's newest event of a type.
+func lastDetail(t *testing.T, c *app.Client, id, kind string) app.Map {
+	t.Helper()
+	var found app.Map
+	for _, e := range c.Get("/v1/messages/" + id + "/events").Is(200).Data() {
+		if e["type"] == kind {
+			found = object(e["detail"])
+		}
+	}
+	require.NotNil(t, found, "%s has no event %s", id, kind)
+	return found
+}
+
+// counted counts the messages of a list by status.
+func counted(t *testing.T, c *app.Client, ids []string) map[any]int {
+	t.Helper()
+	counts := map[any]int{}
+	for _, id := range ids {
+		s := status(c, id)
+		if s == "read" {
+			s = "delivered"
+		}
+		counts[s]++
+	}
+	return counts
+}
+
+func TestASendInQuietHoursIsDeferredWithItsReasonAndLeavesWhenTheyEnd(t *testing.T) {
+	t.Parallel()
+	onShards(t, func(t *testing.T, shards app.Option) {
+		a := app.Start(t, shards, app.Limits(line.DefaultLimits()))
+		a.Advance(12 * time.Hour) // midnight in New York, 9 PM in San Francisco
+		id := send(a.Live, a.Phone(), "Good evening")
+		a.Settle()
+		opens := 24*time.Hour + 0 // 9 AM in San Francisco is noon in New York
+		shows(t, message(a.Live, id), app.Map{"status": "queued", "scheduled_for": stamp(opens), "line_id": nil})
+		shows(t, lastDetail(t, a.Live, id, "deferred"), app.Map{"reason": "quiet_hours", "until": stamp(opens), "zone": "America/Los_Angeles", "line_id": nil})
+		a.Advance(12*time.Hour - time.Millisecond)
+		require.Equal(t, "queued", status(a.Live, id))
+		a.Advance(time.Millisecond)
+		require.Equal(t, "delivered", status(a.Live, id))
+		require.Nil(t, message(a.Live, id)["scheduled_for"])
+	})
+}
+
+func TestTheFourthMessageBeforeAReplyIsHeldAndReleasedByTheReply(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t, app.Limits(line.DefaultLimits()))
+	phone := a.Phone()
+	for i := range 3 {
+		id := send(a.Live, phone, fmt.Sprintf("Message %d", i+1))
+		a.Settle()
+		require.Equal(t, "delivered", status(a.Live, id))
+	}
+	fourth := send(a.Live, phone, "Message 4")
+	link := send(a.Live, phone, "see https://example.com")
+	a.Settle()
+	shows(t, message(a.Live, fourth), app.Map{"status": "queued", "scheduled_for": nil})
+	shows(t, lastDetail(t, a.Live, fourth, "deferred"), app.Map{"reason": "first_message_rules", "until": nil})
+	require.Equal(t, []any{"first_message_rules"}, deferrals(a.Live, link))
+	a.Inbound(phone, a.Lines[0].Phone, "yes, go on")
+	a.Settle()
+	require.Equal(t, []any{"delivered", "delivered"}, []any{status(a.Live, fourth), status(a.Live, link)})
+}
+
+func TestAPlainMessagePassesOneThatTheFirstMessageRulesHold(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t, app.Limits(line.DefaultLimits()))
+	phone := a.Phone()
+	link := send(a.Live, phone, "see https://example.com")
+	plain := send(a.Live, phone, "Hello")
+	a.Settle()
+	require.Equal(t, []any{"queued", "delivered"}, []any{status(a.Live, link), status(a.Live, plain)})
+	a.Advance(7 * 24 * time.Hour)
+	shows(t, message(a.Live, link), app.Map{"status": "failed", "error_code": "hold_expired"})
+}
+
+func TestAContactWhoWroteFirstMayGetAnything(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t, app.Limits(line.DefaultLimits()))
+	phone := a.Phone()
+	a.Inbound(phone, a.Lines[0].Phone, "How do I get there?")
+	id := a.Live.Post("/v1/messages", app.Map{"to": phone, "body": "https://example.com/map", "media": []app.Map{{"url": "https://example.com/map.png"}}}).Is(201).Text("id")
+	a.Settle()
+	require.Equal(t, "delivered", status(a.Live, id))
+}
+
+func TestNewContactsOfALineAreLimitedPerHourAndDayAndTheDayRollsOverAt3AMInNewYork(t *testing.T) {
+	t.Parallel()
+	limits := line.DefaultLimits()
+	limits.NewContactsPerHour, limits.NewContactsPerDay = 3, 5
+	a := app.Start(t, app.Limits(limits))
+	to := a.Lines[0].ID
+	var ids []string
+	for i := range 8 {
+		ids = append(ids, a.Live.Post("/v1/messages", app.Map{"to": fmt.Sprintf("+1212777%04d", i), "body": fmt.Sprint("Hello ", i), "line_id": to}).Is(201).Text("id"))
+		a.Settle()
+	}
+	require.Equal(t, map[any]int{"delivered": 3, "queued": 5}, counted(t, a.Live, ids))
+	shows(t, lastDetail(t, a.Live, ids[3], "deferred"), app.Map{"reason": "line_new_contacts_hour", "until": stamp(time.Hour), "line_id": to})
+	a.Advance(time.Hour - time.Millisecond)
+	require.Equal(t, "queued", status(a.Live, ids[3]))
+	a.Advance(time.Millisecond)
+	require.Equal(t, []any{"delivered", "delivered", "queued"}, []any{status(a.Live, ids[3]), status(a.Live, ids[4]), status(a.Live, ids[5])})
+	a.Advance(time.Hour)
+	rollover := 15 * time.Hour // 3 AM
+	shows(t, lastDetail(t, a.Live, ids[7], "deferred"), app.Map{"reason": "line_new_contacts_hour"})
+	a.Advance(rollover - 2*time.Hour)
+	require.Equal(t, map[any]int{"delivered": 5, "queued": 3}, counted(t, a.Live, ids), "there is room again, and it is night")
+	a.Advance(6 * time.Hour)
+	require.Equal(t, map[any]int{"delivered": 8}, counted(t, a.Live, ids))
+}
+
+func TestKnownContactsAreNoNewContacts(t *testing.T) {
+	t.Parallel()
+	limits := line.DefaultLimits()
+	limits.NewContactsPerHour = 1
+	a := app.Start(t, app.Limits(limits))
+	phone := a.Phone()
+	for i := range 3 {
+		id := a.Live.Post("/v1/messages", app.Map{"to": phone, "body": fmt.Sprint("Hello ", i), "line_id": a.Lines[0].ID}).Is(201).Text("id")
+		a.Settle()
+		require.Equal(t, "delivered", status(a.Live, id))
+	}
+}
+
+func TestTheSameTextLeavesALineAtMostAsOftenAsTheLimitSays(t *testing.T) {
+	t.Parallel()
+	limits := app.Unlimited()
+	limits.IdenticalTextMaxPerDay = 2
+	a := app.Start(t, app.Limits(limits))
+	same := func(body string) string {
+		id := a.Live.Post("/v1/messages", app.Map{"to": a.Phone(), "body": body, "line_id": a.Lines[0].ID}).Is(201).Text("id")
+		a.Settle()
+		return id
+	}
+	ids := []string{same("Big sale"), same("Big sale"), same(" Big sale "), same("Small sale")}
+	require.Equal(t, []any{"delivered", "delivered", "queued", "delivered"}, []any{status(a.Live, ids[0]), status(a.Live, ids[1]), status(a.Live, ids[2]), status(a.Live, ids[3])})
+	shows(t, lastDetail(t, a.Live, ids[2], "deferred"), app.Map{"reason": "line_sends_day", "rule": "identical_text_max_per_day"})
+}
+
+func TestCapacityIsNeverExceededByAnyNumberOfProcesses(t *testing.T) {
+	t.Parallel()
+	limits := line.DefaultLimits()
+	a := app.Start(t, app.Limits(limits), app.Nodes(service.All, service.All, service.All, service.All))
+	a.AddLine()
+	const sends = 200
+	ids := make([]string, sends)
+	var group sync.WaitGroup
+	slots := make(chan struct{}, 16)
+	for i := range sends {
+		group.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			ids[i] = a.Live.On(a.Nodes[i%4]).Post("/v1/messages", app.Map{"to": fmt.Sprintf("+1212777%04d", i), "body": fmt.Sprint("Hello ", i)}).Is(201).Text("id")
+		})
+	}
+	group.Wait()
+	a.Settle()
+	perHour := 3 * limits.NewContactsPerHour
+	require.Equal(t, map[any]int{"delivered": perHour, "queued": sends - perHour}, counted(t, a.Live, ids))
+	a.Advance(time.Hour)
+	require.Equal(t, map[any]int{"delivered": 2 * perHour, "queued": sends - 2*perHour}, counted(t, a.Live, ids))
+	var late int
+	a.One(`select count(*) from ledger_events sent join ledger_events q on q.type = 'message.queued' and q.stream = sent.stream
+		where sent.type = 'message.sent' and sent.occurred_at >= $1 and exists (
+			select from ledger_events e join ledger_events eq on eq.type = 'message.queued' and eq.stream = e.stream
+			where e.type = 'message.deferred' and eq.position < q.position
+			and not exists (select from ledger_events s where s.type = 'message.sent' and s.stream = e.stream))`, []any{app.Noon.Add(time.Hour)}, &late)
+	require.Zero(t, late, "who waited longer was let go first")
+	for _, l := range a.Lines {
+		var routed int
+		a.One(`select count(*) from ledger_events where type = 'message.routed' and data->>'line_id' = $1`, []any{l.ID}, &routed)
+		require.Equal(t, 2*limits.NewContactsPerHour, routed)
+	}
+}
+
+func TestALineWhoseNewContactsStaySilentIsPausedUntilOneReplies(t *testing.T) {
+	t.Parallel()
+	limits := app.Unlimited()
+	limits.UnansweredStreakPause = 2
+	a := app.Start(t, app.Limits(limits))
+	to := a.Lines[0].ID
+	first := a.Phone()
+	for _, phone := range []string{first, a.Phone()} {
+		a.Live.Post("/v1/messages", app.Map{"to": phone, "body": "Hello", "line_id": to}).Is(201)
+	}
+	a.Settle()
+	state := func() (state string) {
+		a.One(`select state from read.lines where id = $1`, []any{to}, &state)
+		return state
+	}
+	a.Advance(24*time.Hour - time.Millisecond)
+	require.Equal(t, "active", state())
+	a.Advance(time.Millisecond)
+	require.Equal(t, "paused", state())
+	held := a.Live.Post("/v1/messages", app.Map{"to": a.Phone(), "body": "Hello again", "line_id": to}).Is(201).Text("id")
+	a.Settle()
+	shows(t, lastDetail(t, a.Live, held, "deferred"), app.Map{"reason": "line_unavailable", "line_id": to, "until": nil})
+	a.Inbound(first, a.Lines[0].Phone, "Here I am")
+	a.Settle()
+	require.Equal(t, []any{"active", "delivered"}, []any{state(), status(a.Live, held)})
+}
+
+func TestALineThatFailsIsThrottledAndRecoversWhenItsBadDaysArePast(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	to := a.Lines[0].ID
+	for i := range 25 {
+		digits := 0
+		if i%2 == 0 {
+			digits = 85
+		}
+		a.Live.Post("/v1/messages", app.Map{"to": a.Scripted(digits), "body": "Hello", "line_id": to}).Is(201)
+	}
+	a.Settle()
+	state := func() (state string, score int) {
+		a.One(`select state, health_score from read.lines where id = $1`, []any{to}, &state, &score)
+		return state, score
+	}
+	var told []string
+	history := func() []string {
+		a.One(`select array_agg(type order by position) from ledger_events where stream = $1 and type in ('line.degraded', 'line.recovered')`, []any{to}, &told)
+		return told
+	}
+	throttled, score := state()
+	require.Equal(t, "throttled", throttled)
+	require.Less(t, score, 60)
+	require.Equal(t, []string{"line.degraded"}, history())
+	a.Advance(8 * 24 * time.Hour)
+	active, score := state()
+	require.Equal(t, []any{"active", 100}, []any{active, score})
+	require.Equal(t, []string{"line.degraded", "line.recovered"}, history())
+}
+
+func TestMessagesBehindAHeldOneSayThatTheContactIsBusy(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t, app.Limits(line.DefaultLimits()))
+	a.Advance(12 * time.Hour)
+	phone := a.Phone()
+	head, behind := send(a.Live, phone, "one"), send(a.Live, phone, "two")
+	a.Settle()
+	require.Equal(t, []any{"quiet_hours"}, deferrals(a.Live, head))
+	require.Equal(t, []any{"contact_busy"}, deferrals(a.Live, behind))
+	a.Advance(12 * time.Hour)
+	require.Equal(t, []string{head, behind}, departures(a, text(message(a.Live, head), "contact_id")))
+}
