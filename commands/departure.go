@@ -244,7 +244,7 @@ func (d *departure) offer(ctx context.Context, m *message.Message, lines ...*agg
 			// An answer to a word of theirs is no line's first message to them.
 			New: !d.facts.Automatic && d.exchange.State.NewTo(l.State.ID, day, d.facts.Limits.NewContactWindowDays),
 		}
-		if !c.Taken && !l.State.IsSandbox {
+		if !c.Taken && !l.State.IsSandbox && !u.usesNothing {
 			var err error
 			if c.Usage, err = u.app.usages.of(ctx, l.State.ID, u.now, day, text); err != nil {
 				return err

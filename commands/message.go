@@ -13,7 +13,6 @@ import (
 	"ledgerline/domain/line"
 	"ledgerline/domain/message"
 	"ledgerline/domain/organisation"
-	"ledgerline/domain/phone"
 	"ledgerline/domain/sending"
 	"ledgerline/events"
 )
@@ -78,52 +77,9 @@ func (a *App) QueueMessage(ctx context.Context, req Request, in QueueMessage) (Q
 }
 
 func (u *unit) queue(ctx context.Context, in *QueueMessage) (*events.MessageQueued, error) {
-	if in.Reply != nil {
-		conv, err := u.conversation(ctx, in.Reply.ConversationID, in.Reply.Agent)
-		if err != nil {
-			return nil, err
-		}
-		in.ContactID = &conv.State.ContactID
-	}
-	issues, err := u.checkMessage(ctx, in)
+	c, num, e164, err := u.recipient(ctx, in)
 	if err != nil {
 		return nil, err
-	}
-	var (
-		c    *aggregate[contact.Contact]
-		num  numberState
-		e164 string
-	)
-	switch {
-	case (in.To == nil) == (in.ContactID == nil): // told by checkMessage
-	case in.ContactID != nil:
-		if c, err = u.contact(ctx, *in.ContactID); err != nil {
-			if len(issues) > 0 && fault.Is(err, fault.NotFound) {
-				return nil, fault.Invalids(issues...)
-			}
-			return nil, err
-		}
-		e164 = c.State.Phone
-		num, err = u.numberByHash(ctx, c.State.NumberHash)
-	default:
-		if e164, err = u.app.phone(*in.To, "/to"); err == nil {
-			num, err = u.number(ctx, e164)
-		}
-		if err == nil {
-			c, err = u.holder(ctx, num)
-		}
-		issues, err = collect(issues, err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if u.req.Test && e164 != "" && !phone.IsSandbox(e164) {
-		issues = append(issues, fault.Issue{
-			Location: "body", Path: "/to", Code: "not_sandbox", Message: "A test key sends to sandbox test numbers only.",
-		})
-	}
-	if len(issues) > 0 {
-		return nil, fault.Invalids(issues...)
 	}
 	return u.accept(ctx, in, c, num, e164)
 }

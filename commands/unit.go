@@ -48,6 +48,9 @@ type unit struct {
 	now   time.Time
 	fresh bool // load from the ledger, not from memory
 
+	// usesNothing takes lines to be unused: it is about another usage day, of which nobody knows.
+	usesNothing bool
+
 	cached     bool // something was decided on what may be old
 	aggregates map[looked]any
 	changes    []change

@@ -271,3 +271,38 @@ func TestMessagesBehindAHeldOneSayThatTheContactIsBusy(t *testing.T) {
 	a.Advance(12 * time.Hour)
 	require.Equal(t, []string{head, behind}, departures(a, text(message(a.Live, head), "contact_id")))
 }
+
+func TestADryRunTellsWhatWouldHappenAndWritesNothing(t *testing.T) {
+	t.Parallel()
+	limits := line.DefaultLimits()
+	limits.NewContactsPerHour = 1
+	a := app.Start(t, app.Limits(limits))
+	var before, after int
+	head := `select max(position) from ledger_events`
+	phone := a.Phone()
+	ask := func(body app.Map) app.Map {
+		return a.Live.Key("dry").Post("/v1/messages?dry_run=true", body).Is(200).JSON()
+	}
+	a.Settle()
+	a.One(head, nil, &before)
+	shows(t, ask(app.Map{"to": phone, "body": "Hello", "line_id": a.Lines[0].ID}), app.Map{
+		"outcome": "send", "at": stamp(0), "line_id": a.Lines[0].ID, "from": a.Lines[0].Phone, "to": phone, "contact_id": nil, "reason": nil,
+	})
+	shows(t, ask(app.Map{"to": phone, "body": "see https://example.com"}), app.Map{"outcome": "hold", "reason": "first_message_rules", "at": nil})
+	night := app.Noon.Add(12 * time.Hour)
+	shows(t, ask(app.Map{"to": phone, "body": "Hello", "send_at": night.Format(time.RFC3339)}), app.Map{"outcome": "hold", "reason": "quiet_hours", "at": stamp(24 * time.Hour)})
+	shows(t, ask(app.Map{"to": phone, "body": "Hello", "send_at": stamp(time.Hour)}), app.Map{"outcome": "schedule", "at": stamp(time.Hour)})
+	a.Live.Post("/v1/messages?dry_run=true", app.Map{"to": "12", "body": ""}).Refused(400, "validation_failed", "body /to invalid_phone", "body /body required")
+	a.One(head, nil, &after)
+	require.Equal(t, before, after)
+
+	send(a.Live, a.Phone(), "Hello")
+	send(a.Live, a.Phone(), "Hello too")
+	a.Settle()
+	shows(t, ask(app.Map{"to": phone, "body": "Hello", "line_id": a.Lines[0].ID}), app.Map{
+		"outcome": "hold", "reason": "line_new_contacts_hour", "at": stamp(time.Hour), "line_id": a.Lines[0].ID,
+	})
+	a.Inbound(phone, a.Lines[0].Phone, "STOP")
+	a.Settle()
+	shows(t, ask(app.Map{"to": phone, "body": "Hello"}), app.Map{"outcome": "refuse", "code": "contact_opted_out", "at": nil})
+}

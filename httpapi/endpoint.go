@@ -38,6 +38,9 @@ type Route struct {
 	Errors []int
 	// Deprecated marks the operation in the documentation.
 	Deprecated bool
+	// Rehearsal is the type of the answer, with status 200, when the In says with its method DryRun() bool that nothing is to
+	// be done; nil for endpoints that always act.
+	Rehearsal reflect.Type
 }
 
 // Done is what a write did.
@@ -138,6 +141,10 @@ func Write[In, Out any](
 				return
 			}
 		}
+		if r.Rehearsal != nil && any(in).(interface{ DryRun() bool }).DryRun() {
+			a.rehearse(q, e, func() (Done, error) { return do(q.ctx, &q.call, in) })
+			return
+		}
 		a.writeOnce(q, e, func() (Done, error) {
 			return a.again(q, e, func() (Done, error) { return do(q.ctx, &q.call, in) })
 		}, bodyOf)
@@ -146,6 +153,21 @@ func Write[In, Out any](
 
 // inputKey is an In whose idempotency key is a property of the body, /idempotency_key; "" is none.
 type inputKey interface{ IdempotencyKey() string }
+
+// rehearse answers what a write would do. It changes nothing, so its idempotency key means nothing.
+func (a *API) rehearse(q *request, e *endpoint, do func() (Done, error)) {
+	q.call.Intent = nil
+	done, err := a.again(q, e, do)
+	var body []byte
+	if err == nil {
+		body, err = json.Marshal(done.Body)
+	}
+	if err != nil {
+		a.refuse(q.gin, err)
+		return
+	}
+	answer(q.gin, http.StatusOK, body)
+}
 
 // Stream registers an endpoint whose answer is no JSON and may be long: an export. contentType is what is documented.
 func Stream[In any](a *API, r Route, contentType string, open func(ctx context.Context, c *Call, in *In) (Download, error)) {

@@ -54,6 +54,14 @@ func (a *API) operation(e *endpoint, in, out reflect.Type) *huma.Operation {
 	}
 	op.Responses[strconv.Itoa(e.status())] = success
 
+	if e.Rehearsal != nil {
+		schema := a.registry.Schema(e.Rehearsal, true, e.ID+"Rehearsal")
+		markNullable(a.registry, e.Rehearsal, map[reflect.Type]bool{})
+		op.Responses["200"] = &huma.Response{
+			Description: "What would happen (dry_run=true)", Headers: map[string]*huma.Param{"x-request-id": requestIDHeader()},
+			Content: map[string]*huma.MediaType{"application/json": {Schema: schema}},
+		}
+	}
 	if field, ok := in.FieldByName("Body"); ok {
 		hint := e.ID + "Request"
 		if in.Name() != "" {

@@ -5,6 +5,7 @@ package writeapi
 import (
 	"context"
 	"errors"
+	"reflect"
 
 	"ledgerline/commands"
 	"ledgerline/domain/fault"
@@ -64,6 +65,7 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 		Method: "POST", Path: "/v1/messages", ID: "send_message", Summary: "Send a message", Tags: []string{"messages"}, Status: 201,
 		Access: httpapi.Access{Keys: sends, Roles: httpapi.PermSending}, Sending: true, Errors: []int{422},
 		Description: "Accepts the message; it is sent as soon as the rules allow. An unknown number makes a contact.",
+		Rehearsal:   reflect.TypeFor[Preview](),
 	}, a.sendMessage, a.accepted)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/messages/{id}/cancel", ID: "cancel_message", Summary: "Cancel a message that waits", Tags: []string{"messages"},

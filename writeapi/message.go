@@ -7,6 +7,7 @@ import (
 
 	"ledgerline/commands"
 	"ledgerline/domain/fault"
+	"ledgerline/domain/sending"
 	"ledgerline/httpapi"
 	"ledgerline/projections"
 )
@@ -20,7 +21,8 @@ type MediaInput struct {
 
 // SendMessage is the request of POST /v1/messages (interface 4.4, decisions section 7).
 type SendMessage struct {
-	Body struct {
+	Rehearse bool `query:"dry_run" doc:"true answers 200 with what would happen, and does nothing"`
+	Body     struct {
 		To         *string        `json:"to,omitempty" doc:"E.164; this or contact_id"`
 		ContactID  *string        `json:"contact_id,omitempty"`
 		Body       string         `json:"body,omitempty" maxLength:"2000"`
@@ -32,6 +34,57 @@ type SendMessage struct {
 		ExternalID *string        `json:"external_id,omitempty" maxLength:"255" doc:"The caller's own reference"`
 		Metadata   map[string]any `json:"metadata,omitempty" doc:"The caller's own data, up to 50 keys"`
 	}
+}
+
+// DryRun tells that nothing is to be done.
+func (in *SendMessage) DryRun() bool { return in.Rehearse }
+
+// Preview is what would become of a message (an extension).
+type Preview struct {
+	Outcome   string         `json:"outcome" enum:"send,schedule,hold,refuse" doc:"send: it leaves at once; schedule: it leaves at its send_at; hold: a rule would hold it; refuse: it would be refused"`
+	At        *string        `json:"at" format:"date-time" doc:"When it would leave, or may be tried again; null when that is not known"`
+	Reason    *string        `json:"reason" doc:"The rule that would hold it, as in deferred events"`
+	Code      *string        `json:"code" doc:"With refuse: the error code"`
+	LineID    *string        `json:"line_id" doc:"ln_ id of the line that would send it, or whose room it would wait for"`
+	From      *string        `json:"from" doc:"E.164"`
+	To        string         `json:"to" doc:"E.164"`
+	ContactID *string        `json:"contact_id" doc:"ctc_ id; null for a number that is no contact's yet"`
+	Detail    map[string]any `json:"detail" doc:"What the rule adds to its reason"`
+}
+
+func (a *API) preview(ctx context.Context, c *httpapi.Call, in commands.QueueMessage) (httpapi.Done, error) {
+	p, err := a.app.PreviewMessage(ctx, request(c), in)
+	if err != nil {
+		return httpapi.Done{}, translate(err)
+	}
+	shown := Preview{Outcome: "send", To: p.To, ContactID: orNull(p.ContactID), Detail: p.Detail}
+	at := &p.At
+	switch {
+	case p.Outcome == sending.Hold:
+		shown.Outcome, shown.Reason, at = "hold", &p.Reason, p.Until
+	case p.Outcome == sending.Refuse:
+		shown.Outcome, shown.Code, at = "refuse", &p.Code, nil
+	case in.SendAt != nil && p.At.Equal(*in.SendAt):
+		shown.Outcome = "schedule"
+	}
+	if at != nil {
+		text := at.UTC().Format("2006-01-02T15:04:05.000Z")
+		shown.At = &text
+	}
+	if p.Line != nil {
+		shown.LineID, shown.From = &p.Line.ID, &p.Line.Phone
+	}
+	if shown.Detail == nil {
+		shown.Detail = map[string]any{}
+	}
+	return httpapi.Done{Body: shown}, nil
+}
+
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
 }
 
 // Check implements httpapi.Checked.
@@ -63,10 +116,15 @@ const maxMetadata = 50
 
 func (a *API) sendMessage(ctx context.Context, c *httpapi.Call, in *SendMessage) (httpapi.Done, error) {
 	b := &in.Body
-	return a.queue(ctx, c, commands.QueueMessage{
+	queue := commands.QueueMessage{
 		To: b.To, ContactID: b.ContactID, Body: b.Body, Media: attached(b.Media), PoolID: b.PoolID, LineID: b.LineID, SendAt: b.SendAt, Fallback: b.Fallback,
 		ExternalID: b.ExternalID, Metadata: b.Metadata,
-	})
+	}
+	if in.Rehearse {
+		queue.ByStaff = c.Kind == httpapi.KindSession
+		return a.preview(ctx, c, queue)
+	}
+	return a.queue(ctx, c, queue)
 }
 
 func attached(media []MediaInput) (list []commands.Media) {
