@@ -25,6 +25,7 @@ import (
 	"ledgerline/domain/conversation"
 	"ledgerline/domain/exchange"
 	"ledgerline/domain/identity"
+	"ledgerline/domain/importjob"
 	"ledgerline/domain/label"
 	"ledgerline/domain/line"
 	"ledgerline/domain/message"
@@ -80,6 +81,7 @@ type App struct {
 	lines         kind[line.Line]
 	pools         kind[line.Pool]
 	exchanges     kind[exchange.Exchange]
+	imports       kind[importjob.Job]
 
 	sms        func(carrier string) bool
 	usages     *usages
@@ -154,6 +156,7 @@ func New(cfg Config) (*App, error) {
 		lines:         newKind[line.Line](l, "ln_", n),
 		pools:         newKind[line.Pool](l, "pool_", n),
 		exchanges:     newKind[exchange.Exchange](l, "xch_", n),
+		imports:       newKind[importjob.Job](l, "imp_", max(n/64, 1)),
 	}, nil
 }
 

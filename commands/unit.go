@@ -104,6 +104,29 @@ func load[S any](ctx context.Context, u *unit, k kind[S], stream string) (*aggre
 	return add(u, k, base), nil
 }
 
+// loadMany looks at several aggregates of the ledger's present in one round trip, so that load finds them.
+func loadMany[S any](ctx context.Context, u *unit, k kind[S], streams []string) error {
+	var missing []string
+	asked := map[string]bool{}
+	for _, stream := range streams {
+		if u.aggregates[looked{k.folder, stream}] == nil && !asked[stream] && k.plausible(stream) {
+			asked[stream] = true
+			missing = append(missing, stream)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	found, err := k.folder.LoadMany(ctx, missing)
+	if err != nil {
+		return unreadable(err)
+	}
+	for _, base := range found {
+		add(u, k, base)
+	}
+	return nil
+}
+
 // find gives the remembered state, or with fresh the ledger's.
 func find[S any](ctx context.Context, k kind[S], stream string, fresh bool) (eventstore.Folded[S], error) {
 	if !k.plausible(stream) {

@@ -32,9 +32,12 @@ type Error struct {
 }
 
 // Error implements error.
-func (e *Error) Error() string {
+func (e *Error) Error() string { return "csvfile: " + e.Sentence() }
+
+// Sentence is the message with its place.
+func (e *Error) Sentence() string {
 	if e.Row > 0 {
-		return fmt.Sprintf("row %d: %s", e.Row, e.Message)
+		return fmt.Sprintf("Row %d: %s", e.Row, e.Message)
 	}
 	return e.Message
 }

@@ -38,6 +38,12 @@ var Default = NewRegistry(
 	Of[NumberOptedIn]("number.opted_in", 1),
 	Of[NumberChecked]("number.chat_checked", 1),
 
+	Of[ImportRequested]("import.requested", 1),
+	Of[ImportStarted]("import.started", 1),
+	Of[ImportProgressed]("import.progressed", 1),
+	Of[ImportCompleted]("import.completed", 1),
+	Of[ImportFailed]("import.failed", 1),
+
 	Of[PoolCreated]("pool.created", 2, unchanged),
 	Of[PoolLineAdded]("pool.line_added", 1),
 	Of[LineProvisioned]("line.provisioned", 1),

@@ -62,6 +62,27 @@ func (f *Folder[S]) Load(ctx context.Context, stream string) (Folded[S], error) 
 	return state, nil
 }
 
+// LoadMany is Load for several streams in one round trip. It gives the states in the order of the streams.
+func (f *Folder[S]) LoadMany(ctx context.Context, streams []string) ([]Folded[S], error) {
+	states, after, place := make([]Folded[S], len(streams)), make([]int, len(streams)), make(map[string]int, len(streams))
+	for i, stream := range streams {
+		states[i], _ = f.cache.Get(stream)
+		states[i].Stream, after[i], place[stream] = stream, states[i].Version, i
+	}
+	since, err := f.ledger.LoadMany(ctx, streams, after)
+	if err != nil {
+		return nil, err
+	}
+	for i := range since {
+		s := &states[place[since[i].Stream]]
+		s.State, s.Version = f.apply(s.State, &since[i]), since[i].Version
+	}
+	for i := range states {
+		f.keep(states[i])
+	}
+	return states, nil
+}
+
 // Advance folds events that were just appended after the version of base, so that the next Peek knows them.
 func (f *Folder[S]) Advance(base Folded[S], appended []Recorded) {
 	base.Cached = false

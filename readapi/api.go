@@ -35,6 +35,10 @@ func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors
 			"Custom fields are columns named `fields.<key>`; beyond the 200 most frequent keys they stand in `other_fields` as JSON.",
 	}, "text/csv", a.exportContacts)
 	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/contacts/imports/{id}", ID: "get_import", Summary: "Get an import job", Tags: []string{"contacts"},
+		Access: httpapi.Access{Keys: []httpapi.Scope{httpapi.ScopeRead, httpapi.ScopeAdmin}, Roles: httpapi.PermContacts},
+	}, a.contactImport)
+	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/contacts/{id}", ID: "get_contact", Summary: "Get a contact", Tags: []string{"contacts"},
 		Access: httpapi.Access{Keys: reads, Roles: httpapi.PermContactsRead},
 	}, a.contact)

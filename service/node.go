@@ -212,6 +212,11 @@ func (n *Node) follow(ctx, run context.Context) error {
 			return err
 		}
 		consumers = append(consumers, lines)
+		importing, err := n.importing(ctx, run)
+		if err != nil {
+			return err
+		}
+		consumers = append(consumers, importing)
 	}
 	if len(consumers) == 0 {
 		return nil
@@ -267,6 +272,18 @@ func (n *Node) lines(ctx, run context.Context) (*processes.Lines, error) {
 	return lines, nil
 }
 
+func (n *Node) importing(ctx, run context.Context) (*processes.Importing, error) {
+	importing, err := processes.NewImporting(processes.ImportingConfig{App: n.App, Ledger: n.Ledger, Clock: n.Clock, Lease: n.cfg.Lease, Logger: n.cfg.Logger})
+	if err != nil {
+		return nil, err
+	}
+	if err := processes.Prepare(ctx, n.Ledger, importing.Name()); err != nil {
+		return nil, err
+	}
+	n.goes(run, "import", importing.Run)
+	return importing, nil
+}
+
 // goes runs a part of the node until it stops; a part that fails is told once, through Failed.
 func (n *Node) goes(run context.Context, name string, part func(context.Context) error) {
 	n.running.Go(func() {
@@ -286,6 +303,9 @@ func (n *Node) Failed() <-chan error { return n.failed }
 // quotaLife is how long quota buckets are kept: longer than any window that is asked for.
 const quotaLife = 40 * 24 * time.Hour
 
+// strayFileLife is how long a file of an import is kept that no job came of: longer than any request takes.
+const strayFileLife = time.Hour
+
 // keepHouse removes what counts no more, every ten minutes.
 func (n *Node) keepHouse(ctx context.Context) error {
 	tick := time.NewTicker(10 * time.Minute)
@@ -295,6 +315,9 @@ func (n *Node) keepHouse(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		}
+		if err := n.App.SweepImportFiles(ctx, strayFileLife); err != nil && ctx.Err() == nil {
+			n.cfg.Logger.Warn("housekeeping failed", "error", err)
 		}
 		for {
 			removed, err := n.Ledger.Prune(ctx, quotaLife)

@@ -47,6 +47,12 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 		Description: "By name. A name in add that does not exist makes the label; in remove it means nothing. A name in both is added.",
 	}, a.changeLabels, a.contact)
 	httpapi.Write(r, httpapi.Route{
+		Method: "POST", Path: "/v1/contacts/import", ID: "import_contacts", Summary: "Import contacts from CSV", Tags: []string{"contacts"}, Status: 202, MaxBody: maxImport,
+		Access: httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
+		Description: "Header and mapping are checked at once, then the import is queued; GET /v1/contacts/imports/{id} tells how far it has come. " +
+			"An empty cell says nothing. Labels are separated by semicolons and are added. A row never opts in a number that opted out; `opted_out` in a row opts the number out.",
+	}, a.importContacts, a.importJob)
+	httpapi.Write(r, httpapi.Route{
 		Method: "DELETE", Path: "/v1/contacts/{id}", ID: "delete_contact", Summary: "Delete a contact", Tags: []string{"contacts"},
 		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
 		Description: "Erases the contact with its conversations, messages and notes. Its opt-out, if there is one, stays registered.",

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// maxFields is how much the custom fields of one contact weigh at most, as JSON, in bytes: every list shows them.
-	maxFields = 32 << 10
-	// maxLabels is how many labels one contact has at most. A request gives up to 50.
-	maxLabels = 200
+	// MaxFields is how much the custom fields of one contact weigh at most, as JSON, in bytes: every list shows them.
+	MaxFields = 32 << 10
+	// MaxLabels is how many labels one contact has at most. A request gives up to 50.
+	MaxLabels = 200
 )
 
 // The names of a contact's fields, as contact.updated lists them.
@@ -58,8 +58,8 @@ func CheckFields(fields map[string]any, pointer string) error {
 	switch {
 	case err != nil:
 		return fault.Invalid(pointer, "invalid_value", "Custom fields are JSON.")
-	case len(text) > maxFields:
-		return fault.Invalid(pointer, "too_long", "Custom fields have at most %d bytes as JSON.", maxFields)
+	case len(text) > MaxFields:
+		return fault.Invalid(pointer, "too_long", "Custom fields have at most %d bytes as JSON.", MaxFields)
 	}
 	return nil
 }
@@ -142,8 +142,8 @@ func (c Contact) Relabel(add, remove []uuid.UUID, pointer string) ([]events.Even
 			e.Removed = append(e.Removed, id)
 		}
 	}
-	if len(e.Added) > 0 && len(c.LabelIDs)+len(e.Added)-len(e.Removed) > maxLabels {
-		return nil, fault.Invalid(pointer, "too_many_items", "A contact has at most %d labels.", maxLabels)
+	if len(e.Added) > 0 && len(c.LabelIDs)+len(e.Added)-len(e.Removed) > MaxLabels {
+		return nil, fault.Invalid(pointer, "too_many_items", "A contact has at most %d labels.", MaxLabels)
 	}
 	if len(e.Added)+len(e.Removed) == 0 {
 		return nil, nil

@@ -3,7 +3,9 @@
 package number
 
 import (
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -24,7 +26,9 @@ type Holder struct {
 type Number struct {
 	Holders  []Holder
 	OptedOut bool // the organisation's register holds it
-	Chat     *Chat
+	// Left is when a contact of a workspace gave the number up last: it was deleted, or got another number.
+	Left map[uuid.UUID]time.Time
+	Chat *Chat
 }
 
 // Apply folds one event.
@@ -34,6 +38,11 @@ func (n Number) Apply(event events.Event, in events.Envelope) Number {
 		n.Holders = append(slices.Clone(n.Holders), Holder{e.ContactID, e.WorkspaceID})
 	case *events.NumberUnlinked:
 		n.Holders = slices.DeleteFunc(slices.Clone(n.Holders), func(h Holder) bool { return h.ContactID == e.ContactID })
+		n.Left = maps.Clone(n.Left)
+		if n.Left == nil {
+			n.Left = map[uuid.UUID]time.Time{}
+		}
+		n.Left[e.WorkspaceID] = in.At
 	case *events.NumberOptedOut:
 		n.OptedOut = true
 	case *events.NumberOptedIn:
@@ -52,6 +61,11 @@ func (n Number) Contact(workspace uuid.UUID) (contactID string, found bool) {
 		}
 	}
 	return "", false
+}
+
+// LeftSince tells whether a contact of the workspace gave the number up after a moment.
+func (n Number) LeftSince(workspace uuid.UUID, at time.Time) bool {
+	return n.Left[workspace].After(at)
 }
 
 // Link gives the number to a contact. A workspace has a number once: a second contact is refused with conflict and

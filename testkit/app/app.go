@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -50,6 +51,7 @@ type App struct {
 	t         testing.TB
 	limits    line.Limits
 	client    *http.Client
+	options   options
 	nextPhone int
 }
 
@@ -60,6 +62,17 @@ type Node struct {
 	URL   string // "" when it serves nothing
 
 	server *httptest.Server
+	ended  sync.Once
+}
+
+// Stop ends the node as a signal does; the harness stops what is left.
+func (n *Node) Stop() {
+	n.ended.Do(func() {
+		if n.server != nil {
+			n.server.Close()
+		}
+		n.Node.Stop()
+	})
 }
 
 // Option changes how the service is started.
@@ -116,21 +129,23 @@ func Start(t testing.TB, opts ...Option) *App {
 	require.NoError(t, err)
 	a := &App{
 		DSN: testkit.Database(t), Ring: ring, Clock: o.clock, t: t, limits: o.limits,
-		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: time.Minute},
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: time.Minute}, options: o,
 	}
 	a.Pool, err = pgxpool.New(context.WithoutCancel(t.Context()), a.DSN)
 	require.NoError(t, err)
 	t.Cleanup(a.Pool.Close)
 	for _, roles := range o.nodes {
-		a.startNode(roles, &o)
+		a.StartNode(roles)
 	}
 	t.Cleanup(a.client.CloseIdleConnections)
 	a.Workspace = a.NewOrganisation("Acme")
 	return a
 }
 
-func (a *App) startNode(roles service.Roles, o *options) {
+// StartNode starts one more node.
+func (a *App) StartNode(roles service.Roles) *Node {
 	a.t.Helper()
+	o := &a.options
 	n := &Node{Roles: roles}
 	logger := slog.New(slog.NewTextHandler(a.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	var err error
@@ -145,12 +160,8 @@ func (a *App) startNode(roles service.Roles, o *options) {
 		n.URL = n.server.URL
 	}
 	a.Nodes = append(a.Nodes, n)
-	a.t.Cleanup(func() {
-		if n.server != nil {
-			n.server.Close()
-		}
-		n.Stop()
-	})
+	a.t.Cleanup(n.Stop)
+	return n
 }
 
 // url is the address of the first node that serves such a request.

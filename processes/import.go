@@ -1,0 +1,86 @@
+package processes
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ledgerline/clock"
+	"ledgerline/commands"
+	"ledgerline/events"
+	"ledgerline/eventstore"
+	"ledgerline/eventstore/feed"
+)
+
+// Importing carries out imports of contacts. A job is the key; it is worked on in turns, so that a long one neither holds up
+// the others nor the end of the node.
+type Importing struct {
+	app    *commands.App
+	clock  clock.Clock
+	runner *Runner
+}
+
+const (
+	importProcess = "import"
+	// importsAtOnce is how many jobs a node works on. Each has its file in memory.
+	importsAtOnce = 2
+)
+
+// ImportingConfig says what the process needs.
+type ImportingConfig struct {
+	App    *commands.App
+	Ledger *eventstore.Ledger
+	Clock  clock.Clock
+	Lease  time.Duration // of a job that is worked on, see RunnerConfig
+	Logger *slog.Logger
+}
+
+// NewImporting prepares the process. Run it beside a feed that carries it as a consumer.
+func NewImporting(cfg ImportingConfig) (*Importing, error) {
+	p := &Importing{app: cfg.App, clock: cfg.Clock}
+	var err error
+	p.runner, err = NewRunner(RunnerConfig{
+		Pool: cfg.Ledger.Pool(), Clock: cfg.Clock, Process: importProcess, Work: p.work, Workers: importsAtOnce, Lease: cfg.Lease, Logger: cfg.Logger,
+	})
+	return p, err
+}
+
+// Run works until ctx ends.
+func (p *Importing) Run(ctx context.Context) error { return p.runner.Run(ctx) }
+
+// Name implements feed.Consumer.
+func (*Importing) Name() string { return "process_import" }
+
+// Types implements feed.Consumer.
+func (*Importing) Types() []string { return events.NamesOf((*events.ImportRequested)(nil)) }
+
+// Write implements feed.Consumer.
+func (*Importing) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) error {
+	var asks []Ask
+	for i := range recorded {
+		r := &recorded[i]
+		if e, ok := r.Event.(*events.ImportRequested); ok {
+			asks = append(asks, Ask{Process: importProcess, Key: e.JobID.String(), Shard: r.Shard, DueAt: r.OccurredAt, Position: r.Position})
+		}
+	}
+	QueueAsks(b, asks...)
+	return nil
+}
+
+// Committed implements feed.Consumer.
+func (p *Importing) Committed(*feed.Batch) { p.runner.Wake() }
+
+func (p *Importing) work(ctx context.Context, task Task) (Outcome, error) {
+	id, err := uuid.Parse(task.Key)
+	if err != nil {
+		return Done, err
+	}
+	done, err := p.app.ContinueImport(ctx, id)
+	if err != nil || done {
+		return Done, err
+	}
+	return Again(p.clock.Now()), nil
+}
