@@ -286,6 +286,14 @@ func (s *stretch) skip(row *importjob.Row, problem string) {
 	}
 }
 
+// problemOf is what a validation fault says.
+func problemOf(err error) string {
+	if f := fault.Of(err); f != nil {
+		return f.Issues[0].Message
+	}
+	return ""
+}
+
 const needsSource = "A contact is opted in only with a consent_source, which the import does not give."
 
 func (s *stretch) evidence() consent.Evidence {
@@ -314,8 +322,8 @@ func (s *stretch) create(ctx context.Context, row *importjob.Row, num numberStat
 		}
 		n.Consent = consent.OptedIn
 	}
-	if f := fault.Of(contact.CheckFields(row.Fields, "")); f != nil {
-		s.skip(row, f.Issues[0].Message)
+	if problem := problemOf(contact.CheckFields(row.Fields, "")); problem != "" {
+		s.skip(row, problem)
 		return nil
 	}
 	labels, err := s.labelled(ctx, row)
@@ -347,17 +355,17 @@ func (s *stretch) update(ctx context.Context, row *importjob.Row, num numberStat
 		return nil
 	}
 	patch := row.Patch(c.State)
-	if f := fault.Of(contact.CheckFields(patch.Fields, "")); f != nil {
-		s.skip(row, f.Issues[0].Message)
+	if problem := problemOf(contact.CheckFields(patch.Fields, "")); problem != "" {
+		s.skip(row, problem)
 		return nil
 	}
 	labels, err := s.labelled(ctx, row)
 	if err != nil {
 		return err
 	}
-	relabelled, err := c.State.Relabel(labels, nil, "")
-	if f := fault.Of(err); f != nil {
-		s.skip(row, f.Issues[0].Message)
+	relabelled, refused := c.State.Relabel(labels, nil, "")
+	if problem := problemOf(refused); problem != "" {
+		s.skip(row, problem)
 		return nil
 	}
 	before := len(c.recorded)

@@ -84,7 +84,8 @@ func TestAnImportMakesContactsOfItsRows(t *testing.T) {
 		trail := a.Live.Get("/v1/compliance/consent-events").Is(200).Data()
 		require.Len(t, trail, 1)
 		require.Equal(t, "trade fair", trail[0]["source"])
-		require.Equal(t, "key", trail[0]["actor"].(app.Map)["type"], "the evidence names who sent the file")
+		actor, _ := trail[0]["actor"].(app.Map)
+		require.Equal(t, "key", actor["type"], "the evidence names who sent the file")
 		require.NotNil(t, trail[0]["ip"])
 		var origins, labels int
 		a.One(`select count(*) from ledger_events where type = 'contact.created' and data->>'origin' = 'import'`, nil, &origins)
@@ -183,24 +184,25 @@ func TestAnImportOfAnExportChangesNothing(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards)
-		make := func(body app.Map) string {
+		create := func(body app.Map) string {
 			body["phone"] = a.Phone()
 			return a.Live.Post("/v1/contacts", body).Is(201).Text("id")
 		}
-		make(app.Map{"first_name": " =1+1 ", "last_name": "'=x", "company": "a,\"b\"\r\nc\nd\re", "email": "a@example.com", "labels": []string{`a;b\c`, "=x", "z"}})
-		make(app.Map{"fields": app.Map{"n": 1.50, "big": 1e300, "zero": json.Number("-0"), "t": true, "o": app.Map{"b": []any{nil, "<"}}, "e": "", "s": " x ", " k ": "v", "null": nil, "+k": "+v"}})
-		make(app.Map{"consent_status": "opted_in", "consent_source": "form"})
-		make(app.Map{"first_name": "", "last_name": "  "})
-		out := make(app.Map{})
+		create(app.Map{"first_name": " =1+1 ", "last_name": "'=x", "company": "a,\"b\"\r\nc\nd\re", "email": "a@example.com", "labels": []string{`a;b\c`, "=x", "z"}})
+		spaced := " k "
+		create(app.Map{"fields": app.Map{"n": 1.50, "big": 1e300, "zero": json.Number("-0"), "t": true, "o": app.Map{"b": []any{nil, "<"}}, "e": "", "s": " x ", spaced: "v", "null": nil, "+k": "+v"}})
+		create(app.Map{"consent_status": "opted_in", "consent_source": "form"})
+		create(app.Map{"first_name": "", "last_name": "  "})
+		out := create(app.Map{})
 		a.Live.Post("/v1/contacts/"+out+"/opt-out", app.Map{"source": "call"}).Is(200)
-		lifted := make(app.Map{})
+		lifted := create(app.Map{})
 		a.Live.Post("/v1/contacts/"+lifted+"/opt-out", app.Map{"source": "call"}).Is(200)
 		a.Live.Post("/v1/contacts/"+lifted+"/consent", app.Map{"source": "call", "status": "unknown"}).Is(200)
 		many := app.Map{}
 		for n := range 150 {
 			many[fmt.Sprintf("key %03d", n)] = n
 		}
-		make(app.Map{"fields": many})
+		create(app.Map{"fields": many})
 
 		before := a.Live.Get("/v1/contacts/export").Is(200)
 		_, columns := export(t, a.Live, "")
@@ -222,10 +224,8 @@ func TestAnImportOfAnExportChangesNothing(t *testing.T) {
 		for _, body := range []app.Map{{"update_existing": true}, {"update_existing": true, "consent_source": "file"}, {}} {
 			body["csv"], body["mapping"] = string(before.Raw), mapping
 			job := imported(t, a, a.Live, body)
-			require.Equal(t, 7.0, job.At("skipped"))
-			if body["update_existing"] == true {
-				require.Empty(t, errorsOf(job))
-			}
+			require.Contains(t, outcome(job), "completed of 7: 0 imported, 0 updated, 7 skipped")
+			require.Equal(t, body["update_existing"] == nil, len(errorsOf(job)) == 7)
 		}
 		require.Equal(t, events, contactEvents(a))
 		require.Equal(t, string(before.Raw), string(a.Live.Get("/v1/contacts/export").Is(200).Raw))
