@@ -12,7 +12,9 @@ import (
 
 // Consumers are the processes as readers of the ledger: good for their names and for the events that they want, not to
 // be run.
-func Consumers() []feed.Consumer { return []feed.Consumer{&Sending{}, &Snooze{}, &Lines{}, &Importing{}} }
+func Consumers() []feed.Consumer {
+	return []feed.Consumer{&Sending{}, &Snooze{}, &Lines{}, &Importing{}}
+}
 
 const (
 	registerSQL   = `insert into feed_consumers (name, revision, program, changed_at) values ($1, 1, 1, now()) on conflict do nothing`
