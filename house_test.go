@@ -71,6 +71,7 @@ var timekeepers = []string{"clock", "cmd/...", "testkit/...", "localpg", "bench/
 // realTime are the files outside of them that measure how long something takes here and now. Nothing that they read from the
 // machine is stored, shown or compared with a time that is; a clock that is frozen or moved by hand would stop or break them.
 var realTime = map[string]string{
+	"adapters/poster/poster.go":     "how long a receiver took to answer",
 	"eventstore/committer.go":       "how long to go on trying to reach the database",
 	"eventstore/feed/subscriber.go": "how long a checkpoint has stood still",
 	"eventstore/feed/tail.go":       "how long ago the database was asked",

@@ -33,6 +33,7 @@ import (
 	"ledgerline/domain/organisation"
 	"ledgerline/domain/phone"
 	"ledgerline/domain/savedreply"
+	"ledgerline/domain/webhook"
 	"ledgerline/events"
 	"ledgerline/eventstore"
 )
@@ -54,6 +55,8 @@ type Config struct {
 	Cache  int          // states of each kind kept in memory; default 65,536
 	// SMS tells whether messages of lines with a carrier can go by SMS; default: none can.
 	SMS func(carrier string) bool
+	// PlainWebhooks takes http:// addresses for webhook endpoints too.
+	PlainWebhooks bool
 }
 
 // App carries out commands. It is safe for concurrent use.
@@ -64,6 +67,8 @@ type App struct {
 	log      *slog.Logger
 	turns    turns
 	checkKey []byte // proves that a secret was made here
+
+	plainWebhooks bool
 
 	organisations kind[organisation.Organisation]
 	workspaces    kind[organisation.Workspace]
@@ -82,6 +87,7 @@ type App struct {
 	pools         kind[line.Pool]
 	exchanges     kind[exchange.Exchange]
 	imports       kind[importjob.Job]
+	webhooks      kind[webhook.Endpoint]
 
 	sms        func(carrier string) bool
 	usages     *usages
@@ -157,6 +163,7 @@ func New(cfg Config) (*App, error) {
 		pools:         newKind[line.Pool](l, "pool_", n),
 		exchanges:     newKind[exchange.Exchange](l, "xch_", n),
 		imports:       newKind[importjob.Job](l, "imp_", max(n/64, 1)),
+		webhooks:      newKind[webhook.Endpoint](l, "whk_", n), plainWebhooks: cfg.PlainWebhooks,
 	}, nil
 }
 

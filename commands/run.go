@@ -79,10 +79,10 @@ func (a *App) attempt(ctx context.Context, u *unit, decide func(context.Context,
 		}
 		return Result{}, a.refuse(ctx, u, err)
 	}
-	if len(u.changes) == 0 && u.req.Receipt == nil {
+	if len(u.changes)+len(u.asides) == 0 && u.req.Receipt == nil {
 		return a.nothing(ctx, u)
 	}
-	if u.cached && len(u.changes) == 0 && len(u.aggregates) > 0 {
+	if u.cached && len(u.changes)+len(u.asides) == 0 && len(u.aggregates) > 0 {
 		return Result{}, &repeat{cause: errAgain} // that nothing is to be done must hold for the present
 	}
 	appended := u.build()

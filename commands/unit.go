@@ -60,6 +60,7 @@ type unit struct {
 	quotas     []eventstore.Quota
 	full       map[string]error // what it means that a quota has no room, by its key; without it the decision is taken again
 	taken      map[owned]func(owner string) error
+	asides     []eventstore.StreamEvents
 	forget     []string
 	ref        string
 	subject    string
@@ -205,6 +206,11 @@ func (u *unit) claim(scope, key, owner string, taken func(owner string) error) {
 	u.taken[owned{scope, key}] = taken
 }
 
+// aside adds an event to a stream that is no aggregate: nothing is decided by what lies there before.
+func (u *unit) aside(stream string, expected int, event events.Event) {
+	u.asides = append(u.asides, eventstore.StreamEvents{Stream: stream, Expected: expected, Events: []events.Event{event}})
+}
+
 // release gives a unique thing back.
 func (u *unit) release(scope, key, owner string) {
 	u.claims = append(u.claims, eventstore.Claim{Scope: scope, Key: key, Owner: owner, Release: true})
@@ -252,6 +258,7 @@ func (u *unit) build() *eventstore.Append {
 			Stream: c.stream, Expected: c.expected, Workspace: c.workspace, Events: []events.Event{c.event},
 		})
 	}
+	a.Streams = append(a.Streams, u.asides...)
 	for _, leaning := range u.leanings {
 		if guard, needed := leaning(); needed {
 			a.Guards = append(a.Guards, guard)

@@ -88,4 +88,17 @@ var Default = NewRegistry(
 	Of[ContactMessaged]("contact.messaged", 1),
 	Of[ContactReplied]("contact.replied", 1),
 	Of[ContactUnanswered]("contact.unanswered", 1),
+
+	Of[WebhookCreated]("webhook.created", 1),
+	Of[WebhookUpdated]("webhook.updated", 1),
+	Of[WebhookPaused]("webhook.paused", 1),
+	Of[WebhookResumed]("webhook.resumed", 1),
+	Of[WebhookDisabled]("webhook.disabled", 1),
+	Of[WebhookEnabled]("webhook.enabled", 1),
+	Of[WebhookSecretRotated]("webhook.secret_rotated", 1),
+	Of[WebhookDeleted]("webhook.deleted", 1),
+	Of[WebhookTested]("webhook.tested", 1),
+	Of[WebhookReplayed]("webhook.replayed", 1),
+	Of[WebhookAttempted]("webhook.attempted", 1),
+	Of[WebhookGivenUp]("webhook.given_up", 1),
 )

@@ -83,6 +83,20 @@ func (l *Ledger) FinishReceipt(ctx context.Context, workspace uuid.UUID, key, su
 	return nil
 }
 
+const oldestQuotaSQL = `select bucket from ledger_quotas where key = $1 and bucket >= $2 and used > 0 order by bucket limit 1`
+
+// OldestQuota is the oldest bucket of a counter, from a moment on, that anything was added to; found is false when there is none.
+func (l *Ledger) OldestQuota(ctx context.Context, key string, from time.Time) (bucket time.Time, found bool, err error) {
+	err = l.pool.QueryRow(ctx, oldestQuotaSQL, key, from).Scan(&bucket)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return bucket, false, nil
+	}
+	if err != nil {
+		return bucket, false, fmt.Errorf("eventstore: quota: %w", err)
+	}
+	return bucket, true, nil
+}
+
 // Prune removes receipts and quota buckets that count no more. It returns how many rows went; call it again while
 // that is not 0.
 func (l *Ledger) Prune(ctx context.Context, quotaLife time.Duration) (int64, error) {

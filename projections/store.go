@@ -44,6 +44,21 @@ func (s *Store) Current(ctx context.Context, shard int, ps ...*Projection) error
 	return s.wait(ctx, shard, -1, ps)
 }
 
+// CurrentOf is Current for any consumers of the feed, by name.
+func (s *Store) CurrentOf(ctx context.Context, shard int, names ...string) error {
+	return s.waitFor(ctx, shard, -1, names)
+}
+
+// ReachedBy is Reached for any consumers of the feed, by name.
+func (s *Store) ReachedBy(ctx context.Context, shard int, position int64, names ...string) error {
+	for _, name := range names {
+		if s.progress.Reached(name, shard) < position {
+			return s.waitFor(ctx, shard, position, names)
+		}
+	}
+	return nil
+}
+
 // Reached waits until the projections show a position, as Current does for the head.
 func (s *Store) Reached(ctx context.Context, shard int, position int64, ps ...*Projection) error {
 	for _, p := range ps {
@@ -55,12 +70,16 @@ func (s *Store) Reached(ctx context.Context, shard int, position int64, ps ...*P
 }
 
 func (s *Store) wait(ctx context.Context, shard int, goal int64, ps []*Projection) error {
-	ctx, cancel := context.WithTimeout(ctx, Bound)
-	defer cancel()
 	names := make([]string, len(ps))
 	for i, p := range ps {
 		names[i] = p.ID
 	}
+	return s.waitFor(ctx, shard, goal, names)
+}
+
+func (s *Store) waitFor(ctx context.Context, shard int, goal int64, names []string) error {
+	ctx, cancel := context.WithTimeout(ctx, Bound)
+	defer cancel()
 	for {
 		var head, epoch int64
 		var there []string

@@ -98,6 +98,15 @@ func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors
 		Description: "Credentials, people, lines, settings and consent: who, when, through which request, and what it is from then on. Derived from the ledger, " +
 			"in its order. Changes of the whole organisation are in the log of each of its workspaces.",
 	}, a.auditLog)
+
+	developer := httpapi.Access{Keys: admin, Roles: httpapi.PermDeveloper}
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/webhooks", ID: "list_webhooks", Summary: "List webhook endpoints, newest first", Tags: []string{"webhooks"}, Access: developer,
+	}, a.webhooks)
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/webhooks/{id}/deliveries", ID: "list_deliveries", Summary: "List the deliveries of an endpoint, newest first", Tags: []string{"webhooks"},
+		Access: developer,
+	}, a.deliveries)
 }
 
 // viewer says what the caller sees.

@@ -4,6 +4,7 @@ package service
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -64,6 +65,8 @@ type Config struct {
 	Logger  *slog.Logger // default: slog.Default()
 	// Workers is how many contacts the sending process serves at once; default 32.
 	Workers int
+	// WebhooksTLS is for tests: how webhooks trust receivers; default: as the system does.
+	WebhooksTLS *tls.Config
 	// Lease is how long the work of a node that died waits for another one; default 15 s.
 	Lease time.Duration
 	// LagBound is how far a projection may be behind, in positions, for /readyz; default 10,000.
@@ -153,7 +156,7 @@ func (n *Node) assemble(ctx context.Context) (err error) {
 	}
 	// Lines of the simulator have its SMS beside them; others have none before an SMS provider is connected.
 	sms := func(carrier string) bool { return carrier == SimulatorCarrier && n.Simulator != nil }
-	if n.App, err = commands.New(commands.Config{Ledger: n.Ledger, Logger: cfg.Logger, SMS: sms}); err != nil {
+	if n.App, err = commands.New(commands.Config{Ledger: n.Ledger, Logger: cfg.Logger, PlainWebhooks: cfg.Inside, SMS: sms}); err != nil {
 		return err
 	}
 	n.Store = projections.NewStore(n.Ledger, n.progress)
@@ -217,6 +220,11 @@ func (n *Node) follow(ctx, run context.Context) error {
 			return err
 		}
 		consumers = append(consumers, importing)
+		webhooks, err := n.webhooks(ctx, run)
+		if err != nil {
+			return err
+		}
+		consumers = append(consumers, webhooks)
 	}
 	if len(consumers) == 0 {
 		return nil

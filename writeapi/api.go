@@ -136,6 +136,40 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 		Method: "DELETE", Path: "/v1/saved-replies/{id}", ID: "delete_saved_reply", Summary: "Delete a saved reply", Tags: []string{"saved replies"},
 		Access: httpapi.Access{Keys: admin, Roles: httpapi.PermInboxFull},
 	}, a.deleteSavedReply, a.deletedSavedReply)
+
+	developer := httpapi.Access{Keys: admin, Roles: httpapi.PermDeveloper}
+	httpapi.Write(r, httpapi.Route{
+		Method: "POST", Path: "/v1/webhooks", ID: "create_webhook", Summary: "Create a webhook endpoint", Tags: []string{"webhooks"}, Status: 201,
+		Access:      developer,
+		Description: "The answer shows the secret that signs the deliveries, once. At most 20 endpoints in a workspace and 50 in an organisation.",
+	}, a.createWebhook, a.shown)
+	httpapi.Write(r, httpapi.Route{
+		Method: "PATCH", Path: "/v1/webhooks/{id}", ID: "update_webhook", Summary: "Change, pause, resume or enable a webhook endpoint", Tags: []string{"webhooks"},
+		Access: developer,
+	}, a.updateWebhook, a.webhook)
+	httpapi.Write(r, httpapi.Route{
+		Method: "DELETE", Path: "/v1/webhooks/{id}", ID: "delete_webhook", Summary: "Delete a webhook endpoint", Tags: []string{"webhooks"},
+		Access:      developer,
+		Description: "Deliveries stop at once; the endpoint and its history are removed.",
+	}, a.deleteWebhook, a.webhookDeleted)
+	httpapi.Write(r, httpapi.Route{
+		Method: "POST", Path: "/v1/webhooks/{id}/rotate", ID: "rotate_webhook", Summary: "Give a webhook endpoint a new secret", Tags: []string{"webhooks"},
+		Access:      developer,
+		Description: "The answer shows the new secret, once. For 24 hours deliveries carry a signature with each of the two.",
+	}, a.rotateWebhook, a.shown)
+	httpapi.Write(r, httpapi.Route{
+		Method: "POST", Path: "/v1/webhooks/{id}/test", ID: "test_webhook", Summary: "Send an example event", Tags: []string{"webhooks"}, Status: 202,
+		Access:      developer,
+		Description: "One attempt, whether or not the endpoint subscribes to the type. At most 10 a minute in a workspace.",
+	}, a.testWebhook, a.delivery)
+	httpapi.Write(r, httpapi.Route{
+		Method: "POST", Path: "/v1/webhook-deliveries/{id}/replay", ID: "replay_delivery", Summary: "Deliver an event once more", Tags: []string{"webhooks"}, Status: 202,
+		Access:      developer,
+		Description: "One more attempt of a finished delivery whose endpoint is active: the same event id, a new signature. At most 30 a minute in a workspace.",
+	}, a.replayDelivery, a.delivery)
+	for _, w := range projections.WebhookDocs() {
+		r.Webhook(httpapi.Webhook{Type: w.Type, Summary: w.Summary, Description: w.Description, Body: w.Body})
+	}
 }
 
 // request says in the commands' terms who asks.

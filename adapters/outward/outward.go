@@ -34,7 +34,7 @@ func Client(cfg Config) *http.Client {
 	}
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	if !cfg.Inside {
-		dialer.Control = outside
+		dialer.Control = Outside
 	}
 	return &http.Client{
 		Timeout: cfg.Timeout,
@@ -54,8 +54,9 @@ func Client(cfg Config) *http.Client {
 	}
 }
 
-// outside is asked with every address that is about to be dialled.
-func outside(network, address string, _ syscall.RawConn) error {
+// Outside refuses what is not on the public internet, as the Control of a net.Dialer: it is asked with every address that is
+// about to be dialled, whatever a name resolved to.
+func Outside(network, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil || network != "tcp4" && network != "tcp6" {
 		return fmt.Errorf("%w", ErrInside)
@@ -83,6 +84,10 @@ var reserved = []netip.Prefix{
 	netip.MustParsePrefix("2001:db8::/32"),
 	netip.MustParsePrefix("2002::/16"), // an IPv4 address within
 	netip.MustParsePrefix("fec0::/10"),
+	netip.MustParsePrefix("::/96"), // an IPv4 address within
+	netip.MustParsePrefix("3fff::/20"),
+	netip.MustParsePrefix("5f00::/16"),
+	netip.MustParsePrefix("192.88.99.0/24"),
 }
 
 // Public tells whether an address is on the public internet: not private, loopback, link-local, multicast or reserved.

@@ -18,6 +18,7 @@ func TestWhichAddressesArePublic(t *testing.T) {
 	for _, inside := range []string{
 		"127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "255.255.255.255", "224.0.0.1",
 		"::1", "::", "fe80::1", "fd00::1", "ff02::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::a00:1", "2002:a00:1::1", "fe80::1%eth0", "192.0.2.1",
+		"::7f00:1", "3fff::1", "2001:0:a00:1::1", "192.88.99.1",
 	} {
 		require.False(t, outward.Public(netip.MustParseAddr(inside)), inside)
 	}

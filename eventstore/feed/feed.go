@@ -7,6 +7,7 @@
 package feed
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -40,6 +41,22 @@ type Consumer interface {
 	Write(b *pgx.Batch, revision int, recorded []eventstore.Recorded) error
 	// Committed is called after a batch is durable, in order; it must not block.
 	Committed(batch *Batch)
+}
+
+// Composer is a Consumer whose statements depend on more than the events: it may read, and wait for other read models.
+// Compose takes the place of Write, with the same promise: what it queues commits with the checkpoint, and only if no
+// other worker has written the batch meanwhile.
+type Composer interface {
+	Consumer
+	Compose(ctx context.Context, b *pgx.Batch, revision int, recorded []eventstore.Recorded) error
+}
+
+// statements asks a consumer for what it writes.
+func statements(ctx context.Context, c Consumer, b *pgx.Batch, revision int, recorded []eventstore.Recorded) error {
+	if composer, ok := c.(Composer); ok {
+		return composer.Compose(ctx, b, revision, recorded)
+	}
+	return c.Write(b, revision, recorded)
 }
 
 func (b *Batch) encode() ([]byte, error) {

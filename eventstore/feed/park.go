@@ -73,7 +73,7 @@ func (r *Runner) takeOne(ctx context.Context, c handler, b *Batch) (err error) {
 	if err := r.ledger.Open(ctx, b.Events); err != nil {
 		return err
 	}
-	return r.write(ctx, c, b, func(q *pgx.Batch) error { return c.Write(q, b.Revision, b.Events) })
+	return r.write(ctx, c, b, func(q *pgx.Batch) error { return statements(ctx, c.Consumer, q, b.Revision, b.Events) })
 }
 
 func (p parker) park(ctx context.Context, c handler, b *Batch, cause error) error {
@@ -164,7 +164,7 @@ func RetryParked(ctx context.Context, ledger *eventstore.Ledger, c Consumer, sha
 			return ErrNotParked
 		}
 		var q pgx.Batch
-		if err := c.Write(&q, revision, found); err != nil {
+		if err := statements(ctx, c, &q, revision, found); err != nil {
 			return err
 		}
 		return tx.SendBatch(ctx, &q).Close()

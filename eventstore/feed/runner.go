@@ -122,7 +122,7 @@ func (r *Runner) handle(ctx context.Context, name string, msg *message.Message) 
 	if err := r.ledger.Open(ctx, b.Events); err != nil {
 		return err
 	}
-	return r.write(ctx, h, b, func(q *pgx.Batch) error { return h.Write(q, b.Revision, b.Events) })
+	return r.write(ctx, h, b, func(q *pgx.Batch) error { return statements(ctx, h.Consumer, q, b.Revision, b.Events) })
 }
 
 // write commits a batch's statements with the checkpoint in one round trip.

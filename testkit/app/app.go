@@ -84,6 +84,7 @@ type options struct {
 	clock      *clock.Movable
 	rateLimits bool
 	proxies    []string
+	guarded    bool
 	limits     line.Limits
 }
 
@@ -118,6 +119,9 @@ func TrustedProxies(addresses ...string) Option {
 	return func(o *options) { o.proxies = addresses }
 }
 
+// GuardedWebhooks refuses webhooks to private addresses, as a service in production does.
+func GuardedWebhooks() Option { return func(o *options) { o.guarded = true } }
+
 // Start starts the service and stops it when the test has ended.
 func Start(t testing.TB, opts ...Option) *App {
 	t.Helper()
@@ -151,7 +155,7 @@ func (a *App) StartNode(roles service.Roles) *Node {
 	var err error
 	n.Node, err = service.Start(context.WithoutCancel(a.t.Context()), service.Config{
 		DSN: a.DSN, Keyring: a.Ring, Clock: a.Clock, Roles: roles, Shards: o.shards, MaxConns: 16, RateLimits: o.rateLimits,
-		TrustedProxies: o.proxies, Version: "test", Logger: logger, Workers: 8,
+		TrustedProxies: o.proxies, Inside: !o.guarded, Version: "test", Logger: logger, Workers: 8,
 		Sessions: httpapi.SessionConfig{Issuer: Issuer, Audience: Audience, Secret: Secret},
 	})
 	require.NoError(a.t, err)

@@ -1,0 +1,273 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/google/uuid"
+
+	"ledgerline/domain/fault"
+	"ledgerline/domain/webhook"
+	"ledgerline/events"
+	"ledgerline/eventstore"
+)
+
+// CreateWebhook is what a webhook endpoint is made of (administration 4.9).
+type CreateWebhook struct {
+	URL    string
+	Events []string
+	// Answer, when not nil, renders the answer so that it commits with the receipt: the secret is shown in it and nowhere
+	// else.
+	Answer func(WebhookMade) ([]byte, error)
+}
+
+// WebhookMade is an endpoint that was made. Event has its secret.
+type WebhookMade struct {
+	Result
+	Event events.WebhookCreated
+}
+
+// CreateWebhook makes a webhook endpoint of the request's workspace; Ref is its id. The 21st of a workspace and the 51st
+// of an organisation are refused with conflict.
+func (a *App) CreateWebhook(ctx context.Context, req Request, in CreateWebhook) (WebhookMade, error) {
+	secret, err := a.webhookSecret()
+	if err != nil {
+		return WebhookMade{}, err
+	}
+	id := a.ids.TypeID("whk")
+	var made WebhookMade
+	result, err := a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		if _, err := u.workspace(ctx, req.Workspace); err != nil {
+			return err
+		}
+		list, err := webhook.Create(id, in.URL, secret, in.Events, a.plainWebhooks)
+		if err != nil {
+			return err
+		}
+		g := begin(u, a.webhooks, id)
+		g.record(list...)
+		u.webhookPlaces(1)
+		e, ok := list[0].(*events.WebhookCreated)
+		if !ok {
+			return errors.New("commands: an endpoint begins with its creation")
+		}
+		u.ref, u.subject = id, id
+		made = WebhookMade{Result: Result{Ref: id, Shard: a.ledger.ShardOf(req.Organisation), At: u.now}, Event: *e}
+		return answerWith(u, in.Answer, made)
+	})
+	if err != nil {
+		return WebhookMade{}, err
+	}
+	made.Result = result
+	return made, nil
+}
+
+// answerWith renders an answer that commits with the receipt; nil renders none.
+func answerWith[T any](u *unit, render func(T) ([]byte, error), what T) (err error) {
+	if render == nil {
+		return nil
+	}
+	if u.body, err = render(what); err != nil {
+		return fmt.Errorf("commands: render answer: %w", err)
+	}
+	return nil
+}
+
+func (a *App) webhookSecret() (string, error) {
+	var random [32]byte
+	if _, err := io.ReadFull(a.random, random[:]); err != nil {
+		return "", fmt.Errorf("commands: randomness: %w", err)
+	}
+	return webhook.Mint(random), nil
+}
+
+// webhookPlaces takes places among the endpoints of the workspace and the organisation, or with -1 gives one back.
+func (u *unit) webhookPlaces(n int64) {
+	u.quota(standing("webhooks:"+u.req.Workspace.String(), n, webhook.PerWorkspace),
+		fault.New(fault.Conflict, "A workspace has at most %d webhook endpoints.", webhook.PerWorkspace))
+	u.quota(standing("webhooks:"+u.req.Organisation.String(), n, webhook.PerOrganisation),
+		fault.New(fault.Conflict, "An organisation has at most %d webhook endpoints.", webhook.PerOrganisation))
+}
+
+// webhook loads an endpoint of the request's workspace.
+func (u *unit) webhook(ctx context.Context, id string) (*aggregate[webhook.Endpoint], error) {
+	g, err := load(ctx, u, u.app.webhooks, id)
+	if err == nil && (!g.State.Exists() || g.State.Workspace != u.req.Workspace) {
+		err = notFound("webhook endpoint")
+	}
+	return g, err
+}
+
+// UpdateWebhook changes an endpoint of the request's workspace. See webhook.Endpoint.Update for what is refused.
+func (a *App) UpdateWebhook(ctx context.Context, req Request, id string, change webhook.Change) (Result, error) {
+	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		g, err := u.webhook(ctx, id)
+		if err != nil {
+			return err
+		}
+		list, err := g.State.Update(change, u.now, a.plainWebhooks)
+		if err != nil {
+			return err
+		}
+		g.record(list...)
+		u.ref = id
+		return nil
+	})
+}
+
+// WebhookRotated is an endpoint with its new secret.
+type WebhookRotated struct {
+	Result
+	Secret string
+}
+
+// RotateWebhook gives an endpoint of the request's workspace a new secret. The answer has to be built by the caller: the
+// secret is not kept with the receipt unless answer renders it there.
+func (a *App) RotateWebhook(ctx context.Context, req Request, id string, answer func(WebhookRotated) ([]byte, error)) (WebhookRotated, error) {
+	secret, err := a.webhookSecret()
+	if err != nil {
+		return WebhookRotated{}, err
+	}
+	result, err := a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		g, err := u.webhook(ctx, id)
+		if err != nil {
+			return err
+		}
+		g.record(g.State.Rotate(secret, u.now)...)
+		u.ref, u.subject = id, id
+		return answerWith(u, answer, WebhookRotated{Result{Ref: id, Shard: a.ledger.ShardOf(req.Organisation), At: u.now}, secret})
+	})
+	return WebhookRotated{result, secret}, err
+}
+
+// DeleteWebhook removes an endpoint of the request's workspace; its key is destroyed with the same append.
+func (a *App) DeleteWebhook(ctx context.Context, req Request, id string) (Result, error) {
+	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		g, err := u.webhook(ctx, id)
+		if err != nil {
+			return err
+		}
+		g.record(g.State.Delete()...)
+		u.webhookPlaces(-1)
+		u.forget = append(u.forget, id)
+		u.ref = id
+		return nil
+	})
+}
+
+// DisableWebhook takes an active endpoint out of service; another one is left as it is.
+func (a *App) DisableWebhook(ctx context.Context, req Request, id, reason string) (Result, error) {
+	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		g, err := u.webhook(ctx, id)
+		if err != nil {
+			return err
+		}
+		g.record(g.State.Disable(reason)...)
+		u.ref = id
+		return nil
+	})
+}
+
+// FindWebhook reads an endpoint with its secrets, and the version of its stream, from the ledger. One that was deleted is
+// found as such; not_found is one that never was.
+func (a *App) FindWebhook(ctx context.Context, id string) (webhook.Endpoint, int, error) {
+	found, err := find(ctx, a.webhooks, id, true)
+	if err == nil && found.Version == 0 {
+		err = notFound("webhook endpoint")
+	}
+	return found.State, found.Version, err
+}
+
+// DeliveryAsked is a delivery that was asked for by hand.
+type DeliveryAsked struct {
+	Result
+	DeliveryID uuid.UUID
+	EventID    uuid.UUID // only of a test
+}
+
+// TestWebhook asks for one delivery of an example to an endpoint of the request's workspace; Ref is the delivery's id.
+// More than ten a minute in a workspace are refused with rate_limited.
+func (a *App) TestWebhook(ctx context.Context, req Request, id, kind string) (DeliveryAsked, error) {
+	asked := DeliveryAsked{DeliveryID: a.ids.UUID(), EventID: a.ids.UUID()}
+	counter := "webhook_tests:" + req.Workspace.String()
+	var err error
+	asked.Result, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		g, err := u.webhook(ctx, id)
+		if err != nil {
+			return err
+		}
+		g.lean()
+		u.aside(events.DeliveryStream(asked.DeliveryID), eventstore.NoStream, &events.WebhookTested{
+			EndpointID: id, DeliveryID: asked.DeliveryID, EventID: asked.EventID, Type: kind,
+		})
+		u.perMinute(counter, webhook.TestsPerMinute, "test events")
+		u.ref = asked.DeliveryID.String()
+		return nil
+	})
+	return asked, a.whenFree(ctx, counter, err)
+}
+
+// ReplayDelivery asks for one more attempt of a delivery to an active endpoint of the request's workspace; Ref is its id.
+// That the delivery is finished is for the caller to have seen, and replays is how often it had been replayed then: when
+// that has changed since, it is refused with conflict. More than thirty a minute in a workspace are refused with
+// rate_limited.
+func (a *App) ReplayDelivery(ctx context.Context, req Request, endpointID string, deliveryID uuid.UUID, test bool, replays int) (Result, error) {
+	stream := events.DeliveryStream(deliveryID)
+	expected := replays
+	if test {
+		expected++ // its stream began with the test
+	}
+	counter := "webhook_replays:" + req.Workspace.String()
+	result, err := a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		g, err := u.webhook(ctx, endpointID)
+		if err != nil {
+			return err
+		}
+		if g.State.Status != webhook.Active {
+			return fault.New(fault.Conflict, "The endpoint is %s. Only deliveries of an active one can be replayed.", g.State.Status)
+		}
+		g.lean()
+		if u.fresh { // the first try was refused: somebody may have replayed it
+			known, err := u.app.ledger.Load(ctx, stream, 0)
+			if err != nil {
+				return unreadable(err)
+			}
+			if len(known) != expected {
+				return fault.New(fault.Conflict, "The delivery is being replayed already.")
+			}
+		}
+		u.aside(stream, expected, &events.WebhookReplayed{EndpointID: endpointID, DeliveryID: deliveryID})
+		u.perMinute(counter, webhook.ReplaysAMinute, "replays")
+		u.ref = deliveryID.String()
+		return nil
+	})
+	return result, a.whenFree(ctx, counter, err)
+}
+
+// WebhookOutcome is what became of deliveries to one endpoint: a WebhookAttempted or a WebhookGivenUp.
+type WebhookOutcome struct {
+	Workspace uuid.UUID
+	Event     events.Event
+}
+
+// RecordWebhooks tells what became of deliveries to endpoints of one organisation, in one append. There is nothing to
+// decide: it has happened. Each event begins a stream of its own, so that nobody waits for anybody.
+func (a *App) RecordWebhooks(ctx context.Context, organisation uuid.UUID, list []WebhookOutcome) (Result, error) {
+	now := a.ledger.Now()
+	appended := eventstore.Append{Organisation: organisation, Actor: events.Actor{Type: "system", ID: "webhooks"}, At: now}
+	for _, o := range list {
+		appended.Streams = append(appended.Streams, eventstore.StreamEvents{
+			Stream: events.AttemptStream(a.ids.UUID()), Expected: eventstore.NoStream, Workspace: o.Workspace, Events: []events.Event{o.Event},
+		})
+	}
+	result, err := a.ledger.Append(ctx, appended)
+	switch {
+	case errors.Is(err, eventstore.ErrUnavailable), errors.Is(err, eventstore.ErrClosed):
+		return Result{}, unavailable(err)
+	case err != nil:
+		return Result{}, fmt.Errorf("commands: record webhooks: %w", err)
+	}
+	return Result{Shard: result.Shard, Position: result.Last, At: now}, nil
+}

@@ -1,0 +1,242 @@
+// Package webhook is the addresses that a workspace has its events told to: what they subscribe to, how deliveries are
+// signed, when they are attempted, and when an endpoint is given up.
+package webhook
+
+import (
+	"encoding/base64"
+	"net/url"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"ledgerline/domain/fault"
+	"ledgerline/events"
+)
+
+// Status is whether an endpoint gets its deliveries (administration 3.6).
+type Status string
+
+// The statuses. Deleted is not shown to anybody.
+const (
+	Active   Status = "active"
+	Paused   Status = "paused"
+	Disabled Status = "disabled"
+	Deleted  Status = "deleted"
+)
+
+// Reasons for which an endpoint is disabled.
+const (
+	ReasonFailing = "failing" // no success for too long
+	ReasonGone    = "gone"    // it answered 410
+)
+
+// Limits (administration 8, decisions 10).
+const (
+	PerWorkspace    = 20
+	PerOrganisation = 50
+	TestsPerMinute  = 10
+	ReplaysAMinute  = 30
+	EnableEvery     = 10 * time.Minute
+	RotationOverlap = 24 * time.Hour
+	maxURL          = 2048
+)
+
+// Types are the event types that can be subscribed to (administration 6).
+func Types() []string {
+	return []string{
+		"message.received", "message.status", "contact.created", "contact.opted_out", "contact.opted_in", "conversation.assigned",
+		"line.state_changed", "line.degraded", "line.recovered", "workflow.run.completed", "agent.handoff", "workflow.webhook",
+	}
+}
+
+// Endpoint is the state of one endpoint. The zero value does not exist.
+type Endpoint struct {
+	ID           string
+	Organisation uuid.UUID
+	Workspace    uuid.UUID
+	URL          string
+	Events       []string
+	Status       Status
+	Secret       string
+	Before       string    // the secret before the last rotation
+	BeforeUntil  time.Time // until when it signs along
+	EnabledAt    time.Time // of the last time it was enabled again; zero when never
+}
+
+// Exists tells whether there is such an endpoint.
+func (e Endpoint) Exists() bool { return e.ID != "" && e.Status != Deleted }
+
+// Apply folds one event.
+func (e Endpoint) Apply(event events.Event, in events.Envelope) Endpoint {
+	switch v := event.(type) {
+	case *events.WebhookCreated:
+		return Endpoint{
+			ID: v.EndpointID, Organisation: in.Organisation, Workspace: in.Workspace, URL: v.Private.URL, Events: v.Events, Status: Active,
+			Secret: v.Private.Secret,
+		}
+	case *events.WebhookUpdated:
+		if v.Moved {
+			e.URL = v.Private.URL
+		}
+		if len(v.Events) > 0 {
+			e.Events = v.Events
+		}
+	case *events.WebhookPaused:
+		e.Status = Paused
+	case *events.WebhookResumed:
+		e.Status = Active
+	case *events.WebhookDisabled:
+		e.Status = Disabled
+	case *events.WebhookEnabled:
+		e.Status, e.EnabledAt = Active, in.At
+	case *events.WebhookSecretRotated:
+		e.Before, e.BeforeUntil, e.Secret = e.Secret, v.Until, v.Private.Secret
+	case *events.WebhookDeleted:
+		e = Endpoint{ID: e.ID, Organisation: e.Organisation, Workspace: e.Workspace, Status: Deleted}
+	}
+	return e
+}
+
+// Mint makes a secret of randomness: whsec_ and 32 bytes in base64.
+func Mint(random [32]byte) string { return secretPrefix + base64.StdEncoding.EncodeToString(random[:]) }
+
+const secretPrefix = "whsec_"
+
+// Secrets are those that sign at a time, the current one first.
+func (e Endpoint) Secrets(now time.Time) []string {
+	if e.Before != "" && now.Before(e.BeforeUntil) {
+		return []string{e.Secret, e.Before}
+	}
+	return []string{e.Secret}
+}
+
+// CheckURL tells what is wrong with an address: it is an absolute https URL, or http where plain ones are allowed, without
+// credentials in it.
+func CheckURL(address string, plain bool) []fault.Issue {
+	wrong := func(code, message string) []fault.Issue {
+		return []fault.Issue{{Location: "body", Path: "/url", Code: code, Message: message}}
+	}
+	if utf8.RuneCountInString(address) > maxURL {
+		return wrong("too_long", "The address has at most 2048 characters.")
+	}
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || u.Host == "" || u.Hostname() == "" || u.Opaque != "":
+		return wrong("invalid_url", "Expected an absolute https:// address.")
+	case u.Scheme != "https" && (u.Scheme != "http" || !plain):
+		return wrong("not_https", "Expected an https:// address.")
+	case u.User != nil:
+		return wrong("credentials", "The address may not hold a user name or a password.")
+	}
+	return nil
+}
+
+// CheckEvents tells what is wrong with a list of types.
+func CheckEvents(types []string) []fault.Issue {
+	if len(types) == 0 {
+		return []fault.Issue{{Location: "body", Path: "/events", Code: "required", Message: "Name at least one event type."}}
+	}
+	known := Types()
+	for _, t := range types {
+		if !slices.Contains(known, t) {
+			return []fault.Issue{{Location: "body", Path: "/events", Code: "invalid_value", Message: "There is no such event type."}}
+		}
+	}
+	return nil
+}
+
+func sorted(types []string) []string { return slices.Compact(slices.Sorted(slices.Values(types))) }
+
+// Create makes an endpoint. Address and types are checked together.
+func Create(id, address, secret string, types []string, plain bool) ([]events.Event, error) {
+	if issues := append(CheckURL(address, plain), CheckEvents(types)...); len(issues) > 0 {
+		return nil, fault.Invalids(issues...)
+	}
+	return []events.Event{&events.WebhookCreated{
+		EndpointID: id, Events: sorted(types), Private: events.WebhookPrivate{URL: address, Secret: secret},
+	}}, nil
+}
+
+// Change is what a PATCH asks for; nil leaves a thing as it is.
+type Change struct {
+	URL    *string
+	Events *[]string
+	Status *Status // active or paused
+}
+
+// Update changes an endpoint (administration 3.6). What is so already is no event. Pausing a disabled endpoint is refused
+// with conflict, enabling one again within ten minutes with rate_limited.
+func (e Endpoint) Update(c Change, now time.Time, plain bool) ([]events.Event, error) {
+	var issues []fault.Issue
+	if c.URL != nil {
+		issues = append(issues, CheckURL(*c.URL, plain)...)
+	}
+	if c.Events != nil {
+		issues = append(issues, CheckEvents(*c.Events)...)
+	}
+	if len(issues) > 0 {
+		return nil, fault.Invalids(issues...)
+	}
+	updated := &events.WebhookUpdated{EndpointID: e.ID}
+	if c.URL != nil && *c.URL != e.URL {
+		updated.Moved, updated.Private.URL = true, *c.URL
+	}
+	if c.Events != nil {
+		if types := sorted(*c.Events); !slices.Equal(types, e.Events) {
+			updated.Events = types
+		}
+	}
+	var list []events.Event
+	if updated.Moved || updated.Events != nil {
+		list = append(list, updated)
+	}
+	if c.Status != nil {
+		moved, err := e.move(*c.Status, now)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, moved...)
+	}
+	return list, nil
+}
+
+func (e Endpoint) move(to Status, now time.Time) ([]events.Event, error) {
+	switch {
+	case e.Status == to:
+		return nil, nil
+	case to == Paused && e.Status == Disabled:
+		return nil, fault.New(fault.Conflict, "The endpoint is disabled. Set it to active first.")
+	case to == Paused:
+		return []events.Event{&events.WebhookPaused{EndpointID: e.ID}}, nil
+	case e.Status == Paused:
+		return []events.Event{&events.WebhookResumed{EndpointID: e.ID}}, nil
+	}
+	if wait := e.EnabledAt.Add(EnableEvery).Sub(now); !e.EnabledAt.IsZero() && wait > 0 {
+		f := fault.New(fault.RateLimited, "The endpoint was enabled less than ten minutes ago.")
+		f.RetryAfter = wait
+		return nil, f
+	}
+	return []events.Event{&events.WebhookEnabled{EndpointID: e.ID}}, nil
+}
+
+// Rotate gives the endpoint another secret; the one it has signs along for 24 hours.
+func (e Endpoint) Rotate(secret string, now time.Time) []events.Event {
+	return []events.Event{&events.WebhookSecretRotated{
+		EndpointID: e.ID, Until: now.Add(RotationOverlap), Private: events.WebhookPrivate{Secret: secret},
+	}}
+}
+
+// Disable takes an active endpoint out of service; another one is left as it is.
+func (e Endpoint) Disable(reason string) []events.Event {
+	if e.Status != Active {
+		return nil
+	}
+	return []events.Event{&events.WebhookDisabled{EndpointID: e.ID, Reason: reason}}
+}
+
+// Delete removes the endpoint.
+func (e Endpoint) Delete() []events.Event {
+	return []events.Event{&events.WebhookDeleted{EndpointID: e.ID}}
+}

@@ -1,0 +1,106 @@
+package processes
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"ledgerline/clock"
+	"ledgerline/commands"
+	"ledgerline/eventstore"
+	"ledgerline/eventstore/feed"
+	"ledgerline/projections"
+)
+
+// Webhooks tells events to the endpoints that subscribe to them (decisions, section 10).
+//
+// Its consumer makes the deliveries: in the order of the ledger, with what the read models show, in the transaction of
+// its checkpoint. A worker per endpoint attempts them, at most five at once, and in no promised order. What came of the
+// attempts goes to the ledger, many in one append, and comes back through the consumer, which alone changes a delivery.
+// An attempt is written down before it is made, so that one that was cut off is counted too.
+type Webhooks struct {
+	app    *commands.App
+	store  *projections.Store
+	ledger *eventstore.Ledger
+	clock  clock.Clock
+	poster Poster
+	log    *slog.Logger
+	runner *Runner
+
+	begins  chan beginning
+	reports chan report
+
+	mu       sync.Mutex
+	draining map[chan struct{}]struct{} // to be woken when there may be more to deliver
+}
+
+// webhooksProcess is the name under which endpoints ask for work.
+const webhooksProcess = "webhooks"
+
+// webhookWorkers is how many endpoints one node serves at once. One that hangs keeps its worker, so there are many more
+// than would be needed otherwise; they cost a goroutine each.
+const webhookWorkers = 512
+
+// WebhooksConfig says what the process needs.
+type WebhooksConfig struct {
+	App    *commands.App
+	Store  *projections.Store
+	Ledger *eventstore.Ledger
+	Clock  clock.Clock
+	Poster Poster
+	Lease  time.Duration // of an endpoint that is served, see RunnerConfig
+	Logger *slog.Logger
+}
+
+// NewWebhooks prepares the process. Run it beside a feed that carries it as a Consumer.
+func NewWebhooks(cfg WebhooksConfig) (*Webhooks, error) {
+	w := &Webhooks{
+		app: cfg.App, store: cfg.Store, ledger: cfg.Ledger, clock: cfg.Clock, poster: cfg.Poster, log: cfg.Logger,
+		begins: make(chan beginning, maxBegins), reports: make(chan report, maxReports), draining: map[chan struct{}]struct{}{},
+	}
+	var err error
+	w.runner, err = NewRunner(RunnerConfig{
+		Pool: cfg.Ledger.Pool(), Clock: cfg.Clock, Process: webhooksProcess, Work: w.serve, Workers: webhookWorkers, Batch: 128, Lease: cfg.Lease,
+		Logger: cfg.Logger,
+	})
+	return w, err
+}
+
+// Run works until ctx ends. What came of attempts that were made by then is written down before it returns.
+func (w *Webhooks) Run(ctx context.Context) error {
+	outlasting, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var writers sync.WaitGroup
+	for range scribes {
+		writers.Go(func() { w.writeBegins(outlasting) })
+	}
+	writers.Go(func() { w.writeReports(outlasting) })
+	err := w.runner.Run(ctx)
+	stop()
+	writers.Wait()
+	return err
+}
+
+// Name implements feed.Consumer.
+func (w *Webhooks) Name() string { return projections.DeliveriesBy }
+
+// Write implements feed.Consumer; Compose takes its place.
+func (w *Webhooks) Write(*pgx.Batch, int, []eventstore.Recorded) error {
+	return errors.New("processes: webhooks are composed")
+}
+
+// Committed implements feed.Consumer.
+func (w *Webhooks) Committed(*feed.Batch) {
+	w.runner.Wake()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for woken := range w.draining {
+		select {
+		case woken <- struct{}{}:
+		default:
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package projections
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"go.jetify.com/typeid/v2"
+
+	"ledgerline/domain/webhook"
+	"ledgerline/events"
+)
+
+// DeliveriesBy is the consumer that writes the deliveries: who wants to see one waits for it. It is a process, since a
+// delivery is something to do before it is something to see.
+const DeliveriesBy = "process_webhooks"
+
+// DeliveryAttempt is one attempt of a delivery.
+type DeliveryAttempt struct {
+	Number     int     `json:"number" minimum:"1"`
+	At         string  `json:"at" format:"date-time"`
+	StatusCode *int    `json:"status_code"`
+	LatencyMS  *int    `json:"latency_ms" minimum:"0"`
+	Error      *string `json:"error"`
+}
+
+// Delivery is one delivery as the API shows it (administration 2.10). The attempts are an extension: all of them, or the
+// last hundred of one that was replayed more often.
+type Delivery struct {
+	ID            uuid.UUID         `json:"id" format:"uuid"`
+	EndpointID    string            `json:"endpoint_id" doc:"whk_ id"`
+	EventID       string            `json:"event_id" doc:"evt_ id"`
+	EventType     string            `json:"event_type" enum:"message.received,message.status,contact.created,contact.opted_out,contact.opted_in,conversation.assigned,line.state_changed,line.degraded,line.recovered,workflow.run.completed,agent.handoff,workflow.webhook"`
+	Status        string            `json:"status" enum:"pending,succeeded,failed"`
+	Attempt       int               `json:"attempt" minimum:"0" doc:"Attempts made so far"`
+	StatusCode    *int              `json:"status_code" doc:"The receiver's last answer"`
+	LatencyMS     *int              `json:"latency_ms" minimum:"0" doc:"Of the last attempt"`
+	Error         *string           `json:"error" doc:"Why the last attempt failed, or why there is none: endpoint_disabled, endpoint_paused, erased"`
+	CreatedAt     string            `json:"created_at" format:"date-time"`
+	DeliveredAt   *string           `json:"delivered_at" format:"date-time"`
+	NextAttemptAt *string           `json:"next_attempt_at" format:"date-time"`
+	Attempts      []DeliveryAttempt `json:"attempts" nullable:"false" doc:"Every attempt, oldest first"`
+
+	// Replays is how often it was replayed, and Test whether a test made it, for whoever replays it.
+	Replays int  `json:"-"`
+	Test    bool `json:"-"`
+	// Erased tells that what would be sent is gone.
+	Erased bool `json:"-"`
+}
+
+// EventID is the id under which receivers know an event.
+func EventID(id uuid.UUID) string {
+	text, err := typeid.FromUUID("evt", id.String())
+	if err != nil {
+		panic(err) // only for another prefix
+	}
+	return text.String()
+}
+
+// NewDelivery is a delivery that was just asked for.
+func NewDelivery(id, event uuid.UUID, endpointID, eventType string, at time.Time) Delivery {
+	due := stamp(at)
+	return Delivery{
+		ID: id, EndpointID: endpointID, EventID: EventID(event), EventType: eventType, Status: "pending", CreatedAt: stamp(at), NextAttemptAt: &due,
+		Attempts: []DeliveryAttempt{},
+	}
+}
+
+// Replayed is a finished delivery that is attempted once more.
+func (d Delivery) Replayed(at time.Time) Delivery {
+	due := stamp(at)
+	d.Status, d.NextAttemptAt, d.Replays = "pending", &due, d.Replays+1
+	return d
+}
+
+const deliveryColumns = `d.id, d.endpoint_id, d.event_id, d.event_type, d.status, d.attempt, d.status_code, d.latency_ms, d.error, d.attempts,
+	d.created_at, d.delivered_at, d.next_attempt_at, d.replays, d.test, not exists (select from webhook_events e where e.id = d.event_id)`
+
+func scanDelivery(row pgx.CollectableRow) (Delivery, error) {
+	var d Delivery
+	var event uuid.UUID
+	var attempts []byte
+	var created time.Time
+	var delivered, next *time.Time
+	if err := row.Scan(&d.ID, &d.EndpointID, &event, &d.EventType, &d.Status, &d.Attempt, &d.StatusCode, &d.LatencyMS, &d.Error, &attempts,
+		&created, &delivered, &next, &d.Replays, &d.Test, &d.Erased); err != nil {
+		return d, err
+	}
+	d.EventID, d.CreatedAt, d.DeliveredAt, d.NextAttemptAt = EventID(event), stamp(created), stampOrNull(delivered), stampOrNull(next)
+	if err := json.Unmarshal(attempts, &d.Attempts); err != nil {
+		return d, fmt.Errorf("projections: attempts of a delivery: %w", err)
+	}
+	return d, nil
+}
+
+// Delivery finds a delivery of an endpoint of the workspace; found is false when there is none.
+func (s *Store) Delivery(ctx context.Context, v Viewer, id uuid.UUID) (d Delivery, found bool, err error) {
+	return single(ctx, s, "delivery", scanDelivery, `select `+deliveryColumns+` from webhook_deliveries d
+		join webhook_endpoints w on w.endpoint_id = d.endpoint_id where d.id = $1 and w.workspace_id = $2 and w.status <> 'deleted'`, id, v.Workspace)
+}
+
+// DeliveryFilter are the filters of an endpoint's deliveries; empty ones do not filter.
+type DeliveryFilter struct{ EndpointID, Status, EventType string }
+
+// Deliveries lists the deliveries of an endpoint, newest first. That the endpoint is the viewer's is for the caller to
+// have seen.
+func (s *Store) Deliveries(ctx context.Context, by DeliveryFilter, after *Cursor, limit int) (Page[Delivery], error) {
+	f := &filter{}
+	f.add("d.endpoint_id = %s", by.EndpointID)
+	f.equal("d.event_type", by.EventType)
+	switch by.Status { // as the indexes have it
+	case "pending":
+		f.conditions = append(f.conditions, "d.status = 'pending'")
+	case "failed":
+		f.conditions = append(f.conditions, "d.status = 'failed'")
+	case "succeeded":
+		f.conditions = append(f.conditions, "d.status = 'succeeded'")
+	}
+	if after != nil {
+		f.add("d.id < %s::text::uuid", after.ID)
+	}
+	found, err := list(ctx, s, "deliveries", scanDelivery, `select `+deliveryColumns+` from webhook_deliveries d`+f.where()+
+		` order by d.id desc limit `+f.arg(limit+1), f.args...)
+	if err != nil {
+		return Page[Delivery]{}, err
+	}
+	return page(found, limit, func(d *Delivery) Cursor { return Cursor{ID: d.ID.String()} }), nil
+}
+
+// AttemptOf is an attempt as its event tells of it.
+func AttemptOf(e *events.WebhookAttempt) DeliveryAttempt {
+	a := DeliveryAttempt{Number: e.Number, At: stamp(e.At), Error: emptyIsNull(e.Error)}
+	if e.StatusCode != 0 {
+		a.StatusCode = &e.StatusCode
+	}
+	if e.Error != webhook.ErrorInterrupted {
+		a.LatencyMS = &e.LatencyMS
+	}
+	return a
+}

@@ -1,0 +1,145 @@
+package projections
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+)
+
+// WebhookDoc is what the documentation says of one type of event.
+type WebhookDoc struct {
+	Type        string
+	Summary     string
+	Description string
+	Body        exampleEvent // a pointer to a WebhookEvent, the example that a test sends
+}
+
+// exampleEvent is a WebhookEvent of any kind.
+type exampleEvent interface{ event() WebhookEvent[any] }
+
+const (
+	exampleAt        = "2026-01-31T16:04:05.000Z"
+	exampleBefore    = "2026-01-31T16:04:04.000Z"
+	exampleEventID   = "evt_01kg5x8f00e8r9hsnjf5k8q0c0"
+	exampleWorkspace = "019c0bd4-3c00-7233-8cb2-b27966745180"
+	exampleContact   = "ctc_01kg5x8f00e8r9hsnjf5k8q0c1"
+	exampleTalk      = "cnv_01kg5x8f00e8r9hsnjf5k8q0c2"
+	exampleMessage   = "msg_01kg5x8f00e8r9hsnjf5k8q0c3"
+	exampleLine      = "ln_01kg5x8f00e8r9hsnjf5k8q0c4"
+	examplePool      = "pool_01kg5x8f00e8r9hsnjf5k8q0c5"
+	exampleUser      = "019c0bd4-3c00-7233-8cb2-b27966745181"
+	exampleFlow      = "019c0bd4-3c00-7233-8cb2-b27966745182"
+	exampleVersion   = "019c0bd4-3c00-7233-8cb2-b27966745183"
+	exampleRun       = "019c0bd4-3c00-7233-8cb2-b27966745184"
+	exampleAgent     = "019c0bd4-3c00-7233-8cb2-b27966745185"
+	examplePhone     = "+12025550100"
+	exampleSender    = "+12025550199"
+)
+
+func ptr[T any](v T) *T { return &v }
+
+func exampleOfContact() Contact {
+	return Contact{
+		ID: exampleContact, Phone: examplePhone, FirstName: ptr("Ada"), LastName: ptr("Example"), Company: ptr("Example Inc."),
+		Email: ptr("ada@example.com"), Fields: map[string]any{}, Labels: []string{"example"}, ConsentStatus: "opted_in", ConsentAt: ptr(exampleAt),
+		ConsentSource: ptr("example"), CreatedAt: exampleBefore, UpdatedAt: exampleAt,
+	}
+}
+
+func exampleOfMessage(direction, status string) Message {
+	m := Message{
+		ID: exampleMessage, ConversationID: exampleTalk, ContactID: exampleContact, Direction: direction, Channel: "chat", Status: status,
+		Body: "This is an example.", From: ptr(examplePhone), To: ptr(exampleSender), LineID: ptr(exampleLine), IsTest: true, Media: []Media{},
+		Metadata: map[string]any{}, CreatedAt: exampleBefore, UpdatedAt: exampleAt,
+	}
+	if direction == "outbound" {
+		m.From, m.To, m.Source = m.To, m.From, ptr("api")
+		m.SentAt, m.DeliveredAt = ptr(exampleBefore), ptr(exampleAt)
+	}
+	return m
+}
+
+func exampleOfConversation() Conversation {
+	return Conversation{
+		ID: exampleTalk, Status: "open", HandledBy: "team", Labels: []string{"example"}, LineID: ptr(exampleLine), AssigneeUserID: ptr(exampleUser),
+		Contact:     ConversationContact{ID: exampleContact, Phone: examplePhone, FirstName: ptr("Ada"), LastName: ptr("Example"), Company: ptr("Example Inc.")},
+		LastMessage: &LastMessage{ID: exampleMessage, Direction: "inbound", Preview: "This is an example."}, LastMessageAt: ptr(exampleAt),
+		UnreadCount: 1, CreatedAt: exampleBefore, UpdatedAt: exampleAt,
+	}
+}
+
+func exampleOfLine(state, before, reason string) LineState {
+	return LineState{WebhookLine{
+		ID: exampleLine, Phone: exampleSender, DisplayName: ptr("Example"), State: state, StateChangedAt: ptr(exampleAt), StateReason: &reason,
+		PoolID: ptr(examplePool), CreatedAt: exampleBefore,
+	}, before}
+}
+
+func example[T any](kind string, data T) *WebhookEvent[T] {
+	return &WebhookEvent[T]{ID: exampleEventID, WorkspaceID: uuid.MustParse(exampleWorkspace), Type: kind, Timestamp: exampleAt, IsTest: true, Data: data}
+}
+
+// WebhookDocs documents the types in the order of administration 6, each with the fixed placeholder data of its test
+// event.
+func WebhookDocs() []WebhookDoc {
+	doc := func(kind, summary, description string, body exampleEvent) WebhookDoc {
+		return WebhookDoc{kind, summary, description, body}
+	}
+	contact, opted := exampleOfContact(), exampleOfContact()
+	opted.ConsentStatus = "opted_out"
+	return []WebhookDoc{
+		doc("message.received", "A contact has written", "data is the inbound message.",
+			example("message.received", exampleOfMessage("inbound", "received"))),
+		doc("message.status", "The status of an outbound message has changed",
+			"data is the message as it was right after the change, with the status before. The first status, queued, is no change and is not told.",
+			example("message.status", MessageChange{exampleOfMessage("outbound", "delivered"), "sent"})),
+		doc("contact.created", "There is a new contact", "By a request, an import, or a message to or from an unknown number.",
+			example("contact.created", contact)),
+		doc("contact.opted_out", "A contact may not be messaged any more", "By STOP, by a request, or because the number opted out elsewhere in the organisation.",
+			example("contact.opted_out", ContactConsent{opted, "opted_in"})),
+		doc("contact.opted_in", "A contact has consented", "By START, by a request, or when it was created so.",
+			example("contact.opted_in", ContactConsent{contact, "unknown"})),
+		doc("conversation.assigned", "A conversation was given to a person, or to nobody", "data is the conversation, with who had it before.",
+			example("conversation.assigned", ConversationAssignment{exampleOfConversation(), nil})),
+		doc("line.state_changed", "A line is in another state", "Every move between the states of a line.",
+			example("line.state_changed", exampleOfLine("active", "warming", "warmup_complete"))),
+		doc("line.degraded", "A line's health fell so far that it is throttled", "It comes along with line.state_changed.",
+			example("line.degraded", exampleOfLine("throttled", "active", "health"))),
+		doc("line.recovered", "A throttled line is well again", "It comes along with line.state_changed.",
+			example("line.recovered", exampleOfLine("active", "throttled", "health"))),
+		doc("workflow.run.completed", "A run of a workflow has ended", "data is the run with its steps.",
+			example("workflow.run.completed", WorkflowRun{
+				ID: exampleRun, WorkflowID: exampleFlow, WorkflowVersionID: exampleVersion, Version: 1, ContactID: ptr(exampleContact), Status: "completed",
+				StartedAt: exampleBefore, FinishedAt: ptr(exampleAt),
+				Steps: []RunStep{{NodeID: "start", Status: "completed", At: exampleBefore, Detail: map[string]any{}}},
+			})),
+		doc("agent.handoff", "A conversation needs a person", "data is the conversation as the team gets it, with who handled it before and why it is theirs now.",
+			example("agent.handoff", Handoff{exampleOfConversation(), "agent:" + exampleAgent, "The contact asked for a person."})),
+		doc("workflow.webhook", "A workflow has reached a webhook node", "data holds what the node's config says.",
+			example("workflow.webhook", WorkflowCall{
+				WorkflowID: exampleFlow, RunID: exampleRun, NodeID: "notify", ContactID: ptr(exampleContact), Name: "example", Data: map[string]any{"example": true},
+			})),
+	}
+}
+
+// Example is the body of a test event.
+func Example(kind string, id, workspace uuid.UUID) ([]byte, error) {
+	for _, d := range WebhookDocs() {
+		if d.Type != kind {
+			continue
+		}
+		body := d.Body.event()
+		body.ID, body.WorkspaceID = EventID(id), workspace
+		text, err := json.Marshal(&body)
+		if err != nil {
+			return nil, fmt.Errorf("projections: example of %s: %w", kind, err)
+		}
+		return text, nil
+	}
+	return nil, fmt.Errorf("projections: there is no example of %s", kind)
+}
+
+func (e *WebhookEvent[T]) event() WebhookEvent[any] {
+	return WebhookEvent[any]{e.ID, e.Type, e.Timestamp, e.WorkspaceID, e.IsTest, e.Sequence, e.Data}
+}

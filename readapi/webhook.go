@@ -1,0 +1,51 @@
+package readapi
+
+import (
+	"context"
+
+	"ledgerline/domain/fault"
+	"ledgerline/httpapi"
+	"ledgerline/projections"
+)
+
+func (a *API) webhooks(ctx context.Context, c *httpapi.Call, in *httpapi.PageParams) (httpapi.Page[projections.Webhook], error) {
+	after, err := a.open(c, "webhooks", nil, in.Cursor)
+	if err != nil {
+		return httpapi.Page[projections.Webhook]{}, err
+	}
+	v := a.viewer(c)
+	if err := a.store.Current(ctx, v.Shard, projections.Webhooks); err != nil {
+		return httpapi.Page[projections.Webhook]{}, err
+	}
+	page, err := a.store.Webhooks(ctx, v, after, in.Limit)
+	return seal(a, c, "webhooks", nil, page, err)
+}
+
+// ListDeliveries is the query of GET /v1/webhooks/{id}/deliveries (administration 4.9).
+type ListDeliveries struct {
+	httpapi.IDParam
+	httpapi.PageParams
+	Status    string `query:"status" enum:"pending,succeeded,failed"`
+	EventType string `query:"event_type" enum:"message.received,message.status,contact.created,contact.opted_out,contact.opted_in,conversation.assigned,line.state_changed,line.degraded,line.recovered,workflow.run.completed,agent.handoff,workflow.webhook"`
+}
+
+func (a *API) deliveries(ctx context.Context, c *httpapi.Call, in *ListDeliveries) (httpapi.Page[projections.Delivery], error) {
+	by := projections.DeliveryFilter{EndpointID: in.ID, Status: in.Status, EventType: in.EventType}
+	after, err := a.open(c, "deliveries", by, in.Cursor)
+	if err != nil {
+		return httpapi.Page[projections.Delivery]{}, err
+	}
+	v := a.viewer(c)
+	if err := a.store.CurrentOf(ctx, v.Shard, projections.Webhooks.ID, projections.DeliveriesBy); err != nil {
+		return httpapi.Page[projections.Delivery]{}, err
+	}
+	_, found, err := a.store.Webhook(ctx, v, in.ID)
+	if err == nil && !found {
+		err = fault.New(fault.NotFound, "There is no such webhook endpoint.")
+	}
+	if err != nil {
+		return httpapi.Page[projections.Delivery]{}, err
+	}
+	page, err := a.store.Deliveries(ctx, by, after, in.Limit)
+	return seal(a, c, "deliveries", by, page, err)
+}
