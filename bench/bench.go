@@ -68,7 +68,7 @@ var measurements = []measurement{
 	// Idle comes first: the server still tidies up behind a load when it is over.
 	{"idle", measureIdle}, {"append", measureAppend}, {"messages", measureMessages}, {"visible", measureVisible},
 	{"delivery", measureDelivery}, {"replay", measureReplay},
-	{"conversations", measureConversations}, {"export", measureExport},
+	{"inbox", measureConversations}, {"export", measureExport},
 }
 
 // Run measures and prints.

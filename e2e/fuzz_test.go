@@ -47,7 +47,7 @@ type fuzzer struct {
 	ids    []string // of everything
 	users  []string
 	lines  []string
-	known  map[string][]string // contacts and messages, by the route's collection
+	known  map[string][]string // contacts, messages and conversations, by the route's collection
 	tokens []string
 	spaces []string
 	phones []string
@@ -97,13 +97,22 @@ func (f *fuzzer) request() fuzzed {
 			"to": pick(f.Rand, f.phones), "contact_id": f.of(f.known["contacts"]), "body": "Hello", "media": []any{map[string]any{"url": "https://example.com/a", "filename": "a", "mime": "image/png"}},
 			"pool_id": f.of(f.lines[:1]), "line_id": f.of(f.lines[1:]), "send_at": "2026-03-02T18:00:00Z", "fallback": false, "external_id": "e", "metadata": map[string]any{"k": "v"},
 		},
-		"/v1/messages/{id}/cancel": nil,
+		"/v1/messages/{id}/cancel":        nil,
+		"/v1/conversations/{id}/messages": {"body": "Hello", "media": []any{map[string]any{"url": "https://example.com/a"}}},
+		"/v1/conversations/{id}/notes":    {"body": "Hush"},
+		"/v1/saved-replies":               {"title": f.text(), "body": "x", "team_id": f.of(f.users)},
+		"/v1/conversations/{id}": {
+			"assignee_user_id": f.of(f.users), "team_id": nil, "handled_by": "team", "labels": []any{"x"}, "mark_read": true,
+			"snoozed_until": "2026-03-03T18:00:00Z", "status": pick(f.Rand, []string{"open", "snoozed", "closed"}),
+		},
 	}
 	queries := map[string][]string{
 		"/v1/contacts":                  {"limit", "cursor", "q", "phone", "label", "segment_id", "consent_status", "owner_user_id", "line_id"},
 		"/v1/messages":                  {"limit", "cursor", "contact_id", "conversation_id", "line_id", "status", "direction", "external_id"},
 		"/v1/compliance/consent-events": {"limit", "cursor", "phone", "contact_id", "type", "from", "to"},
-		"/v1/contacts/{id}":             nil, "/v1/messages/{id}": nil, "/v1/messages/{id}/events": nil,
+		"/v1/conversations":             {"limit", "cursor", "status", "assignee", "team_id", "label", "line_id", "contact_id", "q"},
+		"/v1/conversations/{id}":        {"messages_limit", "messages_cursor"},
+		"/v1/contacts/{id}":             nil, "/v1/messages/{id}": nil, "/v1/messages/{id}/events": nil, "/v1/saved-replies": nil, "/v1/teams": nil, "/v1/me": nil,
 	}
 	var r fuzzed
 	switch f.IntN(20) {
@@ -118,10 +127,12 @@ func (f *fuzzer) request() fuzzed {
 	case 8:
 		r.method, r.path = "GET", pick(f.Rand, []string{"/healthz", "/readyz", "/openapi.json", "/docs", "/v1/", "/v1/nothing/{id}"})
 	default:
-		r.method, r.path = "POST", pick(f.Rand, slices.Sorted(maps.Keys(bodies)))
+		if r.method, r.path = "POST", pick(f.Rand, slices.Sorted(maps.Keys(bodies))); r.path == "/v1/conversations/{id}" {
+			r.method = "PATCH"
+		}
 	}
 	delete(bodies["/v1/messages"], pick(f.Rand, []string{"to", "contact_id"}))
-	if body := bodies[r.path]; body != nil && r.method == "POST" {
+	if body := bodies[r.path]; body != nil && (r.method == "POST" || r.method == "PATCH") {
 		r.body = f.bend(body)
 	}
 	query := f.query(queries[r.path])
@@ -241,6 +252,7 @@ func prey(t testing.TB) (*app.App, *fuzzer) {
 		contact := a.Live.Post("/v1/contacts", app.Map{"phone": phone}).Is(201).Text("id")
 		m := a.Live.Post("/v1/messages", app.Map{"to": phone, "body": "x", "send_at": "2026-03-02T18:00:00Z"}).Is(201)
 		f.known["contacts"], f.known["messages"] = append(f.known["contacts"], contact), append(f.known["messages"], m.Text("id"))
+		f.known["conversations"] = append(f.known["conversations"], m.Text("conversation_id"))
 		f.ids = append(f.ids, contact, m.Text("id"), m.Text("conversation_id"))
 		f.phones = append(f.phones, phone, a.Phone(), a.Scripted(80+len(f.phones)%20))
 	}
