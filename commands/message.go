@@ -77,6 +77,13 @@ func (a *App) QueueMessage(ctx context.Context, req Request, in QueueMessage) (Q
 }
 
 func (u *unit) queue(ctx context.Context, in *QueueMessage) (*events.MessageQueued, error) {
+	if in.Reply != nil {
+		conv, err := u.conversation(ctx, in.Reply.ConversationID, in.Reply.Agent)
+		if err != nil {
+			return nil, err
+		}
+		in.ContactID = &conv.State.ContactID
+	}
 	c, num, e164, err := u.recipient(ctx, in)
 	if err != nil {
 		return nil, err
