@@ -225,3 +225,29 @@ func TestATestIdentitySendsThroughTheSandboxLineIfItMay(t *testing.T) {
 	_, lost := newIdentity(a, app.Map{"env": "test", "allowed_line_ids": []string{a.Lines[0].ID}})
 	lost.Post("/v1/messages", app.Map{"to": a.Scripted(2), "body": "x"}).Refused(403, "forbidden")
 }
+
+func TestWhatAnIdentityMayMoreSetsFreeWhatWaited(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	made, bot := newIdentity(a, app.Map{"daily_limit": 1})
+	path := "/v1/service-identities/" + made.Text("id")
+	first, second := send(bot, a.Phone(), "x"), send(bot, a.Phone(), "y")
+	a.Settle()
+	states := []any{status(a.Live, first), status(a.Live, second)}
+	require.ElementsMatch(t, []any{"delivered", "queued"}, states)
+	a.Live.Do("PATCH", path, app.Map{"daily_limit": 2}).Is(200)
+	a.Settle()
+	require.Equal(t, []any{"delivered", "delivered"}, []any{status(a.Live, first), status(a.Live, second)})
+	// All lines of the pool but one that the identity may not use are out of service.
+	for _, l := range a.Lines[1:] {
+		_, err := a.Nodes[0].App.ChangeLineState(t.Context(), a.Operator(), l.ID, "quarantined", nil)
+		require.NoError(t, err)
+	}
+	a.Live.Do("PATCH", path, app.Map{"daily_limit": nil, "allowed_line_ids": []string{a.Lines[1].ID}}).Is(200)
+	third := send(bot, a.Phone(), "z")
+	a.Settle()
+	require.Equal(t, "queued", status(a.Live, third))
+	a.Live.Do("PATCH", path, app.Map{"allowed_line_ids": []string{a.Lines[0].ID}}).Is(200)
+	a.Settle()
+	shows(t, message(a.Live, third), app.Map{"status": "delivered", "line_id": a.Lines[0].ID})
+}

@@ -20,12 +20,16 @@ const (
 	// When lines change, the queues for them look whether there is room.
 	linesChangedSQL = `update process_todo set due_at = least(due_at, $2), asked_at_position = greatest(asked_at_position, $3)
 		where process = '` + releaseProcess + `' and key >= $1 || '/' and key < $1 || '0'`
+	// When a service identity may do more, the contacts of its workspace that wait are looked at again.
+	identityChangedSQL = `update process_todo t set due_at = least(t.due_at, $2), asked_at_position = greatest(t.asked_at_position, $3)
+		where t.process = '` + sendingProcess + `' and t.key in (select o.contact_id from sending_outbox o where o.workspace_id = $1)`
 )
 
 // Write implements feed.Consumer.
 func (s *Sending) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) error {
 	w := outboxChanges{
 		opened: map[string]*opening{}, closed: map[string]bool{}, heard: map[string]bool{}, watches: map[string]Ask{}, lines: map[string]*eventstore.Recorded{},
+		identities: map[uuid.UUID]*eventstore.Recorded{},
 	}
 	for i := range recorded {
 		w.take(&recorded[i])
@@ -44,6 +48,8 @@ type outboxChanges struct {
 	asks     []Ask
 	watches  map[string]Ask
 	lines    map[string]*eventstore.Recorded // by what the keys of their queues begin with
+	// Changes of service identities, by workspace.
+	identities map[uuid.UUID]*eventstore.Recorded
 }
 
 // opening is a message that needs sending.
@@ -96,6 +102,9 @@ func (w *outboxChanges) take(r *eventstore.Recorded) {
 		w.lines[queuesOf(r.OrganisationID, r.WorkspaceID)] = r
 	case *events.SendingLimitsSet:
 		w.lines[r.OrganisationID.String()] = r
+	case *events.IdentityUpdated:
+		w.lines[queuesOf(r.OrganisationID, r.WorkspaceID)] = r
+		w.identities[r.WorkspaceID] = r
 	}
 }
 
@@ -132,6 +141,9 @@ func (w *outboxChanges) queue(b *pgx.Batch) {
 	QueueAsks(b, asks...)
 	for queues, r := range w.lines {
 		b.Queue(linesChangedSQL, queues, r.OccurredAt, r.Position)
+	}
+	for workspace, r := range w.identities {
+		b.Queue(identityChangedSQL, workspace, r.OccurredAt, r.Position)
 	}
 }
 
