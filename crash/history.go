@@ -1,6 +1,9 @@
 package crash
 
 import (
+	"strings"
+	"time"
+
 	"ledgerline/adapters/simulator"
 	"ledgerline/events"
 	"ledgerline/eventstore"
@@ -11,6 +14,7 @@ import (
 type history struct {
 	violations *violations
 	messages   map[string]*lifetime
+	newTo      map[string][]time.Time // by line: when contacts were new to it
 	contacts   map[string]*person
 	registered map[string]bool // number streams that opted out
 	expected   map[place][]expectation
@@ -30,6 +34,7 @@ type expectation struct{ contact, consent string }
 type person struct {
 	consent string
 	number  string   // its stream
+	phone   string
 	waiting []string // messages that were accepted and have not been tried, in order
 	unsent  []string // messages that were tried and not sent yet, in the same order
 }
@@ -71,7 +76,7 @@ func (m *lifetime) status() string {
 
 func newHistory(v *violations) *history {
 	return &history{
-		violations: v, messages: map[string]*lifetime{}, contacts: map[string]*person{}, registered: map[string]bool{},
+		violations: v, messages: map[string]*lifetime{}, newTo: map[string][]time.Time{}, contacts: map[string]*person{}, registered: map[string]bool{},
 		expected: map[place][]expectation{},
 	}
 }
@@ -80,7 +85,7 @@ func newHistory(v *violations) *history {
 func (h *history) take(r *eventstore.Recorded) {
 	switch e := r.Event.(type) {
 	case *events.ContactCreated:
-		h.contacts[e.ContactID] = &person{consent: "unknown"}
+		h.contacts[e.ContactID] = &person{consent: "unknown", phone: e.Person.Phone}
 	case *events.NumberLinked:
 		h.person(e.ContactID).number = r.Stream
 	case *events.ContactOptedIn:
@@ -149,8 +154,36 @@ func (h *history) message(r *eventstore.Recorded) {
 		}
 	case *events.MessageRouted:
 		h.alive(r, e.MessageRef, between(accepted, trying))
+		if e.NewContact {
+			h.room(r, e.LineID)
+		}
 	case *events.MessageDeferred:
 		h.alive(r, e.MessageRef, between(accepted, trying))
+	}
+}
+
+// room holds the new contacts of a line against its limit for any hour.
+func (h *history) room(r *eventstore.Recorded, lineID string) {
+	times := append(h.newTo[lineID], r.OccurredAt)
+	for len(times) > 0 && !times[0].After(r.OccurredAt.Add(-time.Hour)) {
+		times = times[1:]
+	}
+	h.newTo[lineID] = times
+	if len(times) > newPerHour {
+		h.violations.add("a line has more new contacts in an hour than it may", "%s: %d (shard %d, position %d)", lineID, len(times), r.Shard, r.Position)
+	}
+}
+
+// coast is where the ordinary numbers are.
+var coast, errCoast = time.LoadLocation("America/Los_Angeles")
+
+// hours holds an attempt against the hours in which ordinary numbers may be written to.
+func (h *history) hours(r *eventstore.Recorded, m *lifetime) {
+	if m.automatic || !strings.HasPrefix(h.person(m.contact).phone, "+1415777") || errCoast != nil {
+		return
+	}
+	if hour := r.OccurredAt.In(coast).Hour(); hour < 9 || hour >= 20 {
+		h.violations.add("a message leaves in quiet hours", "%s at %s (shard %d, position %d)", r.Stream, r.OccurredAt, r.Shard, r.Position)
 	}
 }
 
@@ -209,6 +242,7 @@ func (h *history) sending(r *eventstore.Recorded, e *events.MessageSending) {
 	if !m.automatic && (c.consent == "opted_out" || h.registered[c.number]) {
 		h.violations.add("a message is sent after the opt-out", "%s (shard %d, position %d)", e.MessageID, r.Shard, r.Position)
 	}
+	h.hours(r, m)
 	if m.stage == accepted {
 		if len(c.waiting) == 0 || c.waiting[0] != e.MessageID {
 			h.violations.add("messages of one contact overtake each other", "%s is tried before %v", e.MessageID, c.waiting[:min(len(c.waiting), 1)])

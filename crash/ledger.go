@@ -91,6 +91,11 @@ func (h *history) walk(ctx context.Context, ledger *eventstore.Ledger, shard int
 				h.violations.add("an event that cannot be read", "shard %d, %d: %v", shard, r.Position, err)
 				continue
 			}
+			if _, made := r.Event.(*events.ContactCreated); made { // its number tells at what hours it may be written to
+				if err := ledger.Open(ctx, found[i:i+1]); err != nil {
+					return err
+				}
+			}
 			h.take(r)
 		}
 		if want := min(page, head-after); int64(len(found)) != want {

@@ -70,6 +70,9 @@ func (t *trial) startNode(ctx context.Context) error {
 		n.failure = cmd.Wait()
 		close(n.ended)
 	}()
+	if t.ahead == 0 {
+		t.ahead = time.Until(opening(time.Now()))
+	}
 	err = json.NewEncoder(input).Encode(nodeConfig{DSN: t.server.dsn(), Keyring: t.keyringFile(), Ahead: t.ahead, Lease: lease})
 	if err == nil {
 		limit := time.NewTimer(nodeStartLimit)
@@ -139,6 +142,7 @@ func (t *trial) control(ctx context.Context, method, path string, into any) erro
 // advance moves the service's clock.
 func (t *trial) advance(ctx context.Context, d time.Duration) error {
 	t.ahead += d
+	t.moved += d
 	return t.control(ctx, http.MethodPost, "/clock?ahead="+t.ahead.String(), nil)
 }
 

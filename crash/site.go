@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"time"
 	"sync"
 
 	"github.com/google/uuid"
@@ -134,6 +135,28 @@ func (t *trial) furnish(ctx context.Context) error {
 	return nil
 }
 
+// newPerHour is how many new contacts a line may have in an hour: fewer than there are, so that many wait for their turn.
+const newPerHour = 20
+
+// sendingLimits let every message leave within the day, with waiting in between.
+func sendingLimits() line.Limits {
+	const plenty = 1 << 30
+	l := line.DefaultLimits()
+	l.NewContactsPerHour, l.NewContactsPerDay, l.SendsPerDay, l.IdenticalTextMaxPerDay = newPerHour, plenty, plenty, plenty
+	l.PreReplyMaxMessages, l.PreReplyMaxChars, l.UnansweredStreakPause, l.ReplyRatioMin = plenty, plenty, plenty, 0
+	return l
+}
+
+// opening is when the service's clock begins: as its contacts may be written to, with most of the day ahead.
+func opening(now time.Time) time.Time {
+	coast, err := time.LoadLocation("America/Los_Angeles")
+	if err != nil {
+		panic(err) // it is built in
+	}
+	year, month, day := now.In(coast).Date()
+	return time.Date(year, month, day+1, 9, 5, 0, 0, coast)
+}
+
 var operator = events.Actor{Type: "operator", ID: "crash"}
 
 func (o *tenant) furnish(ctx context.Context, app *commands.App, index int) error {
@@ -143,6 +166,9 @@ func (o *tenant) furnish(ctx context.Context, app *commands.App, index int) erro
 		return err
 	}
 	o.workspace, by.Workspace = w.ID, w.ID
+	if _, err := app.SetSendingLimits(ctx, by, sendingLimits()); err != nil {
+		return err
+	}
 	for i := range 3 {
 		if _, err := app.ProvisionLine(ctx, by, commands.ProvisionLine{
 			Phone: fmt.Sprintf("+1212777%04d", 10*index+i), State: line.Active, Carrier: service.SimulatorCarrier,

@@ -28,6 +28,7 @@ type trial struct {
 	address atomic.Pointer[string] // of the node that runs; nil before the first
 	node    *node
 	ahead   time.Duration // of real time, by the service's clock
+	moved   time.Duration // how far it was moved since it began
 	pool    *pgxpool.Pool // to look into the database once nothing is killed any more
 	writes  []*write
 
