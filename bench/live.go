@@ -77,49 +77,6 @@ func measureVisible(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// measureDelivery takes messages from acceptance through the simulator with everything on.
-func measureDelivery(ctx context.Context, b *bench) error {
-	s, err := b.site(ctx, service.All)
-	if err != nil {
-		return err
-	}
-	defer s.Stop()
-	const messages = 5000
-	started := time.Now()
-	var n atomic.Int64
-	var wg sync.WaitGroup
-	var failure atomic.Pointer[error]
-	for range b.Callers {
-		wg.Go(func() {
-			for i := n.Add(1); i <= messages; i = n.Add(1) {
-				to := fmt.Sprintf("+1415%05d00", 20000+i%1000)
-				if _, err := s.App.QueueMessage(ctx, s.request(), commands.QueueMessage{To: &to, Body: "Hello", Source: "api"}); err != nil {
-					failure.Store(&err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if err := failure.Load(); err != nil {
-		return *err
-	}
-	accepted := time.Since(started)
-	var delivered int
-	for delivered < messages {
-		if time.Since(started) > 2*time.Minute {
-			return fmt.Errorf("only %d of %d messages were delivered", delivered, messages)
-		}
-		if err := s.pool.QueryRow(ctx, `select count(*) from ledger_events where type = 'message.delivered'`).Scan(&delivered); err != nil {
-			return err
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	b.tell(Figure{Measurement: "delivery", What: "accepted, all projections and processes on", Value: messages / accepted.Seconds(), Unit: "messages/s"})
-	b.tell(Figure{Measurement: "delivery", What: "accepted to delivered through the simulator, the same", Value: messages / time.Since(started).Seconds(), Unit: "messages/s"})
-	return nil
-}
-
 // measureIdle watches a node that has nothing to do, its server included.
 func measureIdle(ctx context.Context, b *bench) error {
 	s, err := b.site(ctx, service.All)

@@ -1,0 +1,156 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"ledgerline/commands"
+	"ledgerline/service"
+)
+
+// maxOpen is how many messages may be on their way at once: the load waits for the service, so that what is measured can go on for
+// ever.
+const maxOpen = 600
+
+const (
+	openSQL      = `select count(*) from sending_outbox`
+	deliveredSQL = `select count(*) from ledger_events where type = 'message.delivered'`
+	// What was accepted from a moment on, until it was sent, in milliseconds of the service's clock.
+	sentAfterSQL = `select percentile_cont(array[0.5, 0.99]) within group (order by extract(epoch from s.occurred_at - q.occurred_at) * 1000), count(*)
+		from ledger_events q join ledger_events s on s.stream = q.stream and s.type = 'message.sent'
+		where q.type = 'message.queued' and q.occurred_at >= $1`
+)
+
+// measureDelivery takes messages from acceptance through the simulator with everything on: first as many as go, then
+// half as many.
+func measureDelivery(ctx context.Context, b *bench) error {
+	s, err := b.site(ctx, service.All)
+	if err != nil {
+		return err
+	}
+	defer s.Stop()
+	d := &delivery{bench: b, site: s}
+	if _, err := d.run(ctx, b.For/3, 0); err != nil { // every contact is new once
+		return err
+	}
+	var before, after int
+	if err := s.pool.QueryRow(ctx, deliveredSQL).Scan(&before); err != nil {
+		return err
+	}
+	took := max(b.For, 10*time.Second)
+	node, server := cpu(os.Getpid()), b.serverCPU()
+	open, err := d.run(ctx, took, 0)
+	if err != nil {
+		return err
+	}
+	if err := s.pool.QueryRow(ctx, deliveredSQL).Scan(&after); err != nil {
+		return err
+	}
+	node, server = cpu(os.Getpid())-node, b.serverCPU()-server
+	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(max(after-before, 1)) }
+	b.tell(Figure{Measurement: "delivery", What: "processor time of a message, node and load generator", Value: each(node), Unit: "µs"})
+	b.tell(Figure{Measurement: "delivery", What: "processor time of a message, PostgreSQL", Value: each(server), Unit: "µs"})
+	rate := float64(after-before) / took.Seconds()
+	b.tell(Figure{Measurement: "delivery", What: fmt.Sprintf("accepted to delivered through the simulator, everything on, for %s", took), Value: rate, Unit: "messages/s", Goal: "800"})
+	b.tell(Figure{Measurement: "delivery", What: "messages on their way at the end (at most 600 are let in)", Value: float64(open), Unit: ""})
+	if err := d.drain(ctx); err != nil {
+		return err
+	}
+	began := s.Clock.Now()
+	if _, err := d.run(ctx, took, rate/2); err != nil {
+		return err
+	}
+	if err := d.drain(ctx); err != nil {
+		return err
+	}
+	var percentiles []float64
+	var sent int
+	if err := s.pool.QueryRow(ctx, sentAfterSQL, began).Scan(&percentiles, &sent); err != nil {
+		return err
+	}
+	b.tell(Figure{Measurement: "delivery", What: fmt.Sprintf("accepted to sent at half that (%.0f/s), p50", float64(sent)/took.Seconds()), Value: percentiles[0], Unit: "ms"})
+	b.tell(Figure{Measurement: "delivery", What: "the same, p99", Value: percentiles[1], Unit: "ms", Goal: "under 1000"})
+	return nil
+}
+
+type delivery struct {
+	*bench
+	site *site
+	sent atomic.Int64
+}
+
+// run lets messages in for a time, at a pace or as many as there is room for, and tells how many are open at the end.
+func (d *delivery) run(ctx context.Context, lasts time.Duration, pace float64) (open int64, err error) {
+	run, stop := context.WithTimeout(ctx, lasts)
+	defer stop()
+	var waiting, slot atomic.Int64
+	var failure atomic.Pointer[error]
+	var group sync.WaitGroup
+	started := time.Now()
+	for range d.Callers {
+		group.Go(func() {
+			for run.Err() == nil {
+				if pace > 0 {
+					due := started.Add(time.Duration(float64(slot.Add(1)) / pace * float64(time.Second)))
+					if !sleepUntil(run, due) {
+						return
+					}
+				} else if waiting.Load() >= maxOpen {
+					if !sleepUntil(run, time.Now().Add(5*time.Millisecond)) {
+						return
+					}
+					continue
+				}
+				waiting.Add(1)
+				i := d.sent.Add(1)
+				to := fmt.Sprintf("+1415%07d", 2000000+i%2000)
+				_, err := d.site.App.QueueMessage(ctx, d.site.request(), commands.QueueMessage{To: &to, Body: fmt.Sprintf("Your order %d has shipped.", i), Source: "api"})
+				if err != nil {
+					failure.Store(&err)
+					stop()
+					return
+				}
+			}
+		})
+	}
+	for run.Err() == nil {
+		if err := d.site.pool.QueryRow(ctx, openSQL).Scan(&open); err != nil {
+			return 0, err
+		}
+		waiting.Store(open)
+		sleepUntil(run, time.Now().Add(20*time.Millisecond))
+	}
+	group.Wait()
+	if err := failure.Load(); err != nil {
+		return 0, *err
+	}
+	return open, ctx.Err()
+}
+
+// drain waits until nothing is on its way any more.
+func (d *delivery) drain(ctx context.Context) error {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+		var open int
+		if err := d.site.pool.QueryRow(ctx, openSQL).Scan(&open); err != nil || open == 0 {
+			return err
+		}
+		sleepUntil(ctx, time.Now().Add(20*time.Millisecond))
+	}
+	return fmt.Errorf("messages are still on their way after a minute")
+}
+
+// sleepUntil sleeps; false when ctx ended before.
+func sleepUntil(ctx context.Context, at time.Time) bool {
+	t := time.NewTimer(time.Until(at))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
