@@ -52,6 +52,9 @@ func firstMessageBreaks(f *Facts) []string {
 
 // mentions tells whether a text has links and e-mail addresses in it.
 func mentions(body string) (links, addresses bool) {
+	if !mayMention(body) {
+		return false, false
+	}
 	for _, found := range mention.FindAllString(body, -1) {
 		if isAddress(found) {
 			addresses = true
@@ -60,6 +63,24 @@ func mentions(body string) (links, addresses bool) {
 		}
 	}
 	return links, addresses
+}
+
+// mayMention spares most texts the search: an address has an @, a slash after a colon, or a dot or colon within a word.
+func mayMention(body string) bool {
+	for i := 1; i+1 < len(body); i++ {
+		switch body[i] {
+		case '@':
+			return true
+		case '.', ':':
+			if body[i-1] > ' ' && body[i+1] > ' ' {
+				return true
+			}
+		}
+		if body[i] >= utf8.RuneSelf && body[i] == 0xe3 { // ideographic full stops separate the labels of a host, too
+			return true
+		}
+	}
+	return false
 }
 
 func isAddress(found string) bool {

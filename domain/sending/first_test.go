@@ -42,6 +42,17 @@ func TestUntilTheContactRepliesAMessageIsShortAndPlain(t *testing.T) {
 	}
 }
 
+func FuzzWhatIsSparedTheSearchHasNoAddressInIt(f *testing.F) {
+	for _, seed := range []string{"see example.com", "a@b.co", "http://x", "é.de", "1.2.3.4", ".a", "a."} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		if !sending.MayMention(body) {
+			require.Empty(t, sending.Mention.FindAllString(body, -1), "%q", body)
+		}
+	})
+}
+
 func TestUntilTheContactRepliesNoMediaAndAtMostThreeMessagesLeave(t *testing.T) {
 	t.Parallel()
 	f := ready()

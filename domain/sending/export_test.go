@@ -1,0 +1,7 @@
+package sending
+
+// For tests that hold the shortcut against the search.
+var (
+	MayMention = mayMention
+	Mention    = mention
+)
