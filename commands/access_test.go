@@ -97,7 +97,7 @@ func TestNamesAndNumbersAreClaimedOnce(t *testing.T) {
 	require.NoError(t, err)
 	_, err = h.CreateLabel(t.Context(), h.live(), "lead ", nil)
 	require.True(t, fault.Is(err, fault.Conflict))
-	_, err = h.CreatePool(t.Context(), h.live(), "DEFAULT", line.Sticky)
+	_, err = h.CreatePool(t.Context(), h.live(), commands.CreatePool{Name: "DEFAULT", Rotation: line.Sticky})
 	require.True(t, fault.Is(err, fault.Conflict))
 	_, err = h.ProvisionLine(t.Context(), h.live(), commands.ProvisionLine{Phone: linePhone})
 	require.True(t, fault.Is(err, fault.Conflict))

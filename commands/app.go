@@ -85,6 +85,7 @@ type App struct {
 	messages      kind[message.Message]
 	lines         kind[line.Line]
 	pools         kind[line.Pool]
+	lineRequests  kind[line.Requests]
 	exchanges     kind[exchange.Exchange]
 	imports       kind[importjob.Job]
 	webhooks      kind[webhook.Endpoint]
@@ -161,6 +162,7 @@ func New(cfg Config) (*App, error) {
 		messages:      newKind[message.Message](l, "msg_", max(n/4, 1)), // they hold bodies, and are done with soon
 		lines:         newKind[line.Line](l, "ln_", n),
 		pools:         newKind[line.Pool](l, "pool_", n),
+		lineRequests:  newKind[line.Requests](l, "lrq_", max(n/64, 1)),
 		exchanges:     newKind[exchange.Exchange](l, "xch_", n),
 		imports:       newKind[importjob.Job](l, "imp_", max(n/64, 1)),
 		webhooks:      newKind[webhook.Endpoint](l, "whk_", n), plainWebhooks: cfg.PlainWebhooks,

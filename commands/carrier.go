@@ -22,12 +22,9 @@ func (a *App) ConfigureCarrier(ctx context.Context, req Request, lineID, carrier
 	}
 	made := base64.RawURLEncoding.EncodeToString(random)
 	result, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		l, err := load(ctx, u, a.lines, lineID)
+		l, err := u.line(ctx, lineID)
 		if err != nil {
 			return err
-		}
-		if l.State.ID == "" || l.State.Workspace != req.Workspace {
-			return notFound("line")
 		}
 		account.Secret = l.State.Account.Secret
 		if fresh || account.Secret == "" {

@@ -3,6 +3,8 @@ package commands
 import (
 	"context"
 
+	"github.com/google/uuid"
+
 	"ledgerline/domain/fault"
 	"ledgerline/domain/line"
 	"ledgerline/domain/phone"
@@ -13,37 +15,14 @@ import (
 // inbound message finds its workspace.
 const claimLinePhone = "line.phone"
 
-// CreatePool makes a pool of the request's workspace; Ref is its id. Its name is unique there.
-func (a *App) CreatePool(ctx context.Context, req Request, name string, rotation line.Rotation) (Result, error) {
-	id := a.ids.TypeID("pool")
-	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		if _, err := u.workspace(ctx, req.Workspace); err != nil {
-			return err
-		}
-		u.ref = id
-		return u.newPool(id, name, rotation, false)
-	})
-}
-
-func (u *unit) newPool(id, name string, rotation line.Rotation, isDefault bool) error {
-	made, err := line.CreatePool(events.PoolCreated{PoolID: id, Name: name, Rotation: string(rotation), Default: isDefault})
-	if err != nil {
-		return err
-	}
-	u.claim("pool:"+u.req.Workspace.String(), nameKey(name), id, func(string) error {
-		return fault.New(fault.Conflict, "A pool with this name exists.")
-	})
-	begin(u, u.app.pools, id).record(made...)
-	return nil
-}
-
 // ProvisionLine is what a line is made of.
 type ProvisionLine struct {
 	Phone       string
 	DisplayName *string
-	PoolID      string     // default: the workspace's default pool
+	PoolID      string     // default: the pool of the request, else the workspace's default pool
 	Carrier     string     // default: simulator
 	State       line.State // default: provisioning
+	RequestID   *uuid.UUID // the request for lines that it serves
 }
 
 // ProvisionLine puts a line into service in the request's workspace; Ref is its id. A number that a line has already
@@ -65,7 +44,14 @@ func (a *App) ProvisionLine(ctx context.Context, req Request, in ProvisionLine) 
 		if err != nil {
 			return err
 		}
+		wanted, err := u.serve(ctx, in.RequestID, id)
+		if err != nil {
+			return err
+		}
 		poolID := in.PoolID
+		if poolID == "" && wanted != nil {
+			poolID = *wanted
+		}
 		if poolID == "" {
 			poolID = workspace.State.DefaultPoolID
 		}
@@ -83,7 +69,7 @@ func (a *App) ProvisionLine(ctx context.Context, req Request, in ProvisionLine) 
 		if err != nil {
 			return err
 		}
-		pool.record(&events.PoolLineAdded{PoolID: poolID, LineID: id})
+		pool.record(pool.State.Add(id)...)
 		return nil
 	})
 }
@@ -101,17 +87,127 @@ func (u *unit) newLine(e events.LineProvisioned, taken func(string) error) error
 // ChangeLineState is the operator's move of a line of the request's workspace: to ready, quarantined or retired.
 func (a *App) ChangeLineState(ctx context.Context, req Request, lineID string, to line.State, reason *string) (Result, error) {
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		l, err := load(ctx, u, a.lines, lineID)
+		l, err := u.line(ctx, lineID)
 		if err != nil {
 			return err
 		}
-		if l.State.ID == "" || l.State.Workspace != req.Workspace {
-			return notFound("line")
-		}
 		moved, err := l.State.Operate(to, reason)
-		if err == nil && to == line.Retired && l.State.Account != (events.CarrierAccount{}) {
-			u.forget = append(u.forget, lineID) // what opens its account is of no more use
+		if err != nil {
+			return err
 		}
+		u.ref = lineID
+		if to == line.Retired {
+			if err := u.retire(ctx, l); err != nil {
+				return err
+			}
+		}
+		l.record(moved...)
+		return nil
+	})
+}
+
+// retire takes a line out of its pool, and destroys the key of what opens its account.
+func (u *unit) retire(ctx context.Context, l *aggregate[line.Line]) error {
+	if l.State.Account != (events.CarrierAccount{}) {
+		u.forget = append(u.forget, l.State.ID)
+	}
+	if l.State.PoolID == "" {
+		return nil
+	}
+	pool, err := load(ctx, u, u.app.pools, l.State.PoolID)
+	if err != nil {
+		return err
+	}
+	pool.record(pool.State.Remove(l.State.ID)...)
+	return nil
+}
+
+// line loads a line of the request's workspace.
+func (u *unit) line(ctx context.Context, id string) (*aggregate[line.Line], error) {
+	l, err := load(ctx, u, u.app.lines, id)
+	if err == nil && (l.State.ID == "" || l.State.Workspace != u.req.Workspace) {
+		err = notFound("line")
+	}
+	return l, err
+}
+
+// UpdateLine changes a line of the request's workspace. A pool that it moves to must be of the workspace.
+func (a *App) UpdateLine(ctx context.Context, req Request, lineID string, c line.Change) (Result, error) {
+	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		l, err := u.line(ctx, lineID)
+		if err != nil {
+			return err
+		}
+		u.ref = lineID
+		before := l.State.PoolID
+		issues, err := collect(nil, u.poolAt(ctx, c.PoolID.To, "/pool_id"))
+		if err != nil {
+			return err
+		}
+		changed, err := l.State.Update(c)
+		if issues, err = collect(issues, err); err != nil {
+			return err
+		}
+		if len(issues) > 0 {
+			return fault.Invalids(issues...)
+		}
+		l.record(changed...)
+		return u.movePool(ctx, lineID, before, l.State.PoolID)
+	})
+}
+
+// poolAt refuses, at pointer, a pool that the request's workspace does not have; "" is none.
+func (u *unit) poolAt(ctx context.Context, id, pointer string) error {
+	if id == "" {
+		return nil
+	}
+	_, err := u.pool(ctx, id)
+	if fault.Is(err, fault.NotFound) {
+		return fault.Invalid(pointer, "not_found", "There is no such pool.")
+	}
+	return err
+}
+
+// movePool keeps the pools' own lists of their lines.
+func (u *unit) movePool(ctx context.Context, lineID, from, to string) error {
+	if from == to {
+		return nil
+	}
+	if from != "" {
+		pool, err := load(ctx, u, u.app.pools, from)
+		if err != nil {
+			return err
+		}
+		pool.record(pool.State.Remove(lineID)...)
+	}
+	if to != "" {
+		pool, err := load(ctx, u, u.app.pools, to)
+		if err != nil {
+			return err
+		}
+		pool.record(pool.State.Add(lineID)...)
+	}
+	return nil
+}
+
+// PauseLine stops a line of the request's workspace that is in use, and ResumeLine takes it back to where it was
+// (administration 3.1). Other moves are refused with conflict.
+func (a *App) PauseLine(ctx context.Context, req Request, lineID, reason string) (Result, error) {
+	return a.moveLine(ctx, req, lineID, func(l line.Line) ([]events.Event, error) { return l.Pause(reason) })
+}
+
+// ResumeLine takes a paused line back to where it was paused from.
+func (a *App) ResumeLine(ctx context.Context, req Request, lineID, reason string) (Result, error) {
+	return a.moveLine(ctx, req, lineID, func(l line.Line) ([]events.Event, error) { return l.Resume(reason) })
+}
+
+func (a *App) moveLine(ctx context.Context, req Request, lineID string, move func(line.Line) ([]events.Event, error)) (Result, error) {
+	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		l, err := u.line(ctx, lineID)
+		if err != nil {
+			return err
+		}
+		moved, err := move(l.State)
 		l.record(moved...)
 		u.ref = lineID
 		return err

@@ -105,7 +105,7 @@ func (a *App) CreateWorkspace(ctx context.Context, req Request, name string) (Wo
 			return err
 		}
 		begin(u, a.workspaces, organisation.WorkspaceStream(w.ID)).record(made...)
-		if err := u.newPool(w.DefaultPoolID, "Default", line.Sticky, true); err != nil {
+		if err := u.newPool(w.DefaultPoolID, CreatePool{Name: "Default", Rotation: line.Sticky}, true); err != nil {
 			return err
 		}
 		if w.SandboxPhone, err = a.sandboxPhone(); err != nil {

@@ -16,6 +16,36 @@ type PoolLineAdded struct {
 	LineID string `json:"line_id"`
 }
 
+// PoolLineRemoved takes a line out of a pool. Stream: the pool id.
+type PoolLineRemoved struct {
+	PoolID string `json:"pool_id"`
+	LineID string `json:"line_id"`
+}
+
+// PoolUpdated changes a pool. Changed names the fields that have another value.
+type PoolUpdated struct {
+	PoolID          string   `json:"pool_id"`
+	Changed         []string `json:"changed"` // name, rotation, fallback_sms_mode
+	Name            string   `json:"name,omitempty"`
+	Rotation        string   `json:"rotation,omitempty"`
+	FallbackSMSMode string   `json:"fallback_sms_mode,omitempty"`
+}
+
+// LineUpdated changes what customers may change of a line. Changed names the fields that have another value.
+type LineUpdated struct {
+	LineID      string      `json:"line_id"`
+	Changed     []string    `json:"changed"`                // display_name, pool_id, contact_card
+	DisplayName *string     `json:"display_name,omitempty"` // nil: it has none any more
+	PoolID      *string     `json:"pool_id,omitempty"`      // nil: it is in no pool any more
+	ContactCard ContactCard `json:"contact_card,omitzero"`  // the whole
+}
+
+// ContactCard is how a line presents itself: a business's card, not a person's data.
+type ContactCard struct {
+	Name     string `json:"name,omitempty"`
+	ImageURL string `json:"image_url,omitempty"`
+}
+
 // LineProvisioned puts a line into service. Stream: the line id.
 type LineProvisioned struct {
 	LineID      string  `json:"line_id"`

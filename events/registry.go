@@ -46,6 +46,8 @@ var Default = NewRegistry(
 
 	Of[PoolCreated]("pool.created", 2, unchanged),
 	Of[PoolLineAdded]("pool.line_added", 1),
+	Of[PoolLineRemoved]("pool.line_removed", 1),
+	Of[PoolUpdated]("pool.updated", 1),
 	Of[LineProvisioned]("line.provisioned", 1),
 	Of[LineStateChanged]("line.state_changed", 2, unchanged),
 	Of[LineCarrierConfigured]("line.carrier_configured", 1),
@@ -54,6 +56,12 @@ var Default = NewRegistry(
 	Of[LineHealthScored]("line.health_scored", 1),
 	Of[LineDegraded]("line.degraded", 1),
 	Of[LineRecovered]("line.recovered", 1),
+	Of[LineUpdated]("line.updated", 1),
+	Of[LineRequestMade]("line_request.made", 1),
+	Of[LineRequestStarted]("line_request.started", 1),
+	Of[LineRequestServed]("line_request.served", 1),
+	Of[LineRequestFulfilled]("line_request.fulfilled", 1),
+	Of[LineRequestCancelled]("line_request.cancelled", 1),
 
 	Of[ConversationStarted]("conversation.started", 1),
 	Of[ConversationReopened]("conversation.reopened", 1),

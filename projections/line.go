@@ -26,6 +26,8 @@ var linesTable = &Table{Name: "lines", Key: []string{"id"}, Columns: []Column{
 	{Name: "health_score", Type: "integer not null"},
 	{Name: "state_reason", Type: "text"},
 	{Name: "state_changed_at", Type: "timestamptz"},
+	{Name: "card_name", Type: "text"},
+	{Name: "card_image_url", Type: "text"},
 	{Name: "created_at", Type: "timestamptz not null"},
 }}
 
@@ -46,33 +48,69 @@ var sendingLimitsTable = &Table{Name: "sending_limits", Key: []string{"organisat
 
 // Lines are the lines and pools of the workspaces as they are now.
 var Lines = &Projection{
-	ID: "lines", Program: 2,
+	ID: "lines", Program: 4,
 	Tables:  []*Table{linesTable, poolsTable, sendingLimitsTable},
 	Indexes: []string{`create index on @lines (workspace_id)`, `create index on @pools (workspace_id)`},
-	Wants: events.NamesOf((*events.PoolCreated)(nil), (*events.LineProvisioned)(nil), (*events.LineStateChanged)(nil),
+	Wants: events.NamesOf((*events.PoolCreated)(nil), (*events.PoolUpdated)(nil), (*events.LineUpdated)(nil), (*events.LineProvisioned)(nil), (*events.LineStateChanged)(nil),
 		(*events.LineHealthScored)(nil), (*events.LineCarrierConfigured)(nil), (*events.SendingLimitsSet)(nil)),
-	Project: func(r *eventstore.Recorded, c *Changes) {
-		at := stamp(r.OccurredAt)
-		switch e := r.Event.(type) {
-		case *events.PoolCreated:
-			c.Insert(poolsTable, Row{"id": e.PoolID, "workspace_id": r.WorkspaceID, "name": e.Name, "rotation": e.Rotation, "is_default": e.Default,
-				"fallback_sms_mode": fallbackMode(e.FallbackSMSMode), "created_at": at})
-		case *events.LineProvisioned:
-			c.Insert(linesTable, Row{
-				"id": e.LineID, "workspace_id": r.WorkspaceID, "phone": e.Phone, "display_name": e.DisplayName, "pool_id": e.PoolID,
-				"is_sandbox": e.IsSandbox, "carrier": e.Carrier, "state": e.State, "health_score": 100, "created_at": at,
-				"warming_since": warmingSince(line.State(e.State), r),
-			})
-		case *events.LineCarrierConfigured:
-			c.Update(linesTable, Row{"id": e.LineID, "carrier": e.Carrier})
-		case *events.LineStateChanged:
-			c.Update(linesTable, movedRow(r, e))
-		case *events.LineHealthScored:
-			c.Update(linesTable, Row{"id": e.LineID, "health_score": e.Score})
-		case *events.SendingLimitsSet:
-			c.Insert(sendingLimitsTable, Row{"organisation_id": r.OrganisationID, "limits": e.Limits})
+	Project: projectLine,
+}
+
+func projectLine(r *eventstore.Recorded, c *Changes) {
+	at := stamp(r.OccurredAt)
+	switch e := r.Event.(type) {
+	case *events.PoolCreated:
+		c.Insert(poolsTable, Row{"id": e.PoolID, "workspace_id": r.WorkspaceID, "name": e.Name, "rotation": e.Rotation, "is_default": e.Default,
+			"fallback_sms_mode": fallbackMode(e.FallbackSMSMode), "created_at": at})
+	case *events.PoolUpdated:
+		c.Update(poolsTable, poolRow(e))
+	case *events.LineProvisioned:
+		c.Insert(linesTable, Row{
+			"id": e.LineID, "workspace_id": r.WorkspaceID, "phone": e.Phone, "display_name": e.DisplayName, "pool_id": e.PoolID,
+			"is_sandbox": e.IsSandbox, "carrier": e.Carrier, "state": e.State, "health_score": 100, "created_at": at,
+			"warming_since": warmingSince(line.State(e.State), r),
+		})
+	case *events.LineUpdated:
+		c.Update(linesTable, lineRow(e))
+	case *events.LineCarrierConfigured:
+		c.Update(linesTable, Row{"id": e.LineID, "carrier": e.Carrier})
+	case *events.LineStateChanged:
+		c.Update(linesTable, movedRow(r, e))
+	case *events.LineHealthScored:
+		c.Update(linesTable, Row{"id": e.LineID, "health_score": e.Score})
+	case *events.SendingLimitsSet:
+		c.Insert(sendingLimitsTable, Row{"organisation_id": r.OrganisationID, "limits": e.Limits})
+	}
+}
+
+func poolRow(e *events.PoolUpdated) Row {
+	row := Row{"id": e.PoolID}
+	for _, field := range e.Changed {
+		switch field {
+		case "name":
+			row["name"] = e.Name
+		case "rotation":
+			row["rotation"] = e.Rotation
+		case "fallback_sms_mode":
+			row["fallback_sms_mode"] = fallbackMode(e.FallbackSMSMode)
 		}
-	},
+	}
+	return row
+}
+
+func lineRow(e *events.LineUpdated) Row {
+	row := Row{"id": e.LineID}
+	for _, field := range e.Changed {
+		switch field {
+		case "display_name":
+			row["display_name"] = e.DisplayName
+		case "pool_id":
+			row["pool_id"] = e.PoolID
+		case "contact_card":
+			row["card_name"], row["card_image_url"] = e.ContactCard.Name, e.ContactCard.ImageURL
+		}
+	}
+	return row
 }
 
 func fallbackMode(mode string) string {

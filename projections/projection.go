@@ -32,7 +32,7 @@ type Projection struct {
 
 // All are the projections of the service.
 func All() []*Projection {
-	return []*Projection{Contacts, Messages, Consent, Lines, Usage, Directory, Conversations, SavedReplies, Credentials, Audit, Imports, Webhooks}
+	return []*Projection{Contacts, Messages, Consent, Lines, LineRequests, Usage, Directory, Conversations, SavedReplies, Credentials, Audit, Imports, Webhooks}
 }
 
 // Named finds a projection; nil when there is none.

@@ -83,6 +83,20 @@ func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors
 		Description: "Who opted in or out, when, how, and through what. The trail stays when a contact is erased, without its personal data.",
 	}, a.consentEvents)
 
+	lines := httpapi.Access{Keys: reads, Roles: httpapi.PermLinesRead}
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/lines", ID: "list_lines", Summary: "List lines, oldest first", Tags: []string{"lines"}, Access: lines,
+	}, a.lines)
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/lines/{id}", ID: "get_line", Summary: "Get a line", Tags: []string{"lines"}, Access: lines,
+	}, a.line)
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/pools", ID: "list_pools", Summary: "List pools, oldest first", Tags: []string{"lines"}, Access: lines,
+	}, a.pools)
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/line-requests", ID: "list_line_requests", Summary: "List requests for lines, newest first", Tags: []string{"lines"}, Access: lines,
+	}, a.lineRequests)
+
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/api-keys", ID: "list_api_keys", Summary: "List API keys, newest first", Tags: []string{"api_keys"},
 		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermDeveloper},

@@ -77,6 +77,28 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 		Method: "POST", Path: "/v1/messages/{id}/cancel", ID: "cancel_message", Summary: "Cancel a message that waits", Tags: []string{"messages"},
 		Access: httpapi.Access{Keys: sends, Roles: httpapi.PermSending},
 	}, a.cancelMessage, a.message)
+	lines := httpapi.Access{Keys: admin, Roles: httpapi.PermLines}
+	httpapi.Write(r, httpapi.Route{
+		Method: "PATCH", Path: "/v1/lines/{id}", ID: "update_line", Summary: "Change a line", Tags: []string{"lines"}, Access: lines,
+	}, a.updateLine, a.line)
+	httpapi.Write(r, httpapi.Route{
+		Method: "POST", Path: "/v1/lines/{id}/pause", ID: "pause_line", Summary: "Pause a line that is in use", Tags: []string{"lines"}, Access: lines,
+	}, a.pauseLine, a.line)
+	httpapi.Write(r, httpapi.Route{
+		Method: "POST", Path: "/v1/lines/{id}/resume", ID: "resume_line", Summary: "Resume a line", Tags: []string{"lines"}, Access: lines,
+		Description: "The line goes back to the state that it was paused from. One that the platform has paused stays paused.",
+	}, a.resumeLine, a.line)
+	httpapi.Write(r, httpapi.Route{
+		Method: "POST", Path: "/v1/pools", ID: "create_pool", Summary: "Create a pool", Tags: []string{"lines"}, Status: 201, Access: lines,
+	}, a.createPool, a.pool)
+	httpapi.Write(r, httpapi.Route{
+		Method: "PATCH", Path: "/v1/pools/{id}", ID: "update_pool", Summary: "Change a pool", Tags: []string{"lines"}, Access: lines,
+	}, a.updatePool, a.pool)
+	httpapi.Write(r, httpapi.Route{
+		Method: "POST", Path: "/v1/line-requests", ID: "request_lines", Summary: "Request more lines", Tags: []string{"lines"}, Status: 201, Access: lines,
+		Description: "The operator of the service provisions them. At most five requests may be open.",
+	}, a.requestLines, a.lineRequest)
+
 	httpapi.Write[Lookup, LookupAnswer](r, httpapi.Route{
 		Method: "POST", Path: "/v1/lookup", ID: "lookup", Summary: "Look up whether a number is on the chat channel", Tags: []string{"messages"},
 		Access: httpapi.Access{Keys: []httpapi.Scope{httpapi.ScopeRead, httpapi.ScopeSend}, Roles: httpapi.PermSending}, Sending: true, Errors: []int{503},

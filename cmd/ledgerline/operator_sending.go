@@ -65,6 +65,7 @@ type poolCreateCommand struct {
 	Workspace uuid.UUID `help:"The workspace." required:"" placeholder:"UUID"`
 	Name      string    `help:"Its name, unique in the workspace." required:"" placeholder:"NAME"`
 	Rotation  string    `help:"sticky: a contact stays with its line; round_robin: it does not (default: ${default})." enum:"sticky,round_robin" default:"sticky" placeholder:"sticky|round_robin"`
+	Fallback  string    `name:"fallback-sms" help:"When to go by SMS: off, not_chat or not_chat_or_failed (default: ${default})." enum:"off,not_chat,not_chat_or_failed" default:"off" placeholder:"MODE"`
 }
 
 // Run implements the command.
@@ -74,7 +75,7 @@ func (c *poolCreateCommand) Run(ctx context.Context, con *console) error {
 		if err != nil {
 			return nil, err
 		}
-		made, err := w.App.CreatePool(ctx, req, c.Name, line.Rotation(c.Rotation))
+		made, err := w.App.CreatePool(ctx, req, commands.CreatePool{Name: c.Name, Rotation: line.Rotation(c.Rotation), Fallback: line.FallbackMode(c.Fallback)})
 		return map[string]any{"pool_id": made.Ref}, err
 	})
 }

@@ -47,6 +47,8 @@ type Line struct {
 	WarmingSince string // usage day of the first send; "" for a line that has not begun, or was never warmed up
 	Streak       int    // contacts in a row that did not answer the line's first message
 	Health       int    // 0 to 100
+	DisplayName  string // "" for none
+	Card         events.ContactCard
 }
 
 // Apply folds one event.
@@ -63,6 +65,9 @@ func (l Line) Apply(event events.Event, in events.Envelope) Line {
 		if e.PoolID != nil {
 			l.PoolID = *e.PoolID
 		}
+		if e.DisplayName != nil {
+			l.DisplayName = *e.DisplayName
+		}
 	case *events.LineStateChanged:
 		l = l.moved(State(e.To), e.By == byPlatform, in)
 	case *events.LineCarrierConfigured:
@@ -73,6 +78,8 @@ func (l Line) Apply(event events.Event, in events.Envelope) Line {
 		l.Streak = 0
 	case *events.LineHealthScored:
 		l.Health = e.Score
+	case *events.LineUpdated:
+		l = l.updated(e)
 	}
 	return l
 }

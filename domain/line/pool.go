@@ -53,6 +53,19 @@ func (p Pool) Apply(event events.Event, in events.Envelope) Pool {
 		return Pool{ID: e.PoolID, Workspace: in.Workspace, Name: e.Name, Rotation: Rotation(e.Rotation), Fallback: FallbackMode(e.FallbackSMSMode)}
 	case *events.PoolLineAdded:
 		p.LineIDs = append(slices.Clone(p.LineIDs), e.LineID)
+	case *events.PoolLineRemoved:
+		p.LineIDs = slices.DeleteFunc(slices.Clone(p.LineIDs), func(id string) bool { return id == e.LineID })
+	case *events.PoolUpdated:
+		for _, field := range e.Changed {
+			switch field {
+			case "name":
+				p.Name = e.Name
+			case "rotation":
+				p.Rotation = Rotation(e.Rotation)
+			case "fallback_sms_mode":
+				p.Fallback = FallbackMode(e.FallbackSMSMode)
+			}
+		}
 	}
 	return p
 }
@@ -60,20 +73,91 @@ func (p Pool) Apply(event events.Event, in events.Envelope) Pool {
 // maxPoolName is the longest name, in characters (administration section 8).
 const maxPoolName = 80
 
-// CreatePool makes a pool.
+// CreatePool makes a pool. Without a fallback mode it never goes by SMS.
 func CreatePool(e events.PoolCreated) ([]events.Event, error) {
-	var issues []fault.Issue
-	switch {
-	case strings.TrimSpace(e.Name) == "":
-		issues = append(issues, fault.Issue{Location: "body", Path: "/name", Code: "required", Message: "A pool needs a name."})
-	case utf8.RuneCountInString(e.Name) > maxPoolName:
-		issues = append(issues, fault.Issue{Location: "body", Path: "/name", Code: "too_long", Message: "The name is too long."})
+	if FallbackMode(e.FallbackSMSMode) == FallbackOff {
+		e.FallbackSMSMode = ""
 	}
-	if r := Rotation(e.Rotation); r != Sticky && r != RoundRobin {
-		issues = append(issues, fault.Issue{Location: "body", Path: "/rotation", Code: "invalid_value", Message: "The rotation is sticky or round_robin."})
-	}
-	if len(issues) > 0 {
-		return nil, fault.Invalids(issues...)
+	e.Name = strings.TrimSpace(e.Name)
+	if err := checkPool(e.Name, Rotation(e.Rotation), FallbackMode(e.FallbackSMSMode)); err != nil {
+		return nil, err
 	}
 	return []events.Event{&e}, nil
+}
+
+func checkPool(name string, rotation Rotation, fallback FallbackMode) error {
+	var issues []fault.Issue
+	wrong := func(pointer, code, text string) {
+		issues = append(issues, fault.Issue{Location: "body", Path: pointer, Code: code, Message: text})
+	}
+	switch {
+	case strings.TrimSpace(name) == "":
+		wrong("/name", "required", "A pool needs a name.")
+	case utf8.RuneCountInString(name) > maxPoolName:
+		wrong("/name", "too_long", "The name is too long.")
+	}
+	if rotation != Sticky && rotation != RoundRobin {
+		wrong("/rotation", "invalid_value", "The rotation is sticky or round_robin.")
+	}
+	if !slices.Contains([]FallbackMode{"", FallbackOff, FallbackNotChat, FallbackNotChatOrFailed}, fallback) {
+		wrong("/fallback_sms_mode", "invalid_value", "The mode is off, not_chat or not_chat_or_failed.")
+	}
+	if len(issues) > 0 {
+		return fault.Invalids(issues...)
+	}
+	return nil
+}
+
+// PoolChange is what may be changed of a pool; nil leaves what is there.
+type PoolChange struct {
+	Name     *string
+	Rotation *Rotation
+	Fallback *FallbackMode
+}
+
+// Update changes the pool; what is so already is no event. The claim of a new name is the caller's to move.
+func (p Pool) Update(c PoolChange) ([]events.Event, error) {
+	after := p
+	if c.Name != nil {
+		after.Name = strings.TrimSpace(*c.Name)
+	}
+	if c.Rotation != nil {
+		after.Rotation = *c.Rotation
+	}
+	if c.Fallback != nil {
+		after.Fallback = *c.Fallback
+	}
+	if err := checkPool(after.Name, after.Rotation, after.Fallback); err != nil {
+		return nil, err
+	}
+	e := &events.PoolUpdated{PoolID: p.ID}
+	if after.Name != p.Name {
+		e.Changed, e.Name = append(e.Changed, "name"), after.Name
+	}
+	if after.Rotation != p.Rotation {
+		e.Changed, e.Rotation = append(e.Changed, "rotation"), string(after.Rotation)
+	}
+	if after.Fallback != p.Fallback && (after.Fallback != FallbackOff || p.Fallback != "") {
+		e.Changed, e.FallbackSMSMode = append(e.Changed, "fallback_sms_mode"), string(after.Fallback)
+	}
+	if len(e.Changed) == 0 {
+		return nil, nil
+	}
+	return []events.Event{e}, nil
+}
+
+// Add puts a line into the pool, and Remove takes it out; what is so already is no event.
+func (p Pool) Add(lineID string) []events.Event {
+	if slices.Contains(p.LineIDs, lineID) {
+		return nil
+	}
+	return []events.Event{&events.PoolLineAdded{PoolID: p.ID, LineID: lineID}}
+}
+
+// Remove takes a line out of the pool.
+func (p Pool) Remove(lineID string) []events.Event {
+	if !slices.Contains(p.LineIDs, lineID) {
+		return nil
+	}
+	return []events.Event{&events.PoolLineRemoved{PoolID: p.ID, LineID: lineID}}
 }

@@ -1,0 +1,119 @@
+package line
+
+import (
+	"net/url"
+	"unicode/utf8"
+
+	"ledgerline/domain/fault"
+	"ledgerline/events"
+)
+
+// The longest texts, in characters (administration section 8).
+const (
+	maxDisplayName = 80
+	maxCardName    = 100
+	maxCardImage   = 2048
+)
+
+// Text is a text that a change may give, or take away with "".
+type Text struct {
+	Given bool
+	To    string
+}
+
+// Change is what customers may change of a line (administration 4.4). What is not given stays; the fields of the card merge
+// into the card that is there.
+type Change struct {
+	DisplayName Text
+	PoolID      Text
+	CardName    *string
+	CardImage   *string // an https address
+}
+
+// Update changes the line; what is so already is no event. Whether the pool exists, and the pools' own lists, are the
+// caller's to see to. A retired line is refused with conflict, and so is a pool for the sandbox line.
+func (l Line) Update(c Change) ([]events.Event, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if l.State == Retired {
+		return nil, fault.New(fault.Conflict, "A retired line cannot be changed.")
+	}
+	e := &events.LineUpdated{LineID: l.ID}
+	if c.DisplayName.Given && c.DisplayName.To != l.DisplayName {
+		e.Changed, e.DisplayName = append(e.Changed, "display_name"), textOrNil(c.DisplayName.To)
+	}
+	if c.PoolID.Given && c.PoolID.To != l.PoolID {
+		if l.IsSandbox {
+			return nil, fault.New(fault.Conflict, "The sandbox line is in no pool.")
+		}
+		e.Changed, e.PoolID = append(e.Changed, "pool_id"), textOrNil(c.PoolID.To)
+	}
+	card := l.Card
+	if c.CardName != nil {
+		card.Name = *c.CardName
+	}
+	if c.CardImage != nil {
+		card.ImageURL = *c.CardImage
+	}
+	if card != l.Card {
+		e.Changed, e.ContactCard = append(e.Changed, "contact_card"), card
+	}
+	if len(e.Changed) == 0 {
+		return nil, nil
+	}
+	return []events.Event{e}, nil
+}
+
+func textOrNil(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+func (c *Change) check() error {
+	var issues []fault.Issue
+	wrong := func(pointer, code, text string) {
+		issues = append(issues, fault.Issue{Location: "body", Path: pointer, Code: code, Message: text})
+	}
+	if utf8.RuneCountInString(c.DisplayName.To) > maxDisplayName {
+		wrong("/display_name", "too_long", "The name is too long.")
+	}
+	if c.CardName != nil && utf8.RuneCountInString(*c.CardName) > maxCardName {
+		wrong("/contact_card/name", "too_long", "The name is too long.")
+	}
+	if c.CardImage != nil && *c.CardImage != "" {
+		at, err := url.Parse(*c.CardImage)
+		switch {
+		case utf8.RuneCountInString(*c.CardImage) > maxCardImage:
+			wrong("/contact_card/image_url", "too_long", "The address is too long.")
+		case err != nil || at.Scheme != "https" || at.Host == "":
+			wrong("/contact_card/image_url", "invalid_format", "This is not an https address.")
+		}
+	}
+	if len(issues) > 0 {
+		return fault.Invalids(issues...)
+	}
+	return nil
+}
+
+func (l Line) updated(e *events.LineUpdated) Line {
+	text := func(t *string) string {
+		if t == nil {
+			return ""
+		}
+		return *t
+	}
+	for _, field := range e.Changed {
+		switch field {
+		case "display_name":
+			l.DisplayName = text(e.DisplayName)
+		case "pool_id":
+			l.PoolID = text(e.PoolID)
+		case "contact_card":
+			l.Card = e.ContactCard
+		}
+	}
+	return l
+}

@@ -1,0 +1,64 @@
+package readapi
+
+import (
+	"context"
+
+	"ledgerline/domain/fault"
+	"ledgerline/httpapi"
+	"ledgerline/projections"
+)
+
+// ListLines is the query of GET /v1/lines (administration 4.4).
+type ListLines struct {
+	PoolID string `query:"pool_id" doc:"pool_ id"`
+	State  string `query:"state" enum:"provisioning,ready,warming,active,throttled,paused,quarantined,retired"`
+}
+
+// Check implements httpapi.Checked.
+func (in *ListLines) Check() []fault.Issue { return idIssues("/pool_id", "pool_", in.PoolID) }
+
+func (a *API) lines(ctx context.Context, c *httpapi.Call, in *ListLines) (httpapi.List[projections.Line], error) {
+	if issues := in.Check(); len(issues) > 0 {
+		return httpapi.List[projections.Line]{}, fault.Invalids(issues...)
+	}
+	v := a.viewer(c)
+	if err := a.store.Current(ctx, v.Shard, projections.Lines, projections.Usage); err != nil {
+		return httpapi.List[projections.Line]{}, err
+	}
+	found, err := a.store.LinesNow(ctx, c.OrganisationID, v, projections.LineFilter{PoolID: in.PoolID, State: in.State})
+	return httpapi.List[projections.Line]{Data: found}, err
+}
+
+func (a *API) line(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (projections.Line, error) {
+	v := a.viewer(c)
+	if err := a.store.Current(ctx, v.Shard, projections.Lines, projections.Usage); err != nil {
+		return projections.Line{}, err
+	}
+	found, ok, err := a.store.LineNow(ctx, c.OrganisationID, v, in.ID)
+	if err == nil && !ok {
+		err = fault.New(fault.NotFound, "There is no such line.")
+	}
+	return found, err
+}
+
+func (a *API) pools(ctx context.Context, c *httpapi.Call, _ *struct{}) (httpapi.List[projections.Pool], error) {
+	v := a.viewer(c)
+	if err := a.store.Current(ctx, v.Shard, projections.Lines); err != nil {
+		return httpapi.List[projections.Pool]{}, err
+	}
+	found, err := a.store.PoolsNow(ctx, v)
+	return httpapi.List[projections.Pool]{Data: found}, err
+}
+
+func (a *API) lineRequests(ctx context.Context, c *httpapi.Call, in *httpapi.PageParams) (httpapi.Page[projections.LineRequest], error) {
+	after, err := a.open(c, "line-requests", nil, in.Cursor)
+	if err != nil {
+		return httpapi.Page[projections.LineRequest]{}, err
+	}
+	v := a.viewer(c)
+	if err := a.store.Current(ctx, v.Shard, projections.LineRequests); err != nil {
+		return httpapi.Page[projections.LineRequest]{}, err
+	}
+	page, err := a.store.LineRequests(ctx, v, after, in.Limit)
+	return seal(a, c, "line-requests", nil, page, err)
+}
