@@ -21,6 +21,7 @@ type operatorCommand struct {
 	Key          keyCommand          `cmd:"" help:"API keys."`
 	Pool         poolCommand         `cmd:"" help:"Pools of lines."`
 	Line         lineCommand         `cmd:"" help:"Lines."`
+	LineRequest  lineRequestCommand  `cmd:"" help:"What workspaces asked for: more lines."`
 	Session      sessionCommand      `cmd:"" help:"Issue a session token of a user."`
 }
 

@@ -92,7 +92,8 @@ type lineCreateCommand struct {
 	Workspace uuid.UUID `help:"The workspace." required:"" placeholder:"UUID"`
 	Phone     string    `help:"Its number." required:"" placeholder:"NUMBER"`
 	Name      string    `help:"Its display name." placeholder:"NAME"`
-	Pool      string    `help:"Its pool (default: the workspace's default pool)." placeholder:"POOL"`
+	Pool      string    `help:"Its pool (default: that of the request, else the workspace's default pool)." placeholder:"POOL"`
+	Request   uuid.UUID `help:"The request for lines that it serves." placeholder:"UUID"`
 	Carrier   string    `help:"Who carries its messages, simulator or bluebubbles; see also: line carrier (default: ${default})." default:"simulator" enum:"simulator,bluebubbles" placeholder:"NAME"`
 	State     string    `help:"The state to begin in (default: ${default})." enum:"provisioning,ready,warming,active" default:"provisioning" placeholder:"STATE"`
 }
@@ -107,6 +108,9 @@ func (c *lineCreateCommand) Run(ctx context.Context, con *console) error {
 		in := commands.ProvisionLine{Phone: c.Phone, PoolID: c.Pool, Carrier: c.Carrier, State: line.State(c.State)}
 		if c.Name != "" {
 			in.DisplayName = &c.Name
+		}
+		if c.Request != uuid.Nil {
+			in.RequestID = &c.Request
 		}
 		made, err := w.App.ProvisionLine(ctx, req, in)
 		return map[string]any{"line_id": made.Ref, "state": c.State}, err

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/google/uuid"
+
+	"ledgerline/commands"
+	"ledgerline/projections"
+	"ledgerline/service"
+)
+
+type lineRequestCommand struct {
+	List   lineRequestListCommand   `cmd:"" help:"The open requests of all workspaces, oldest first."`
+	Start  lineRequestStartCommand  `cmd:"" help:"Tell that the lines are being got."`
+	Fulfil lineRequestFulfilCommand `cmd:"" help:"Close a request as met. One that got all its lines, with line create --request, is closed by that."`
+	Cancel lineRequestCancelCommand `cmd:"" help:"Close a request that will not be met."`
+}
+
+type lineRequestListCommand struct {
+	installation
+}
+
+// Run implements the command.
+func (c *lineRequestListCommand) Run(ctx context.Context, con *console) error {
+	w, err := c.openLineRequests(ctx, con)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	list, err := w.Store.OpenLineRequests(ctx)
+	if err != nil {
+		return err
+	}
+	return con.print(list)
+}
+
+// openLineRequests opens the installation with the requests brought to the ledger's present.
+func (i *installation) openLineRequests(ctx context.Context, con *console) (*workbench, error) {
+	w, err := i.open(ctx, con, service.Roles{Project: true})
+	if err != nil {
+		return nil, err
+	}
+	for shard := range w.Ledger.Shards() {
+		if err := w.Store.Current(ctx, shard, projections.LineRequests); err != nil {
+			w.Close()
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// onRequest carries out a command on a request, for whatever workspace made it.
+func (i *installation) onRequest(ctx context.Context, con *console, id uuid.UUID, status string, do func(*workbench, commands.Request) error) error {
+	w, err := i.openLineRequests(ctx, con)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	found, ok, err := w.Store.AnyLineRequest(ctx, id)
+	if err == nil && !ok {
+		err = errors.New("there is no such request")
+	}
+	if err != nil {
+		return err
+	}
+	if err := do(w, commands.Request{Organisation: found.OrganisationID, Workspace: found.WorkspaceID, Actor: operator}); err != nil {
+		return err
+	}
+	return con.print(map[string]any{"line_request_id": id, "status": status})
+}
+
+type lineRequestStartCommand struct {
+	installation
+	ID uuid.UUID `arg:"" help:"The request."`
+}
+
+// Run implements the command.
+func (c *lineRequestStartCommand) Run(ctx context.Context, con *console) error {
+	return c.onRequest(ctx, con, c.ID, "in_progress", func(w *workbench, req commands.Request) error {
+		_, err := w.App.StartLineRequest(ctx, req, c.ID)
+		return err
+	})
+}
+
+type lineRequestFulfilCommand struct {
+	installation
+	ID uuid.UUID `arg:"" help:"The request."`
+}
+
+// Run implements the command.
+func (c *lineRequestFulfilCommand) Run(ctx context.Context, con *console) error {
+	return c.onRequest(ctx, con, c.ID, "fulfilled", func(w *workbench, req commands.Request) error {
+		_, err := w.App.FulfilLineRequest(ctx, req, c.ID)
+		return err
+	})
+}
+
+type lineRequestCancelCommand struct {
+	installation
+	ID     uuid.UUID `arg:"" help:"The request."`
+	Reason string    `help:"Why; it stands in the ledger." placeholder:"TEXT"`
+}
+
+// Run implements the command.
+func (c *lineRequestCancelCommand) Run(ctx context.Context, con *console) error {
+	return c.onRequest(ctx, con, c.ID, "cancelled", func(w *workbench, req commands.Request) error {
+		var reason *string
+		if c.Reason != "" {
+			reason = &c.Reason
+		}
+		_, err := w.App.CancelLineRequest(ctx, req, c.ID, reason)
+		return err
+	})
+}
