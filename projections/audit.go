@@ -54,9 +54,18 @@ var audited = []auditRow{
 	{"identity.enabled", "service_identity", "identity_id", ""},
 
 	{"pool.created", "pool", "pool_id", "name rotation default"},
+	{"pool.updated", "pool", "pool_id", "name rotation fallback_sms_mode"},
 	{"pool.line_added", "pool", "pool_id", "line_id"},
+	{"pool.line_removed", "pool", "pool_id", "line_id"},
 	{"line.provisioned", "line", "line_id", "phone display_name pool_id is_sandbox carrier state"},
 	{"line.state_changed", "line", "line_id", "from to reason"},
+	{"line.updated", "line", "line_id", "display_name pool_id contact_card"},
+	{"line.carrier_configured", "line", "line_id", "carrier"},
+	{"line_request.made", "line_request", "request_id", "count area_codes pool_id"},
+	{"line_request.started", "line_request", "request_id", ""},
+	{"line_request.served", "line_request", "request_id", "line_id"},
+	{"line_request.fulfilled", "line_request", "request_id", ""},
+	{"line_request.cancelled", "line_request", "request_id", "reason"},
 
 	{"contact.opted_in", "contact", "contact_id", "from to source"},
 	{"contact.opted_out", "contact", "contact_id", "from to source keyword"},
@@ -70,7 +79,7 @@ const changedOnly = "changed"
 // Audit is who changed keys, identities, lines, people and consent. It is derived from the ledger, and what it shows of
 // erased contacts is their id.
 var Audit = &Projection{
-	ID: "audit", Program: 1,
+	ID: "audit", Program: 2,
 	Tables: []*Table{auditTable},
 	Indexes: []string{
 		`create index on @audit_log (organisation_id, position desc)`,
