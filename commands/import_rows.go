@@ -170,6 +170,7 @@ func (im *importing) stretch(ctx context.Context) (ended bool, err error) {
 // carryOut appends what the rows change, together with the progress.
 func (im *importing) carryOut(ctx context.Context, rows []importjob.Row) (ended bool, err error) {
 	_, err = im.app.run(ctx, im.req, func(ctx context.Context, u *unit) error {
+		u.passing = true
 		j, err := load(ctx, u, im.app.imports, importjob.Stream(im.id))
 		if err != nil {
 			return err

@@ -47,6 +47,8 @@ type unit struct {
 	req   *Request
 	now   time.Time
 	fresh bool // load from the ledger, not from memory
+	// passing says that what the unit makes is one of many that nobody asks for soon: it is not remembered.
+	passing bool
 
 	// usesNothing takes lines to be unused: it is about another usage day, of which nobody knows.
 	usesNothing bool
@@ -153,7 +155,7 @@ func add[S any](u *unit, k kind[S], base eventstore.Folded[S]) *aggregate[S] {
 	g := &aggregate[S]{unit: u, kind: k, base: base, State: base.State}
 	u.aggregates[looked{k.folder, base.Stream}] = g
 	u.advance = append(u.advance, func(a *eventstore.Append) {
-		if len(g.recorded) > 0 {
+		if len(g.recorded) > 0 && (!u.passing || k.folder.Remembers(base.Stream)) {
 			k.folder.Advance(g.base, g.wrap(a, g.recorded))
 		}
 	})

@@ -62,7 +62,8 @@ func (f *Folder[S]) Load(ctx context.Context, stream string) (Folded[S], error) 
 	return state, nil
 }
 
-// LoadMany is Load for several streams in one round trip. It gives the states in the order of the streams.
+// LoadMany is Load for several streams in one round trip. It gives the states in the order of the streams. What it did not
+// remember before it does not remember afterwards: who works through many must not push out what others need all the time.
 func (f *Folder[S]) LoadMany(ctx context.Context, streams []string) ([]Folded[S], error) {
 	states, after, place := make([]Folded[S], len(streams)), make([]int, len(streams)), make(map[string]int, len(streams))
 	for i, stream := range streams {
@@ -78,10 +79,15 @@ func (f *Folder[S]) LoadMany(ctx context.Context, streams []string) ([]Folded[S]
 		s.State, s.Version = f.apply(s.State, &since[i]), since[i].Version
 	}
 	for i := range states {
-		f.keep(states[i])
+		if after[i] > 0 {
+			f.keep(states[i])
+		}
 	}
 	return states, nil
 }
+
+// Remembers tells whether a state of the stream is in memory.
+func (f *Folder[S]) Remembers(stream string) bool { return f.cache.Contains(stream) }
 
 // Advance folds events that were just appended after the version of base, so that the next Peek knows them.
 func (f *Folder[S]) Advance(base Folded[S], appended []Recorded) {

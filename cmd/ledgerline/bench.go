@@ -11,7 +11,7 @@ import (
 
 // benchCommand measures beside raw baselines; docs/measurements.md says how to read it.
 type benchCommand struct {
-	Only    []string      `help:"Measure only these: append, messages, visible, delivery, replay, export, idle."`
+	Only    []string      `help:"Measure only these: append, messages, visible, delivery, replay, export, import, idle."`
 	For     time.Duration `help:"How long each timed part runs." default:"10s"`
 	Callers int           `help:"Concurrent callers and connections." default:"64"`
 	Events  int           `help:"Size of the ledger that is replayed." default:"1000000"`
