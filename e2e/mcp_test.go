@@ -121,7 +121,7 @@ func TestAToolOverMCPAnswersAsItDoesOverREST(t *testing.T) {
 	}
 	for tool, input := range map[string]app.Map{
 		"check_chat": {"phone": ada.phone}, "get_contact": {"contact_id": ada.contact}, "get_conversation": {"conversation_id": ada.conversation},
-		"get_message_status": {"message_id": messageID}, "list_conversations": {}, "search_contacts": {"query": "ada"},
+		"get_message_status": {"message_id": messageID}, "list_conversations": {}, "list_lines": {}, "search_contacts": {"query": "ada"},
 		"upsert_contact": {"phone": ada.phone},
 	} {
 		want := use(bot, tool, input).Is(200).JSON()

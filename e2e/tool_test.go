@@ -48,6 +48,10 @@ func TestToolsThatReadAnswerAsTheirEndpointsDo(t *testing.T) {
 		require.Equal(t, message(c, messageID), status.At("message"))
 		require.Equal(t, c.Get("/v1/messages/"+messageID+"/events").Is(200).At("data"), status.At("events"))
 
+		require.Equal(t, c.Get("/v1/lines").Is(200).JSON(), use(c, "list_lines", app.Map{}).Is(200).JSON())
+		require.Len(t, use(c, "list_lines", app.Map{"pool_id": a.PoolID}).Is(200).Data(), len(a.Lines))
+		use(c, "list_lines", app.Map{"pool_id": "x"}).Refused(400, "validation_failed", "body /pool_id invalid_format")
+
 		checked := use(c, "check_chat", app.Map{"phone": ada.phone}).Is(200)
 		shows(t, checked.JSON(), app.Map{"phone": ada.phone, "chat": true})
 		require.Equal(t, true, use(c, "check_chat", app.Map{"phone": ada.phone}).Is(200).At("cached"))
@@ -191,7 +195,7 @@ func TestAHandoffGivesAConversationToPeople(t *testing.T) {
 // runs says which endpoint each tool runs (interface 4.5).
 var runs = map[string]string{
 	"check_chat": "lookup", "get_contact": "get_contact", "get_conversation": "get_conversation", "get_message_status": "list_message_events",
-	"handoff_to_human": "update_conversation", "list_conversations": "list_conversations", "reply_to_conversation": "reply_to_conversation",
+	"handoff_to_human": "update_conversation", "list_conversations": "list_conversations", "list_lines": "list_lines", "reply_to_conversation": "reply_to_conversation",
 	"search_contacts": "list_contacts", "send_message": "send_message", "upsert_contact": "update_contact",
 }
 

@@ -38,6 +38,8 @@ type auditRow struct{ event, target, id, shows string }
 var audited = []auditRow{
 	{"organisation.paused", "organisation", "", "reason"},
 	{"organisation.resumed", "organisation", "", ""},
+	{"organisation.compliance_changed", "organisation", "", "quiet_hours stop_keywords opt_out_confirmation require_consent"},
+	{"organisation.sending_limits_set", "organisation", "", "limits"},
 	{"workspace.created", "workspace", "workspace_id", "name"},
 	{"user.created", "user", "user_id", ""},
 	{"user.role_granted", "user", "user_id", "workspace_id role"},
@@ -52,6 +54,15 @@ var audited = []auditRow{
 	{"identity.updated", "service_identity", "identity_id", "name scopes allowed_line_ids daily_limit"},
 	{"identity.disabled", "service_identity", "identity_id", ""},
 	{"identity.enabled", "service_identity", "identity_id", ""},
+
+	{"webhook.created", "webhook", "endpoint_id", "events"},
+	{"webhook.updated", "webhook", "endpoint_id", "events moved"},
+	{"webhook.secret_rotated", "webhook", "endpoint_id", "until"},
+	{"webhook.paused", "webhook", "endpoint_id", ""},
+	{"webhook.resumed", "webhook", "endpoint_id", ""},
+	{"webhook.disabled", "webhook", "endpoint_id", "reason"},
+	{"webhook.enabled", "webhook", "endpoint_id", ""},
+	{"webhook.deleted", "webhook", "endpoint_id", ""},
 
 	{"pool.created", "pool", "pool_id", "name rotation default"},
 	{"pool.updated", "pool", "pool_id", "name rotation fallback_sms_mode"},
@@ -76,10 +87,10 @@ var audited = []auditRow{
 // changedOnly is the fact that names what an event changed, among all that it tells; only that is shown.
 const changedOnly = "changed"
 
-// Audit is who changed keys, identities, lines, people and consent. It is derived from the ledger, and what it shows of
+// Audit is who changed credentials, webhooks, lines, settings, people and consent. It is derived from the ledger, and what it shows of
 // erased contacts is their id.
 var Audit = &Projection{
-	ID: "audit", Program: 2,
+	ID: "audit", Program: 3,
 	Tables: []*Table{auditTable},
 	Indexes: []string{
 		`create index on @audit_log (organisation_id, position desc)`,

@@ -44,3 +44,8 @@ func (a *API) Timeline(ctx context.Context, c *httpapi.Call, id string) ([]proje
 	list, err := a.timeline(ctx, c, &httpapi.IDParam{ID: id})
 	return list.Data, err
 }
+
+// Lines is GET /v1/lines.
+func (a *API) Lines(ctx context.Context, c *httpapi.Call, in *ListLines) (httpapi.List[projections.Line], error) {
+	return a.lines(ctx, c, in)
+}

@@ -76,6 +76,11 @@ var (
 		description: "Lists conversations, most recent activity first.",
 		access:      httpapi.Access{Keys: reads, Roles: httpapi.PermInboxRead},
 	}
+	listLines = tool{
+		name: "list_lines", title: "List the lines", runs: "list_lines", readOnly: true, idempotent: true,
+		description: "Lists the lines of the workspace or of one pool, with their state and what capacity is left today.",
+		access:      httpapi.Access{Keys: reads, Roles: httpapi.PermLinesRead},
+	}
 	replyToConversation = tool{
 		name: "reply_to_conversation", title: "Reply in a conversation", runs: "reply_to_conversation", openWorld: true, keyed: true,
 		description: "Sends a message to the contact of a conversation, as soon as the sending rules allow. A repeat with the same idempotency_key gives the first message and sends nothing.",
@@ -108,6 +113,7 @@ func Register(r *httpapi.API, from *readapi.API, to *writeapi.API) {
 	httpapi.Read(r, getMessageStatus.route(), a.getMessageStatus)
 	httpapi.Write[HandoffToHumanInput, HandedOff](r, handoffToHuman.route(), a.handoffToHuman, nil)
 	httpapi.Read(r, listConversations.route(), a.listConversations)
+	httpapi.Read(r, listLines.route(), a.listLines)
 	httpapi.Write(r, replyToConversation.route(), a.replyToConversation, a.writes.Accepted)
 	httpapi.Read(r, searchContacts.route(), a.searchContacts)
 	httpapi.Write(r, sendMessage.route(), a.sendMessage, a.writes.Accepted)
@@ -117,7 +123,7 @@ func Register(r *httpapi.API, from *readapi.API, to *writeapi.API) {
 // tools lists them all, by name.
 func tools() []*tool {
 	return []*tool{
-		&checkChat, &getContact, &getConversation, &getMessageStatus, &handoffToHuman, &listConversations, &replyToConversation,
+		&checkChat, &getContact, &getConversation, &getMessageStatus, &handoffToHuman, &listConversations, &listLines, &replyToConversation,
 		&searchContacts, &sendMessage, &upsertContact,
 	}
 }
@@ -126,4 +132,5 @@ func tools() []*tool {
 type (
 	contacts      = httpapi.Page[projections.Contact]
 	conversations = httpapi.Page[projections.Conversation]
+	lines         = httpapi.List[projections.Line]
 )

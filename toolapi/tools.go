@@ -2,6 +2,7 @@ package toolapi
 
 import (
 	"context"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -63,24 +64,23 @@ func (a *API) getContact(ctx context.Context, c *httpapi.Call, in *GetContactInp
 		err = fault.New(fault.NotFound, "There is no such contact.")
 	}
 	if err != nil {
-		return projections.Contact{}, inBody(err, map[string]string{"/phone": "/phone"})
+		return projections.Contact{}, inBody(err, "/phone")
 	}
 	return found.Data[0], nil
 }
 
-// inBody says where in a tool's input an issue lies that the endpoint found in its query; names are by the query's.
-func inBody(err error, names map[string]string) error {
+// inBody says where in a tool's input an issue lies that the endpoint found in its query; both call the place alike.
+func inBody(err error, place string) error {
 	f := fault.Of(err)
 	if f == nil || len(f.Issues) == 0 {
 		return err
 	}
 	moved := *f
-	moved.Issues = make([]fault.Issue, len(f.Issues))
-	for i, issue := range f.Issues {
-		if name, ok := names[issue.Path]; ok && issue.Location == "query" {
-			issue.Location, issue.Path = "body", name
+	moved.Issues = slices.Clone(f.Issues)
+	for i := range moved.Issues {
+		if moved.Issues[i].Location == "query" && moved.Issues[i].Path == place {
+			moved.Issues[i].Location = "body"
 		}
-		moved.Issues[i] = issue
 	}
 	return &moved
 }
@@ -155,6 +155,18 @@ func (a *API) listConversations(ctx context.Context, c *httpapi.Call, in *ListCo
 	}
 	query.Limit = in.Body.Limit
 	return a.reads.Conversations(ctx, c, &query)
+}
+
+// ListLinesInput is the input of list_lines.
+type ListLinesInput struct {
+	Body struct {
+		PoolID string `json:"pool_id,omitempty" doc:"pool_ id; only the lines of this pool"`
+	}
+}
+
+func (a *API) listLines(ctx context.Context, c *httpapi.Call, in *ListLinesInput) (lines, error) {
+	found, err := a.reads.Lines(ctx, c, &readapi.ListLines{PoolID: in.Body.PoolID})
+	return found, inBody(err, "/pool_id")
 }
 
 // ReplyToConversationInput is the input of reply_to_conversation.
