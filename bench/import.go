@@ -57,7 +57,7 @@ func measureImport(ctx context.Context, b *bench) error {
 		return err
 	}
 	var sent atomic.Int64
-	alone, err := s.sends(ctx, address, b.For, &sent)
+	alone, err := s.sends(ctx, address, b.Callers, b.For, &sent)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func measureImport(ctx context.Context, b *bench) error {
 	var meanwhile []time.Duration
 	var failed error
 	var sender sync.WaitGroup
-	sender.Go(func() { meanwhile, failed = s.sends(run, address, time.Hour, &sent) })
+	sender.Go(func() { meanwhile, failed = s.sends(run, address, b.Callers, time.Hour, &sent) })
 	node, server := cpu(os.Getpid()), b.serverCPU()
 	took, accepted, err := s.importFile(ctx, "http://"+address+"/v1/contacts/import", string(body))
 	node, server = cpu(os.Getpid())-node, b.serverCPU()-server
@@ -148,16 +148,16 @@ func (s *site) importFile(ctx context.Context, url, body string) (took, accepted
 	}
 }
 
-// sends posts messages at a steady pace, over some connections, until the time is over or ctx ends, and gives how long each
-// took from the moment at which it was due.
-func (s *site) sends(ctx context.Context, address string, d time.Duration, n *atomic.Int64) (latencies []time.Duration, failed error) {
+// sends posts messages at a steady pace, over as many connections as there are callers, until the time is over or ctx ends,
+// and gives how long each took from the moment at which it was due.
+func (s *site) sends(ctx context.Context, address string, callers int, d time.Duration, n *atomic.Int64) (latencies []time.Duration, failed error) {
 	ctx, stop := context.WithTimeout(ctx, d)
 	defer stop()
 	var mu sync.Mutex
 	var slot atomic.Int64
 	var wg sync.WaitGroup
 	started := time.Now()
-	for range 8 {
+	for range callers {
 		wg.Go(func() {
 			c, err := dial(address)
 			for err == nil {
