@@ -18,21 +18,21 @@ const exported = 1_000_000
 const (
 	// Address books differ; this one has names, an e-mail address and a note that needs quotes for half of them, a few fields
 	// and two labels each.
-	exportLabelsSQL = `insert into read.labels (id, workspace_id, name, created_at)
-		select ('00000000-0000-0000-0000-' || lpad(i::text, 12, '0'))::uuid, $1, 'Label ' || i, now() from generate_series(1, 20) i`
-	exportContactsSQL = `insert into read.contacts (id, workspace_id, number_hash, phone, first_name, last_name, company, email, fields, consent_status,
-			has_conversation, created_at, updated_at)
-		select 'ctc_' || lpad(i::text, 26, '0'), $1, 'hash' || i, '+1415' || lpad(i::text, 7, '0'), 'First ' || i, 'Last ' || i,
+	exportLabelsSQL = `insert into read.labels (id, workspace_id, name, folded_name, created_at)
+		select ('00000000-0000-0000-0000-' || lpad(i::text, 12, '0'))::uuid, $1, 'Label ' || i, 'label ' || i, now() from generate_series(1, 20) i`
+	exportContactsSQL = `insert into read.contacts (id, workspace_id, position, number_hash, phone, first_name, last_name, company, email, fields, consent_status,
+			has_conversation, created_at, updated_at, folded_fields, instants)
+		select 'ctc_' || lpad(i::text, 26, '0'), $1, $3 - i, 'hash' || i, '+1415' || lpad(i::text, 7, '0'), 'First ' || i, 'Last ' || i,
 			case when i % 2 = 0 then 'Company, "' || i || '"' end, 'contact' || i || '@example.com',
 			jsonb_build_object('plan', case when i % 3 = 0 then 'gold' else 'free' end, 'since', i % 20 + 2000, 'city', 'City ' || i % 100), 'opted_in',
-			false, $2::timestamptz - i * interval '1 second', now()
+			false, $2::timestamptz - i * interval '1 second', now(), '{}', '{}'
 		from generate_series(1, $3::int) i`
 	exportLabelledSQL = `insert into read.contact_labels (contact_id, label_id)
 		select 'ctc_' || lpad(i::text, 26, '0'), ('00000000-0000-0000-0000-' || lpad((1 + (i + n) % 20)::text, 12, '0'))::uuid
 		from generate_series(1, $1::int) i, generate_series(0, 1) n`
 	// The raw baseline: the same rows as PostgreSQL itself writes CSV.
 	exportRawSQL = `copy (select c.*, array(select l.name from read.contact_labels cl join read.labels l on l.id = cl.label_id
-		where cl.contact_id = c.id order by lower(l.name)) from read.contacts c where c.workspace_id = '%s' order by c.created_at desc, c.id desc) to stdout with csv`
+		where cl.contact_id = c.id order by l.folded_name) from read.contacts c where c.workspace_id = '%s' order by c.position desc) to stdout with csv`
 )
 
 // measureExport exports an address book of a million, over HTTP, and watches the heap.

@@ -33,6 +33,7 @@ import (
 	"ledgerline/domain/organisation"
 	"ledgerline/domain/phone"
 	"ledgerline/domain/savedreply"
+	"ledgerline/domain/segment"
 	"ledgerline/domain/webhook"
 	"ledgerline/events"
 	"ledgerline/eventstore"
@@ -77,6 +78,7 @@ type App struct {
 	keys          kind[apikey.Key]
 	identities    kind[identity.Identity]
 	labels        kind[label.Label]
+	segments      kind[segment.Segment]
 	contacts      kind[contact.Contact]
 	numbers       kind[number.Number]
 	conversations kind[conversation.Conversation]
@@ -154,6 +156,7 @@ func New(cfg Config) (*App, error) {
 		keys:          newKind[apikey.Key](l, "key_", n),
 		identities:    newKind[identity.Identity](l, "idn_", n),
 		labels:        newKind[label.Label](l, "lbl_", n),
+		segments:      newKind[segment.Segment](l, "seg_", max(n/16, 1)),
 		contacts:      newKind[contact.Contact](l, "ctc_", n),
 		numbers:       newKind[number.Number](l, "num_", n),
 		conversations: newKind[conversation.Conversation](l, "cnv_", n),

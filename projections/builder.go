@@ -121,7 +121,7 @@ func (b *builder) buildAsOf(ctx context.Context) error {
 				return err
 			}
 		}
-		return nil
+		return b.p.createTriggers(ctx, tx, b.into)
 	}); err != nil {
 		return err
 	}

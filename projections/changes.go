@@ -77,9 +77,13 @@ type rowChange struct {
 	set    Row
 }
 
-// NewChanges starts empty.
-func NewChanges() *Changes {
-	return &Changes{tables: map[*Table]*tableChanges{}, after: map[string]map[string]bool{}}
+// NewChanges starts empty. What it gathers is written in the order of the tables.
+func NewChanges(tables ...*Table) *Changes {
+	c := &Changes{tables: map[*Table]*tableChanges{}, after: map[string]map[string]bool{}}
+	for _, t := range tables {
+		c.of(t)
+	}
+	return c
 }
 
 func (c *Changes) of(t *Table) *tableChanges {

@@ -2,11 +2,13 @@ package projections
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"ledgerline/domain/segment"
 	"ledgerline/events"
 	"ledgerline/eventstore"
 )
@@ -14,6 +16,7 @@ import (
 var contactsTable = &Table{Name: "contacts", Key: []string{"id"}, Columns: []Column{
 	{Name: "id", Type: `text collate "C" not null`},
 	{Name: "workspace_id", Type: "uuid not null"},
+	{Name: "position", Type: "bigint not null"}, // of the event that made it: the order of lists
 	{Name: "number_hash", Type: `text collate "C" not null`},
 	{Name: "phone", Type: "text not null"},
 	{Name: "first_name", Type: "text"},
@@ -35,12 +38,20 @@ var contactsTable = &Table{Name: "contacts", Key: []string{"id"}, Columns: []Col
 	{Name: "last_outbound_at", Type: "timestamptz", Merge: Latest},
 	{Name: "created_at", Type: "timestamptz not null"},
 	{Name: "updated_at", Type: "timestamptz not null", Merge: Latest},
+	// What is compared without regard to case, folded by the service itself, so that it does not depend on the database's locale.
+	{Name: "folded_first_name", Type: `text collate "C"`},
+	{Name: "folded_last_name", Type: `text collate "C"`},
+	{Name: "folded_company", Type: `text collate "C"`},
+	{Name: "folded_email", Type: `text collate "C"`},
+	{Name: "folded_fields", Type: "jsonb not null"},
+	{Name: "instants", Type: "jsonb not null"}, // custom fields that are times, in milliseconds since 1970
 }}
 
 var labelsTable = &Table{Name: "labels", Key: []string{"id"}, Columns: []Column{
 	{Name: "id", Type: "uuid not null"},
 	{Name: "workspace_id", Type: "uuid not null"},
 	{Name: "name", Type: "text not null"},
+	{Name: "folded_name", Type: `text collate "C" not null`},
 	{Name: "color", Type: "text"},
 	{Name: "created_at", Type: "timestamptz not null"},
 }}
@@ -52,13 +63,18 @@ var contactLabelsTable = &Table{Name: "contact_labels", Key: []string{"contact_i
 
 // Contacts is the address book: contacts and labels as they are now.
 var Contacts = &Projection{
-	ID: "contacts", Program: 4,
-	Tables: []*Table{contactsTable, labelsTable, contactLabelsTable},
+	ID: "contacts", Program: 5,
+	// Labels come first, so that the index of a contact that is made with labels is written once.
+	Tables:   []*Table{contactLabelsTable, labelsTable, contactsTable, contactIndexTable, contactPlacesTable, labelCountsTable},
+	Triggers: contactTriggers(),
 	Indexes: []string{
-		`create index on @contacts (workspace_id, created_at desc, id desc)`,
+		`create index on @contacts (workspace_id, position desc)`,
 		`create index on @contacts (workspace_id, phone)`,
-		`create index on @labels (workspace_id, lower(name))`,
+		`create index on @labels (workspace_id, folded_name)`,
 		`create index on @contact_labels (label_id, contact_id)`,
+		`create index on @contact_index (workspace_id, position desc)`,
+		// Without a list of pending entries, which every question of a list would have to read through.
+		`create index on @contact_index using gin (tags, search gin_trgm_ops) with (fastupdate = off)`,
 	},
 	Wants: events.NamesOf(
 		(*events.ContactCreated)(nil), (*events.ContactOptedIn)(nil), (*events.ContactOptedOut)(nil), (*events.ContactConsentCleared)(nil),
@@ -73,10 +89,10 @@ func projectContact(r *eventstore.Recorded, c *Changes) {
 	at := stamp(r.OccurredAt)
 	switch e := r.Event.(type) {
 	case *events.ContactCreated:
-		c.Insert(contactsTable, contactRow(r, e))
 		for _, label := range e.LabelIDs {
 			c.Insert(contactLabelsTable, Row{"contact_id": e.ContactID, "label_id": label})
 		}
+		c.Insert(contactsTable, contactRow(r, e))
 	case *events.ContactUpdated:
 		c.Update(contactsTable, updatedRow(e, at))
 	case *events.ContactLabelsChanged:
@@ -99,7 +115,7 @@ func projectContact(r *eventstore.Recorded, c *Changes) {
 		c.Delete(contactsTable, Row{"id": e.ContactID})
 		c.Clear(contactLabelsTable, "contact_id", e.ContactID)
 	case *events.LabelCreated:
-		c.Insert(labelsTable, Row{"id": e.LabelID, "workspace_id": r.WorkspaceID, "name": e.Name, "color": e.Color, "created_at": at})
+		c.Insert(labelsTable, Row{"id": e.LabelID, "workspace_id": r.WorkspaceID, "name": e.Name, "folded_name": segment.Fold(e.Name), "color": e.Color, "created_at": at})
 	case *events.NumberLinked: // also when a contact has changed its number
 		c.Update(contactsTable, Row{"id": e.ContactID, "chat_capable": e.Chat, "capability_checked_at": stampOrNull(e.CheckedAt)})
 	case *events.NumberChecked:
@@ -108,9 +124,8 @@ func projectContact(r *eventstore.Recorded, c *Changes) {
 		}
 	case *events.LabelUpdated:
 		c.Update(labelsTable, labelRow(e))
-	case *events.LabelDeleted:
+	case *events.LabelDeleted: // what is left of it on contacts is shown to nobody, and may be a million rows
 		c.Delete(labelsTable, Row{"id": e.LabelID})
-		c.Clear(contactLabelsTable, "label_id", e.LabelID.String())
 	case *events.ConversationStarted:
 		c.Update(contactsTable, Row{"id": e.ContactID, "has_conversation": true})
 	case *events.ConversationAssigned: // decides which agents see the contact; the contact itself is as it was
@@ -123,16 +138,39 @@ func projectContact(r *eventstore.Recorded, c *Changes) {
 }
 
 func contactRow(r *eventstore.Recorded, e *events.ContactCreated) Row {
-	fields := e.Person.Fields
+	row := Row{
+		"id": e.ContactID, "workspace_id": r.WorkspaceID, "position": r.Position, "number_hash": e.NumberHash, "phone": e.Person.Phone,
+		"consent_status": "unknown", "owner_user_id": e.OwnerUserID, "has_conversation": false,
+		"created_at": stamp(r.OccurredAt), "updated_at": stamp(r.OccurredAt),
+	}
+	row.text("first_name", e.Person.FirstName)
+	row.text("last_name", e.Person.LastName)
+	row.text("company", e.Person.Company)
+	row.text("email", e.Person.Email)
+	row.fields(e.Person.Fields)
+	return row
+}
+
+// text sets a column together with its folded twin.
+func (row Row) text(name string, value *string) {
+	row[name], row["folded_"+name] = value, nil
+	if value != nil {
+		row["folded_"+name] = segment.Fold(*value)
+	}
+}
+
+// fields sets the custom fields together with what they are compared by.
+func (row Row) fields(fields map[string]any) {
 	if fields == nil {
 		fields = map[string]any{}
 	}
-	return Row{
-		"id": e.ContactID, "workspace_id": r.WorkspaceID, "number_hash": e.NumberHash, "phone": e.Person.Phone,
-		"first_name": e.Person.FirstName, "last_name": e.Person.LastName, "company": e.Person.Company, "email": e.Person.Email,
-		"fields": fields, "consent_status": "unknown", "owner_user_id": e.OwnerUserID, "has_conversation": false,
-		"created_at": stamp(r.OccurredAt), "updated_at": stamp(r.OccurredAt),
+	instants := map[string]int64{}
+	for key, value := range fields {
+		if at, ok := segment.Instant(value); ok {
+			instants[key] = at.UnixMilli()
+		}
 	}
+	row["fields"], row["folded_fields"], row["instants"] = fields, segment.FoldFields(fields), instants
 }
 
 // updatedRow has the columns that changed. What an erased event said is not known any more; the contact's end follows.
@@ -143,19 +181,15 @@ func updatedRow(e *events.ContactUpdated, at string) Row {
 		case "phone":
 			row["phone"], row["number_hash"] = e.Person.Phone, e.NumberHash
 		case "first_name":
-			row["first_name"] = e.Person.FirstName
+			row.text(name, e.Person.FirstName)
 		case "last_name":
-			row["last_name"] = e.Person.LastName
+			row.text(name, e.Person.LastName)
 		case "company":
-			row["company"] = e.Person.Company
+			row.text(name, e.Person.Company)
 		case "email":
-			row["email"] = e.Person.Email
+			row.text(name, e.Person.Email)
 		case "fields":
-			fields := e.Person.Fields
-			if fields == nil {
-				fields = map[string]any{}
-			}
-			row["fields"] = fields
+			row.fields(e.Person.Fields)
 		case "owner_user_id":
 			row["owner_user_id"] = e.OwnerUserID
 		}
@@ -168,7 +202,7 @@ func labelRow(e *events.LabelUpdated) Row {
 	for _, name := range e.Changed {
 		switch name {
 		case "name":
-			row["name"] = e.Name
+			row["name"], row["folded_name"] = e.Name, segment.Fold(e.Name)
 		case "color":
 			row["color"] = e.Color
 		}
@@ -205,21 +239,40 @@ type Contact struct {
 }
 
 const contactColumns = `c.id, c.phone, c.first_name, c.last_name, c.company, c.email, c.fields,
-	array(select l.name from read.contact_labels cl join read.labels l on l.id = cl.label_id where cl.contact_id = c.id order by lower(l.name)),
+	array(select l.name from read.contact_labels cl join read.labels l on l.id = cl.label_id where cl.contact_id = c.id order by l.folded_name),
 	c.consent_status, c.consent_at, c.consent_source, c.assigned_line_id, c.owner_user_id::text, c.chat_capable, c.capability_checked_at,
 	c.first_reply_at, c.last_inbound_at, c.last_outbound_at, c.created_at, c.updated_at`
 
+// contactScan is a contact on its way out of a row.
+type contactScan struct {
+	Contact
+	consent, checked, reply, inbound, outbound *time.Time
+	created, updated                           time.Time
+}
+
+// contactInto gives a contact to be and where contactColumns go.
+func contactInto() (*contactScan, []any) {
+	c := &contactScan{}
+	return c, []any{
+		&c.ID, &c.Phone, &c.FirstName, &c.LastName, &c.Company, &c.Email, &c.Fields, &c.Labels,
+		&c.ConsentStatus, &c.consent, &c.ConsentSource, &c.AssignedLineID, &c.OwnerUserID, &c.ChatCapable, &c.checked,
+		&c.reply, &c.inbound, &c.outbound, &c.created, &c.updated,
+	}
+}
+
+func (c *contactScan) contact() Contact {
+	c.ConsentAt, c.CapabilityCheckedAt = stampOrNull(c.consent), stampOrNull(c.checked)
+	c.FirstReplyAt, c.LastInboundAt, c.LastOutboundAt = stampOrNull(c.reply), stampOrNull(c.inbound), stampOrNull(c.outbound)
+	c.CreatedAt, c.UpdatedAt = stamp(c.created), stamp(c.updated)
+	return c.Contact
+}
+
 func scanContact(row pgx.CollectableRow) (Contact, error) {
-	var c Contact
-	var consent, checked, reply, inbound, outbound *time.Time
-	var created, updated time.Time
-	err := row.Scan(&c.ID, &c.Phone, &c.FirstName, &c.LastName, &c.Company, &c.Email, &c.Fields, &c.Labels,
-		&c.ConsentStatus, &consent, &c.ConsentSource, &c.AssignedLineID, &c.OwnerUserID, &c.ChatCapable, &checked,
-		&reply, &inbound, &outbound, &created, &updated)
-	c.ConsentAt, c.CapabilityCheckedAt = stampOrNull(consent), stampOrNull(checked)
-	c.FirstReplyAt, c.LastInboundAt, c.LastOutboundAt = stampOrNull(reply), stampOrNull(inbound), stampOrNull(outbound)
-	c.CreatedAt, c.UpdatedAt = stamp(created), stamp(updated)
-	return c, err
+	c, into := contactInto()
+	if err := row.Scan(into...); err != nil {
+		return Contact{}, fmt.Errorf("a contact's row: %w", err)
+	}
+	return c.contact(), nil
 }
 
 func stampOrNull(t *time.Time) *string {
@@ -253,39 +306,4 @@ func (s *Store) Contact(ctx context.Context, v Viewer, id string) (c Contact, fo
 	f := v.contacts()
 	f.equal("c.id", id)
 	return single(ctx, s, "contact", scanContact, `select `+contactColumns+` from read.contacts c`+f.where(), f.args...)
-}
-
-// ContactFilter are the filters of the contact list (interface 4.1); empty ones do not filter.
-type ContactFilter struct {
-	Q, Phone, Label, ConsentStatus, OwnerUserID, LineID string
-}
-
-// add requires what the filters ask for.
-func (by ContactFilter) add(f *filter) {
-	if by.Q != "" {
-		f.add(`concat_ws(' ', c.first_name, c.last_name, c.phone, c.email, c.company) ilike %s`, contains(by.Q))
-	}
-	f.equal("c.phone", by.Phone)
-	f.equal("c.consent_status", by.ConsentStatus)
-	f.equal("c.owner_user_id::text", by.OwnerUserID)
-	f.equal("c.assigned_line_id", by.LineID)
-	if by.Label != "" {
-		f.add(`exists (select from read.contact_labels cl join read.labels l on l.id = cl.label_id
-			where cl.contact_id = c.id and l.workspace_id = c.workspace_id and lower(l.name) = lower(%s))`, by.Label)
-	}
-}
-
-// Contacts lists contacts, newest first.
-func (s *Store) Contacts(ctx context.Context, v Viewer, by ContactFilter, after *Cursor, limit int) (Page[Contact], error) {
-	f := v.contacts()
-	by.add(f)
-	if after != nil {
-		f.add("(c.created_at, c.id) < (%s::timestamptz, "+f.arg(after.ID)+")", after.At)
-	}
-	sql := `select ` + contactColumns + ` from read.contacts c` + f.where() + ` order by c.created_at desc, c.id desc limit ` + f.arg(limit+1)
-	found, err := list(ctx, s, "contacts", scanContact, sql, f.args...)
-	if err != nil {
-		return Page[Contact]{}, err
-	}
-	return page(found, limit, func(c *Contact) Cursor { return Cursor{c.CreatedAt, c.ID} }), nil
 }

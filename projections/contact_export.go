@@ -29,9 +29,14 @@ type ContactExport interface {
 // kept meanwhile, which is why the caller bounds how many exports run, and how long a client may dawdle. Reading page by
 // page would not only show many moments; under a filter each page could cost as much as the whole.
 func (s *Store) ExportContacts(ctx context.Context, v Viewer, by ContactFilter, to ContactExport) error {
-	err := pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		f := v.contacts()
-		by.add(f)
+	f, none, err := by.plain(ctx, s, v)
+	if err != nil {
+		return err
+	}
+	if none {
+		return to.Begin(nil, false)
+	}
+	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		fields, more, err := fieldColumns(ctx, tx, f)
 		if err != nil {
 			return err
@@ -39,7 +44,7 @@ func (s *Store) ExportContacts(ctx context.Context, v Viewer, by ContactFilter, 
 		if err := to.Begin(fields, more); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, `select `+contactColumns+` from read.contacts c`+f.where()+` order by c.created_at desc, c.id desc`, f.args...)
+		rows, err := tx.Query(ctx, `select `+contactColumns+` from read.contacts c`+f.where()+` order by c.position desc`, f.args...)
 		if err != nil {
 			return err
 		}

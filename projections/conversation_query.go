@@ -57,7 +57,7 @@ type Note struct {
 }
 
 const conversationColumns = `v.id, c.id, c.phone, c.first_name, c.last_name, c.company, v.status, v.snoozed_until, v.assignee, v.team, v.handled_by,
-	array(select l.name from read.contact_labels cl join read.labels l on l.id = cl.label_id where cl.contact_id = c.id order by lower(l.name)),
+	array(select l.name from read.contact_labels cl join read.labels l on l.id = cl.label_id where cl.contact_id = c.id order by l.folded_name),
 	v.line_id, v.last_message_id, v.last_direction, v.last_preview, v.active_at, v.unread_count, v.created_at, v.updated_at`
 
 func scanConversation(row pgx.CollectableRow) (Conversation, error) {
@@ -114,8 +114,6 @@ func (v Viewer) assignees(asked *uuid.UUID) (list []uuid.UUID, all bool) {
 // that have it. What is common is found among them; what is not has few contacts.
 const probed = 2000
 
-const labelNamedSQL = `select id from read.labels where workspace_id = $1 and lower(name) = lower($2)`
-
 // matchSQL finds a text in contact q.
 const matchSQL = `concat_ws(' ', q.first_name, q.last_name, q.phone, q.email, q.company) ilike %s`
 
@@ -137,7 +135,7 @@ func (s *Store) newInbox(ctx context.Context, v Viewer, by *ConversationFilter, 
 		return nil, nil //nolint:nilnil // nothing is an answer here
 	}
 	if by.Label != "" {
-		label, found, err := single(ctx, s, "label", pgx.RowTo[uuid.UUID], labelNamedSQL, v.Workspace, by.Label)
+		label, found, err := s.labelNamed(ctx, v, by.Label)
 		if err != nil || !found {
 			return nil, err
 		}

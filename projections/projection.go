@@ -22,6 +22,8 @@ type Projection struct {
 	ID      string
 	Program int
 	Tables  []*Table
+	// Triggers keep tables that follow from others of the same projection. They are made with the tables; @ stands for the schema.
+	Triggers []string
 	// Indexes are made after a revision has caught up; @ stands for its schema.
 	Indexes []string
 	// Wants are the events it is made from.
@@ -32,7 +34,7 @@ type Projection struct {
 
 // All are the projections of the service.
 func All() []*Projection {
-	return []*Projection{Contacts, Messages, Consent, Lines, LineRequests, Usage, Directory, Conversations, SavedReplies, Credentials, Audit, Imports, Webhooks}
+	return []*Projection{Contacts, Segments, Messages, Consent, Lines, LineRequests, Usage, Directory, Conversations, SavedReplies, Credentials, Audit, Imports, Webhooks}
 }
 
 // Named finds a projection; nil when there is none.
@@ -60,7 +62,7 @@ func (p *Projection) Write(b *pgx.Batch, revision int, recorded []eventstore.Rec
 func (p *Projection) Committed(*feed.Batch) {}
 
 func (p *Projection) write(b *pgx.Batch, schema string, recorded []eventstore.Recorded) error {
-	c := NewChanges()
+	c := NewChanges(p.Tables...)
 	for i := range recorded {
 		p.Project(&recorded[i], c)
 	}

@@ -87,6 +87,15 @@ func (p *Projection) createTables(ctx context.Context, tx pgx.Tx, schema string)
 			return err
 		}
 	}
+	return p.createTriggers(ctx, tx, schema)
+}
+
+func (p *Projection) createTriggers(ctx context.Context, tx pgx.Tx, schema string) error {
+	for _, trigger := range p.Triggers {
+		if _, err := tx.Exec(ctx, strings.ReplaceAll(trigger, "@", schema+".")); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

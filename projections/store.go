@@ -23,12 +23,16 @@ type Store struct {
 	pool     *pgxpool.Pool
 	ledger   *eventstore.Ledger
 	progress *feed.Progress
+	counts   *segmentCounts
 }
 
 // NewStore makes a store.
 func NewStore(ledger *eventstore.Ledger, progress *feed.Progress) *Store {
-	return &Store{pool: ledger.Pool(), ledger: ledger, progress: progress}
+	return &Store{pool: ledger.Pool(), ledger: ledger, progress: progress, counts: newSegmentCounts()}
 }
+
+// Close ends what is still being counted. Queries are the caller's to end.
+func (s *Store) Close() { s.counts.close() }
 
 // Ledger gives what is read from the ledger itself, the timelines.
 func (s *Store) Ledger() *eventstore.Ledger { return s.ledger }

@@ -65,6 +65,14 @@ func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors
 		Access: httpapi.Access{Keys: []httpapi.Scope{httpapi.ScopeRead, httpapi.ScopeSend, httpapi.ScopeAdmin}, Roles: httpapi.PermPersonal},
 	}, a.me)
 	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/labels", ID: "list_labels", Summary: "List labels by name", Tags: []string{"labels"},
+		Access: httpapi.Access{Keys: reads, Roles: httpapi.PermContactsRead},
+	}, a.labels)
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/segments", ID: "list_segments", Summary: "List segments by name, with their counts", Tags: []string{"segments"},
+		Access: httpapi.Access{Keys: reads, Roles: httpapi.PermContactsRead},
+	}, a.segments)
+	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/messages", ID: "list_messages", Summary: "List messages, newest first", Tags: []string{"messages"},
 		Access: httpapi.Access{Keys: reads, Roles: httpapi.PermInboxRead},
 	}, a.messages)

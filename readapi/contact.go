@@ -52,22 +52,37 @@ func (a *API) contacts(ctx context.Context, c *httpapi.Call, in *ListContacts) (
 	}
 	issues := in.Check()
 	by.Phone, _ = phone.Read(in.Phone)
-	if in.SegmentID.Set { // there are no segments yet, so this one cannot be one
-		issues = append(issues, fault.Issue{Location: "query", Path: "/segment_id", Code: "not_found", Message: "There is no such segment in this workspace."})
+	v := a.viewer(c)
+	if err := a.store.Current(ctx, v.Shard, projections.Contacts, projections.Segments); err != nil {
+		return httpapi.Page[projections.Contact]{}, err
 	}
-	if len(issues) > 0 {
+	unknown, err := a.segmentIssues(ctx, v, in.SegmentID, &by)
+	if err != nil {
+		return httpapi.Page[projections.Contact]{}, err
+	}
+	if issues = append(issues, unknown...); len(issues) > 0 {
 		return httpapi.Page[projections.Contact]{}, fault.Invalids(issues...)
 	}
 	after, err := a.open(c, "contacts", by, in.Cursor)
 	if err != nil {
 		return httpapi.Page[projections.Contact]{}, err
 	}
-	v := a.viewer(c)
-	if err := a.store.Current(ctx, v.Shard, projections.Contacts); err != nil {
-		return httpapi.Page[projections.Contact]{}, err
-	}
 	page, err := a.store.Contacts(ctx, v, by, after, in.Limit)
 	return seal(a, c, "contacts", by, page, err)
+}
+
+// segmentIssues sets the filter by segment, and tells of a segment that does not exist: a mistyped one must not look like
+// an empty list.
+func (a *API) segmentIssues(ctx context.Context, v projections.Viewer, id httpapi.Optional[uuid.UUID], by *projections.ContactFilter) ([]fault.Issue, error) {
+	if !id.Set {
+		return nil, nil
+	}
+	by.SegmentID = id.Value.String()
+	_, found, err := a.store.SegmentDefinition(ctx, v, by.SegmentID)
+	if err != nil || found {
+		return nil, err
+	}
+	return []fault.Issue{{Location: "query", Path: "/segment_id", Code: "not_found", Message: "There is no such segment in this workspace."}}, nil
 }
 
 func (a *API) contact(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (projections.Contact, error) {

@@ -34,12 +34,16 @@ const (
 
 func (a *API) exportContacts(ctx context.Context, c *httpapi.Call, in *ExportContacts) (httpapi.Download, error) {
 	by := projections.ContactFilter{Label: in.Label, ConsentStatus: in.ConsentStatus}
-	if in.SegmentID.Set { // there are no segments yet, so this one cannot be one
-		return httpapi.Download{}, fault.Invalids(fault.Issue{Location: "query", Path: "/segment_id", Code: "not_found", Message: "There is no such segment in this workspace."})
-	}
 	v := a.viewer(c)
-	if err := a.store.Current(ctx, v.Shard, projections.Contacts); err != nil {
+	if err := a.store.Current(ctx, v.Shard, projections.Contacts, projections.Segments); err != nil {
 		return httpapi.Download{}, err
+	}
+	issues, err := a.segmentIssues(ctx, v, in.SegmentID, &by)
+	if err != nil {
+		return httpapi.Download{}, err
+	}
+	if len(issues) > 0 {
+		return httpapi.Download{}, fault.Invalids(issues...)
 	}
 	return httpapi.Download{
 		ContentType: "text/csv; charset=utf-8; header=present",

@@ -140,6 +140,7 @@ func Connect(ctx context.Context, dsn string, connections int) (*pgxpool.Pool, e
 	cfg.MaxConns = int32(connections) //nolint:gosec // a configured, small number
 	cfg.ConnConfig.RuntimeParams["application_name"] = "ledgerline"
 	cfg.ConnConfig.RuntimeParams["timezone"] = "UTC"
+	cfg.ConnConfig.RuntimeParams["jit"] = "off" // it takes longer than any query here, and comes on by cost estimates alone
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the database: %w", err)
@@ -402,6 +403,7 @@ func (n *Node) Stop() {
 	if n.Simulator != nil {
 		n.Simulator.Close()
 	}
+	n.Store.Close()
 	n.Ledger.Close()
 	n.pool.Close()
 }

@@ -68,6 +68,34 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 	}, a.optOut, a.contact)
 
 	httpapi.Write(r, httpapi.Route{
+		Method: "POST", Path: "/v1/labels", ID: "create_label", Summary: "Create a label", Tags: []string{"labels"}, Status: 201,
+		Access: httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
+	}, a.createLabel, a.label)
+	httpapi.Write(r, httpapi.Route{
+		Method: "PATCH", Path: "/v1/labels/{id}", ID: "update_label", Summary: "Update a label", Tags: []string{"labels"},
+		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
+		Description: "A label that is renamed keeps its contacts.",
+	}, a.updateLabel, a.label)
+	httpapi.Write(r, httpapi.Route{
+		Method: "DELETE", Path: "/v1/labels/{id}", ID: "delete_label", Summary: "Delete a label", Tags: []string{"labels"},
+		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
+		Description: "Takes it off every contact and frees its name.",
+	}, a.deleteLabel, a.labelDeleted)
+	httpapi.Write(r, httpapi.Route{
+		Method: "POST", Path: "/v1/segments", ID: "create_segment", Summary: "Create a segment", Tags: []string{"segments"}, Status: 201,
+		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
+		Description: "A segment is a condition on contacts. Labels that it names must exist; they may be renamed later.",
+	}, a.createSegment, a.segment)
+	httpapi.Write(r, httpapi.Route{
+		Method: "PATCH", Path: "/v1/segments/{id}", ID: "update_segment", Summary: "Update a segment", Tags: []string{"segments"},
+		Access: httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
+	}, a.updateSegment, a.segment)
+	httpapi.Write(r, httpapi.Route{
+		Method: "DELETE", Path: "/v1/segments/{id}", ID: "delete_segment", Summary: "Delete a segment", Tags: []string{"segments"},
+		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
+		Description: "Its contacts stay.",
+	}, a.deleteSegment, a.segmentDeleted)
+	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/messages", ID: "send_message", Summary: "Send a message", Tags: []string{"messages"}, Status: 201,
 		Access: httpapi.Access{Keys: sends, Roles: httpapi.PermSending}, Sending: true, Errors: []int{422},
 		Description: "Accepts the message; it is sent as soon as the rules allow. An unknown number makes a contact.",

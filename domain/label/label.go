@@ -15,6 +15,8 @@ import (
 
 const (
 	maxName = 64 // characters (interface 4.2)
+	// maxColor is in characters, too. The interface names no limit, and nothing is kept without one.
+	maxColor = 64
 )
 
 // Stream names the stream of a label.
@@ -42,9 +44,19 @@ func Check(name, pointer string) error {
 	return nil
 }
 
+func checkColor(color *string) error {
+	if color != nil && utf8.RuneCountInString(*color) > maxColor {
+		return fault.Invalid("/color", "too_long", "A color has at most %d characters.", maxColor)
+	}
+	return nil
+}
+
 // Create makes a label. A name that will not do is refused at pointer.
 func Create(id uuid.UUID, name string, color *string, pointer string) ([]events.Event, error) {
 	if err := Check(name, pointer); err != nil {
+		return nil, err
+	}
+	if err := checkColor(color); err != nil {
 		return nil, err
 	}
 	return []events.Event{&events.LabelCreated{LabelID: id, Name: Clean(name), Color: color}}, nil
@@ -99,6 +111,9 @@ func (l Label) Update(name *string, setColor bool, color *string) ([]events.Even
 		if clean := Clean(*name); clean != l.Name {
 			e.Changed, e.Name = append(e.Changed, "name"), clean
 		}
+	}
+	if err := checkColor(color); err != nil {
+		return nil, err
 	}
 	if setColor && (color == nil) != (l.Color == nil) || setColor && color != nil && *color != *l.Color {
 		e.Changed, e.Color = append(e.Changed, "color"), color

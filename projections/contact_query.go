@@ -1,0 +1,237 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ledgerline/domain/segment"
+)
+
+// ContactFilter are the filters of the contact list (interface 4.1); empty ones do not filter.
+type ContactFilter struct {
+	Q, Phone, Label, ConsentStatus, OwnerUserID, LineID string
+	SegmentID                                           string // a UUID; of a segment of the viewer's workspace, see Store.Segment
+}
+
+// contactQuery is a question about contacts: c is the contact, i its row in the index.
+type contactQuery struct {
+	*filter
+	narrowing
+	viewer Viewer
+	none   bool // nobody can fulfil it
+	phone  bool // at most one contact does
+}
+
+// query says in SQL what the filters mean. What it finds out on the way, ids of names and definitions of segments, is read
+// beforehand, so that the planner sees values.
+func (by ContactFilter) query(ctx context.Context, s *Store, v Viewer) (*contactQuery, error) {
+	q := &contactQuery{filter: &filter{}, viewer: v}
+	q.add("i.workspace_id = %s", v.Workspace)
+	if by.Phone != "" {
+		q.phone = true
+		q.add("c.workspace_id = %s", v.Workspace)
+		q.add("c.phone = %s", by.Phone)
+	}
+	if by.ConsentStatus != "" {
+		q.tags = append(q.tags, tagConsent+by.ConsentStatus)
+	}
+	if by.OwnerUserID != "" {
+		q.tags = append(q.tags, tagOwner+by.OwnerUserID)
+	}
+	if by.LineID != "" {
+		q.tags = append(q.tags, tagLine+by.LineID)
+	}
+	if by.Label != "" {
+		id, found, err := s.labelNamed(ctx, v, by.Label)
+		if err != nil {
+			return nil, err
+		}
+		q.tags, q.none = append(q.tags, tagLabel+id.String()), !found
+	}
+	if v.Agent != uuid.Nil {
+		q.groups = append(q.groups, []string{tagSeenBy, tagSeenBy + v.Agent.String()})
+	}
+	for _, tag := range q.tags {
+		q.add("i.tags @> array[%s::text]", tag)
+	}
+	for _, group := range q.groups {
+		q.add("i.tags && %s::text[]", group)
+	}
+	q.search(by.Q)
+	if by.SegmentID != "" {
+		if err := q.within(ctx, s, by.SegmentID); err != nil {
+			return nil, err
+		}
+	}
+	return q, nil
+}
+
+// within requires that the contact is meant by a segment.
+func (q *contactQuery) within(ctx context.Context, s *Store, id string) error {
+	node, found, err := s.SegmentDefinition(ctx, q.viewer, id)
+	if err != nil {
+		return err
+	}
+	if !found {
+		q.none = true
+		return nil
+	}
+	q.conditions = append(q.conditions, segmentSQL(node, q.filter, s.ledger.Now()))
+	var narrowed narrowing
+	narrowed.narrow(node)
+	for _, tag := range narrowed.tags {
+		q.add("i.tags @> array[%s::text]", tag)
+	}
+	for _, group := range narrowed.groups {
+		q.add("i.tags && %s::text[]", group)
+	}
+	for _, pattern := range narrowed.like {
+		q.add("i.search like %s", pattern)
+	}
+	q.tags, q.groups, q.like = append(q.tags, narrowed.tags...), append(q.groups, narrowed.groups...), append(q.like, narrowed.like...)
+	return nil
+}
+
+// plain is query for those who read all of the contacts there are: conditions on contact c alone.
+func (by ContactFilter) plain(ctx context.Context, s *Store, v Viewer) (f *filter, none bool, err error) {
+	f = v.contacts()
+	f.equal("c.phone", by.Phone)
+	f.equal("c.consent_status", by.ConsentStatus)
+	f.equal("c.owner_user_id::text", by.OwnerUserID)
+	f.equal("c.assigned_line_id", by.LineID)
+	if by.Label != "" {
+		id, found, err := s.labelNamed(ctx, v, by.Label)
+		if err != nil || !found {
+			return nil, true, err
+		}
+		f.add("exists (select from read.contact_labels cl where cl.contact_id = c.id and cl.label_id = %s)", id)
+	}
+	if by.Q != "" {
+		q := &contactQuery{filter: f}
+		q.search(by.Q)
+		last := len(f.conditions) - 1
+		f.conditions[last] = "exists (select from read.contact_index i where i.contact_id = c.id and " + f.conditions[last] + ")"
+	}
+	if by.SegmentID != "" {
+		node, found, err := s.SegmentDefinition(ctx, v, by.SegmentID)
+		if err != nil || !found {
+			return nil, true, err
+		}
+		f.conditions = append(f.conditions, segmentSQL(node, f, s.ledger.Now()))
+	}
+	return f, false, nil
+}
+
+// search requires that the text is part of the contact's names, company, address or number. A number may be written as
+// people do: what is left without the marks between digits, and without the zeros that stand in front of national numbers,
+// is looked for as well.
+func (q *contactQuery) search(text string) {
+	term := segment.Fold(strings.TrimSpace(text))
+	if term == "" {
+		return
+	}
+	terms := []string{term}
+	if digits, ok := dialled(term); ok {
+		terms = append(terms, digits)
+		if national := strings.TrimLeft(digits, "0"); national != "" {
+			terms = append(terms, national)
+		}
+	}
+	column := "i.search"
+	short := func(t string) bool { return utf8.RuneCountInString(t) < shortestTerm }
+	var conditions []string
+	for n, t := range terms {
+		if n > 0 && t == terms[n-1] {
+			continue
+		}
+		if short(t) { // the index cannot find it and shall not be asked to
+			column = "(i.search || '')"
+		}
+		conditions = append(conditions, "COLUMN like "+q.arg(contains(t)))
+	}
+	if column == "i.search" {
+		q.like = append(q.like, contains(term))
+	}
+	q.conditions = append(q.conditions, strings.ReplaceAll("("+strings.Join(conditions, " or ")+")", "COLUMN", column))
+}
+
+// dialled gives the digits of a text that is written as a phone number is, with a plus sign in front if it has one.
+func dialled(text string) (string, bool) {
+	var b strings.Builder
+	for n, r := range text {
+		switch {
+		case r >= '0' && r <= '9', r == '+' && n == 0:
+			b.WriteRune(r)
+		case strings.ContainsRune("()-./", r), unicode.IsSpace(r):
+		default:
+			return "", false
+		}
+	}
+	digits := b.String()
+	return digits, strings.TrimPrefix(digits, "+") != ""
+}
+
+// sql is the query for the rows of at most limit contacts before a position, newest first: columns are of contact c.
+func (q *contactQuery) sql(columns string, after *Cursor, limit int) string {
+	if after != nil {
+		q.add("i.position < %s::text::bigint", after.ID)
+	}
+	most := q.arg(limit)
+	const of = ` from read.contact_index i join read.contacts c on c.id = i.contact_id`
+	if q.phone || len(q.tags)+len(q.groups)+len(q.like) == 0 {
+		return `select ` + columns + of + q.where() + ` order by i.position desc limit ` + most
+	}
+	newest := `i.workspace_id = ` + q.arg(q.viewer.Workspace)
+	if after != nil {
+		newest += ` and i.position < ` + q.arg(after.ID) + `::text::bigint`
+	}
+	place := q.arg(tagBucket + q.viewer.Workspace.String() + ":")
+	// The sum in "order by" keeps the planner from walking contacts in order in place of asking the index for a bucket.
+	return `select ` + columns + ` from (
+		select r.* from generate_series((select i.bucket from read.contact_index i where ` + newest + ` order by i.position desc limit 1), 0, -1) b (bucket)
+		cross join lateral (select i.contact_id, i.position` + of + q.where(`i.tags @> array[`+place+`::text || b.bucket]`) + `
+			order by i.position + 0 desc limit ` + most + `) r limit ` + most + `
+		) i join read.contacts c on c.id = i.contact_id order by i.position desc`
+}
+
+// placed is a contact with its place in the list.
+type placed struct {
+	Contact
+	position int64
+}
+
+// Contacts lists contacts, newest first: in the order of the ledger, so that a contact that is added while a client pages
+// never moves those that it has not seen.
+func (s *Store) Contacts(ctx context.Context, v Viewer, by ContactFilter, after *Cursor, limit int) (Page[Contact], error) {
+	q, err := by.query(ctx, s, v)
+	if err != nil || q.none {
+		return Page[Contact]{}, err
+	}
+	sql := q.sql("i.position, "+contactColumns, after, limit+1)
+	found, err := list(ctx, s, "contacts", scanPlaced, sql, q.args...)
+	if err != nil {
+		return Page[Contact]{}, err
+	}
+	rows := page(found, limit, func(p *placed) Cursor { return Cursor{ID: strconv.FormatInt(p.position, 10)} })
+	contacts := Page[Contact]{Rows: make([]Contact, len(rows.Rows)), Next: rows.Next}
+	for i := range rows.Rows {
+		contacts.Rows[i] = rows.Rows[i].Contact
+	}
+	return contacts, nil
+}
+
+func scanPlaced(row pgx.CollectableRow) (p placed, err error) {
+	c, into := contactInto()
+	if err := row.Scan(append([]any{&p.position}, into...)...); err != nil {
+		return p, fmt.Errorf("a contact's row: %w", err)
+	}
+	p.Contact = c.contact()
+	return p, nil
+}

@@ -1,0 +1,46 @@
+package projections
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ledgerline/domain/segment"
+)
+
+// Label is a label as the API shows it (interface 2.3).
+type Label struct {
+	ID           string  `json:"id" format:"uuid"`
+	Name         string  `json:"name"`
+	Color        *string `json:"color"`
+	ContactCount int64   `json:"contact_count" minimum:"0" doc:"How many contacts of the workspace have it, whoever asks"`
+	CreatedAt    string  `json:"created_at" format:"date-time"`
+}
+
+const labelColumns = `l.id::text, l.name, l.color, coalesce((select n.contacts from read.label_counts n where n.label_id = l.id), 0), l.created_at`
+
+func scanLabel(row pgx.CollectableRow) (l Label, err error) {
+	var created time.Time
+	err = row.Scan(&l.ID, &l.Name, &l.Color, &l.ContactCount, &created)
+	l.CreatedAt = stamp(created)
+	return l, err
+}
+
+// Labels lists the labels of the workspace by name.
+func (s *Store) Labels(ctx context.Context, v Viewer) ([]Label, error) {
+	return list(ctx, s, "labels", scanLabel, `select `+labelColumns+` from read.labels l where l.workspace_id = $1 order by l.folded_name`, v.Workspace)
+}
+
+// Label finds a label of the workspace; found is false when there is none.
+func (s *Store) Label(ctx context.Context, v Viewer, id string) (l Label, found bool, err error) {
+	return single(ctx, s, "label", scanLabel, `select `+labelColumns+` from read.labels l where l.workspace_id = $1 and l.id::text = $2`, v.Workspace, id)
+}
+
+const labelNamedSQL = `select id from read.labels where workspace_id = $1 and folded_name = $2`
+
+// labelNamed finds a label of the workspace by its name, without regard to case.
+func (s *Store) labelNamed(ctx context.Context, v Viewer, name string) (id uuid.UUID, found bool, err error) {
+	return single(ctx, s, "label", pgx.RowTo[uuid.UUID], labelNamedSQL, v.Workspace, segment.Fold(segment.Clean(name)))
+}

@@ -1,0 +1,174 @@
+package projections
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ledgerline/domain/segment"
+	"ledgerline/events"
+	"ledgerline/eventstore"
+)
+
+var segmentsTable = &Table{Name: "segments", Key: []string{"id"}, Columns: []Column{
+	{Name: "id", Type: "uuid not null"},
+	{Name: "workspace_id", Type: "uuid not null"},
+	{Name: "name", Type: "text not null"},
+	{Name: "folded_name", Type: `text collate "C" not null`},
+	{Name: "definition", Type: "jsonb not null"},
+	{Name: "labels", Type: "jsonb not null"}, // what the names of labels in the definition mean
+	{Name: "created_at", Type: "timestamptz not null"},
+}}
+
+// Segments is the segments of every workspace as they are now. Which contacts they mean is asked of Contacts.
+var Segments = &Projection{
+	ID: "segments", Program: 1,
+	Tables:  []*Table{segmentsTable},
+	Indexes: []string{`create index on @segments (workspace_id, folded_name)`},
+	Wants:   events.NamesOf((*events.SegmentCreated)(nil), (*events.SegmentUpdated)(nil), (*events.SegmentDeleted)(nil)),
+	Project: func(r *eventstore.Recorded, c *Changes) {
+		switch e := r.Event.(type) {
+		case *events.SegmentCreated:
+			c.Insert(segmentsTable, Row{
+				"id": e.SegmentID, "workspace_id": r.WorkspaceID, "name": e.Name, "folded_name": segment.Fold(e.Name), "definition": e.Definition,
+				"labels": segmentLabels(e.Labels), "created_at": stamp(r.OccurredAt),
+			})
+		case *events.SegmentUpdated:
+			row := Row{"id": e.SegmentID}
+			for _, name := range e.Changed {
+				switch name {
+				case "name":
+					row["name"], row["folded_name"] = e.Name, segment.Fold(e.Name)
+				case "definition":
+					row["definition"], row["labels"] = e.Definition, segmentLabels(e.Labels)
+				}
+			}
+			c.Update(segmentsTable, row)
+		case *events.SegmentDeleted:
+			c.Delete(segmentsTable, Row{"id": e.SegmentID})
+		}
+	},
+}
+
+func segmentLabels(labels []events.SegmentLabel) map[string]uuid.UUID {
+	ids := make(map[string]uuid.UUID, len(labels))
+	for _, l := range labels {
+		ids[l.Name] = l.LabelID
+	}
+	return ids
+}
+
+// Segment is a segment as the API shows it (interface 2.3). Labels that were renamed since the definition was written have
+// their new names in it.
+type Segment struct {
+	ID           string `json:"id" format:"uuid"`
+	Name         string `json:"name"`
+	Definition   any    `json:"definition" doc:"Which contacts are meant; labels by the names that they have now"`
+	ContactCount *int64 `json:"contact_count" minimum:"0" doc:"How many contacts of the workspace are meant, whoever asks; null when that is not known in time"`
+	CreatedAt    string `json:"created_at" format:"date-time"`
+}
+
+// segmentRow is a segment with what it takes to ask it.
+type segmentRow struct {
+	Segment
+	node   *segment.Node
+	labels map[string]uuid.UUID
+	text   string // the definition as it lies in the table
+}
+
+const segmentColumnsSQL = `select g.id::text, g.name, g.definition::text, g.labels::text, g.created_at from read.segments g where g.workspace_id = $1`
+
+func scanSegment(row pgx.CollectableRow) (s segmentRow, err error) {
+	var created time.Time
+	var labels string
+	if err := row.Scan(&s.ID, &s.Name, &s.text, &labels, &created); err != nil {
+		return s, fmt.Errorf("a segment's row: %w", err)
+	}
+	s.CreatedAt = stamp(created)
+	if err := json.Unmarshal([]byte(s.text), &s.Definition); err != nil {
+		return s, fmt.Errorf("a segment's definition: %w", err)
+	}
+	if err := json.Unmarshal([]byte(labels), &s.labels); err != nil {
+		return s, fmt.Errorf("a segment's labels: %w", err)
+	}
+	s.text += labels
+	if s.node, err = segment.Parse(s.Definition, ""); err != nil {
+		return s, fmt.Errorf("a segment's definition: %w", err)
+	}
+	return s, s.node.Bind(func(name string) (uuid.UUID, bool) { return s.labels[labelKey(name)], true })
+}
+
+// labelKey is how a definition's names of labels are kept.
+func labelKey(name string) string { return segment.Fold(segment.Clean(name)) }
+
+// Segments lists the segments of the workspace by name, with their counts.
+func (s *Store) Segments(ctx context.Context, v Viewer) ([]Segment, error) {
+	rows, err := list(ctx, s, "segments", scanSegment, segmentColumnsSQL+` order by g.folded_name`, v.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	return s.shown(ctx, v, rows)
+}
+
+// Segment finds a segment of the workspace; found is false when there is none.
+func (s *Store) Segment(ctx context.Context, v Viewer, id string) (found Segment, ok bool, err error) {
+	row, ok, err := single(ctx, s, "segment", scanSegment, segmentColumnsSQL+` and g.id::text = $2`, v.Workspace, id)
+	if err != nil || !ok {
+		return Segment{}, false, err
+	}
+	shown, err := s.shown(ctx, v, []segmentRow{row})
+	if err != nil {
+		return Segment{}, false, err
+	}
+	return shown[0], true, nil
+}
+
+// SegmentDefinition finds what a segment of the workspace means, ready to be asked about a contact; found is false when there
+// is no such segment.
+func (s *Store) SegmentDefinition(ctx context.Context, v Viewer, id string) (node *segment.Node, found bool, err error) {
+	row, found, err := single(ctx, s, "segment", scanSegment, segmentColumnsSQL+` and g.id::text = $2`, v.Workspace, id)
+	return row.node, found, err
+}
+
+const labelNamesSQL = `select l.id, l.name from read.labels l where l.workspace_id = $1 and l.id = any($2)`
+
+// shown gives segments their counts and the labels in them their present names.
+func (s *Store) shown(ctx context.Context, v Viewer, rows []segmentRow) ([]Segment, error) {
+	var ids []uuid.UUID
+	for i := range rows {
+		for _, id := range rows[i].labels {
+			ids = append(ids, id)
+		}
+	}
+	names := map[uuid.UUID]string{}
+	if len(ids) > 0 {
+		found, err := s.pool.Query(ctx, labelNamesSQL, v.Workspace, ids)
+		if err != nil {
+			return nil, fmt.Errorf("projections: labels of segments: %w", err)
+		}
+		var id uuid.UUID
+		var name string
+		if _, err := pgx.ForEachRow(found, []any{&id, &name}, func() error { names[id] = name; return nil }); err != nil {
+			return nil, fmt.Errorf("projections: labels of segments: %w", err)
+		}
+	}
+	if err := s.counts.fill(ctx, s, v, rows); err != nil {
+		return nil, err
+	}
+	segments := make([]Segment, len(rows))
+	for i := range rows {
+		row := &rows[i]
+		segments[i] = row.Segment
+		segments[i].Definition = segment.Rename(row.Definition, func(name string) string {
+			if now, ok := names[row.labels[labelKey(name)]]; ok {
+				return now
+			}
+			return name
+		})
+	}
+	return segments, nil
+}

@@ -1,0 +1,241 @@
+package projections
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+
+	"ledgerline/domain/segment"
+)
+
+// segmentSQL makes a definition into a condition on contact c that is true exactly when the definition matches the contact
+// in memory at that time. It is never null, so that it can be negated.
+func segmentSQL(n *segment.Node, f *filter, now time.Time) string {
+	switch {
+	case n.All != nil:
+		return joined(n.All, " and ", f, now)
+	case n.Any != nil:
+		return joined(n.Any, " or ", f, now)
+	case n.Not != nil:
+		return "not " + segmentSQL(n.Not, f, now)
+	}
+	return "coalesce(" + leafSQL(n.Leaf, f, now) + ", false)"
+}
+
+func joined(nodes []segment.Node, by string, f *filter, now time.Time) string {
+	parts := make([]string, len(nodes))
+	for i := range nodes {
+		parts[i] = segmentSQL(&nodes[i], f, now)
+	}
+	return "(" + strings.Join(parts, by) + ")"
+}
+
+// segmentColumns are where the fields of a definition lie; texts lie there folded.
+var segmentColumns = map[segment.Field]string{
+	segment.Phone: "c.phone", segment.FirstName: "c.folded_first_name", segment.LastName: "c.folded_last_name", segment.Company: "c.folded_company",
+	segment.Email: "c.folded_email", segment.ConsentStatus: "c.consent_status", segment.OwnerUserID: "c.owner_user_id::text",
+	segment.AssignedLineID: "c.assigned_line_id", segment.ChatCapable: "c.chat_capable", segment.CreatedAt: "c.created_at",
+	segment.LastInboundAt: "c.last_inbound_at", segment.LastOutboundAt: "c.last_outbound_at", segment.FirstReplyAt: "c.first_reply_at",
+}
+
+// leafSQL may be null for a missing field.
+func leafSQL(l *segment.Leaf, f *filter, now time.Time) string {
+	switch l.Field {
+	case segment.Labels:
+		return labelsSQL(l, f)
+	case segment.Custom:
+		return customSQL(l, f, now)
+	default:
+	}
+	column := segmentColumns[l.Field]
+	if l.Op == segment.Exists {
+		if l.Wanted {
+			return column + " is not null"
+		}
+		return column + " is null"
+	}
+	switch l.Op { //nolint:exhaustive // the others compare texts
+	case segment.Before, segment.After, segment.WithinDays:
+		from, to := l.Between(now)
+		return "(" + column + " >= " + f.arg(from) + "::timestamptz and " + column + " < " + f.arg(to) + "::timestamptz)"
+	}
+	if flag, ok := l.Values[0].(bool); ok {
+		return column + " = " + f.arg(flag == (l.Op == segment.Eq)) + "::boolean"
+	}
+	return textSQL(l, column, f)
+}
+
+func textSQL(l *segment.Leaf, column string, f *filter) string {
+	switch l.Op { //nolint:exhaustive // Parse lets no other through
+	case segment.In:
+		return column + " = any(" + f.arg(textValues(l.Values)) + "::text[])"
+	case segment.Ne:
+		return column + " <> " + f.arg(l.Text()) + "::text"
+	case segment.Contains:
+		return column + " like " + f.arg(contains(l.Text())) + "::text"
+	case segment.NotContains:
+		return column + " not like " + f.arg(contains(l.Text())) + "::text"
+	case segment.StartsWith:
+		return column + " like " + f.arg(likeEscaper.Replace(l.Text())+"%") + "::text"
+	}
+	return column + " = " + f.arg(l.Text()) + "::text"
+}
+
+func textValues(values []any) []string {
+	found := make([]string, 0, len(values))
+	for _, v := range values {
+		if text, ok := v.(string); ok {
+			found = append(found, text)
+		}
+	}
+	return found
+}
+
+// labelsSQL asks for labels that exist: a deleted one is on nobody.
+func labelsSQL(l *segment.Leaf, f *filter) string {
+	const on = `exists (select from read.contact_labels cl join read.labels l on l.id = cl.label_id where cl.contact_id = c.id`
+	if l.Op == segment.Exists {
+		if l.Wanted {
+			return on + ")"
+		}
+		return "not " + on + ")"
+	}
+	named := on + " and cl.label_id = any(" + f.arg(labelIDs(l)) + "::uuid[]))"
+	if l.Op == segment.NotContains {
+		return "(" + on + ") and not " + named + ")"
+	}
+	return named
+}
+
+func labelIDs(l *segment.Leaf) []uuid.UUID {
+	ids := make([]uuid.UUID, 0, len(l.Values))
+	for _, v := range l.Values {
+		if id, ok := v.(uuid.UUID); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// customSQL compares custom fields: texts and the elements of lists lie there folded, JSON's null is missing.
+func customSQL(l *segment.Leaf, f *filter, now time.Time) string {
+	key := f.arg(l.Key) + "::text"
+	value := "(c.folded_fields -> " + key + ")"
+	kind := "jsonb_typeof" + value
+	switch l.Op {
+	case segment.Exists:
+		if l.Wanted {
+			return kind + " <> 'null'"
+		}
+		return "coalesce(" + kind + ", 'null') = 'null'"
+	case segment.Before, segment.After, segment.WithinDays:
+		from, to := l.Between(now)
+		at := "(c.instants ->> " + key + ")::bigint"
+		return "(" + at + " >= " + f.arg(from.UnixMilli()) + "::bigint and " + at + " < " + f.arg(to.UnixMilli()) + "::bigint)"
+	case segment.Gt, segment.Lt:
+		number, _ := l.Values[0].(float64)
+		bound := f.arg(strconv.FormatFloat(number, 'g', -1, 64)) + "::text::numeric"
+		op := map[segment.Op]string{segment.Gt: ">", segment.Lt: "<"}[l.Op]
+		return "case when " + kind + " = 'number' then " + value + "::numeric " + op + " " + bound + " end"
+	case segment.Ne:
+		return "(" + kind + " <> 'null' and " + value + " <> " + f.arg(scalarJSON(l.Values[0])) + "::text::jsonb)"
+	case segment.In:
+		list := make([]string, len(l.Values))
+		for i, v := range l.Values {
+			list[i] = scalarJSON(v)
+		}
+		return value + " = any(" + f.arg(list) + "::text[]::jsonb[])"
+	case segment.StartsWith:
+		return "case when " + kind + " = 'string' then " + value + " #>> '{}' like " + f.arg(likeEscaper.Replace(l.Text())+"%") + "::text end"
+	case segment.Contains, segment.NotContains:
+		text := "false"
+		if part, ok := l.Values[0].(string); ok {
+			text = value + " #>> '{}' like " + f.arg(contains(part)) + "::text"
+		}
+		held := "case " + kind + " when 'string' then " + text + " when 'array' then " + value + " @> " + f.arg(scalarJSON(l.Values[0])) + "::text::jsonb else false end"
+		if l.Op == segment.NotContains {
+			return "(" + kind + " <> 'null' and not (" + held + "))"
+		}
+		return held
+	default:
+		return value + " = " + f.arg(scalarJSON(l.Values[0])) + "::text::jsonb"
+	}
+}
+
+func scalarJSON(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprintf("%q", value) // Parse lets only texts, finite numbers and truths through
+	}
+	return string(text)
+}
+
+// narrowing is what an index can say about a condition beforehand: whoever fulfils the condition has all of the tags, one of
+// each group of tags, and a text like each pattern.
+type narrowing struct {
+	tags   []string
+	groups [][]string
+	like   []string
+}
+
+// shortestTerm is the fewest characters of a text that the index of trigrams can find.
+const shortestTerm = 3
+
+// narrow finds what follows from a definition. Nothing is a possible answer; it is then asked of every contact.
+func (w *narrowing) narrow(n *segment.Node) {
+	switch {
+	case n.All != nil:
+		for i := range n.All {
+			w.narrow(&n.All[i])
+		}
+	case n.Any != nil:
+		var group []string
+		for i := range n.Any {
+			var one narrowing
+			one.narrow(&n.Any[i])
+			switch {
+			case len(one.tags) > 0:
+				group = append(group, one.tags[0])
+			case len(one.groups) > 0:
+				group = append(group, one.groups[0]...)
+			default:
+				return // this one may be fulfilled without any tag
+			}
+		}
+		w.groups = append(w.groups, group)
+	case n.Leaf != nil:
+		w.narrowLeaf(n.Leaf)
+	}
+}
+
+func (w *narrowing) narrowLeaf(l *segment.Leaf) {
+	if l.Op == segment.Exists || l.Op == segment.Ne || l.Op == segment.NotContains {
+		return
+	}
+	tagged := map[segment.Field]string{
+		segment.ConsentStatus: tagConsent, segment.OwnerUserID: tagOwner, segment.AssignedLineID: tagLine, segment.Labels: tagLabel,
+	}
+	if prefix, ok := tagged[l.Field]; ok {
+		group := make([]string, len(l.Values))
+		for i, v := range l.Values {
+			group[i] = prefix + fmt.Sprint(v)
+		}
+		if len(group) == 1 {
+			w.tags = append(w.tags, group[0])
+		} else {
+			w.groups = append(w.groups, group)
+		}
+		return
+	}
+	switch l.Field { //nolint:exhaustive // the others are not in the index
+	case segment.Phone, segment.FirstName, segment.LastName, segment.Company, segment.Email:
+		if len(l.Values) == 1 && utf8.RuneCountInString(l.Text()) >= shortestTerm {
+			w.like = append(w.like, contains(l.Text()))
+		}
+	}
+}

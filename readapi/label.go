@@ -1,0 +1,17 @@
+package readapi
+
+import (
+	"context"
+
+	"ledgerline/httpapi"
+	"ledgerline/projections"
+)
+
+func (a *API) labels(ctx context.Context, c *httpapi.Call, _ *struct{}) (httpapi.List[projections.Label], error) {
+	v := a.viewer(c)
+	if err := a.store.Current(ctx, v.Shard, projections.Contacts); err != nil {
+		return httpapi.List[projections.Label]{}, err
+	}
+	rows, err := a.store.Labels(ctx, v)
+	return httpapi.List[projections.Label]{Data: rows}, err
+}
