@@ -69,7 +69,7 @@ var measurements = []measurement{
 	// Idle comes first: the server still tidies up behind a load when it is over.
 	{"idle", measureIdle}, {"append", measureAppend}, {"messages", measureMessages}, {"visible", measureVisible},
 	{"delivery", measureDelivery}, {"replay", measureReplay},
-	{"inbox", measureConversations}, {"export", measureExport}, {"import", measureImport},
+	{"inbox", measureConversations}, {"export", measureExport}, {"import", measureImport}, {"contacts", measureContacts},
 }
 
 // Run measures and prints.

@@ -103,16 +103,18 @@ func contactID(n int) string { return fmt.Sprintf("ctc_%026d", n) }
 func (s *site) fillInbox(ctx context.Context, count int) error {
 	const person = `('00000000-0000-0000-0000-' || lpad(to_hex(%s), 12, '0'))::uuid`
 	statements := []string{
-		`insert into read.contacts (id, workspace_id, number_hash, phone, first_name, last_name, company, email, fields, consent_status, has_conversation, created_at, updated_at)
-			select 'ctc_' || lpad(n::text, 26, '0'), '` + s.wsp.String() + `', 'h' || n, '+1415' || lpad(n::text, 7, '0'),
-				(array['Ann','Bea','Cat','Dan','Eve','Flo','Gus','Hal','Ian','Joe'])[1 + n % 10], left(md5(n::text), 8), 'Company ' || n % 5000, 'p' || n || '@example.com',
-				'{}', 'unknown', true, now() - n * '1 s'::interval, now()
-			from generate_series(1, ` + fmt.Sprint(count) + `) n`,
-		`insert into read.labels (id, workspace_id, name, created_at)
-			select ` + fmt.Sprintf(person, "n") + `, '` + s.wsp.String() + `', (array['common','middle','rare'])[n], now() from generate_series(1, 3) n`,
+		`insert into read.labels (id, workspace_id, name, folded_name, created_at)
+			select ` + fmt.Sprintf(person, "n") + `, '` + s.wsp.String() + `', (array['common','middle','rare'])[n], (array['common','middle','rare'])[n], now() from generate_series(1, 3) n`,
 		`insert into read.contact_labels (contact_id, label_id)
 			select 'ctc_' || lpad(n::text, 26, '0'), ` + fmt.Sprintf(person, "l") + `
 			from generate_series(1, ` + fmt.Sprint(count) + `) n, (values (1, 3), (2, 143), (3, 50000)) labels (l, each) where n % each = 0`,
+		`insert into read.contacts (id, workspace_id, position, number_hash, phone, first_name, last_name, company, email, fields, consent_status, has_conversation, created_at, updated_at,
+				folded_first_name, folded_last_name, folded_company, folded_email, folded_fields, instants)
+			select 'ctc_' || lpad(n::text, 26, '0'), '` + s.wsp.String() + `', 2000000 - n, 'h' || n, '+1415' || lpad(n::text, 7, '0'),
+				(array['Ann','Bea','Cat','Dan','Eve','Flo','Gus','Hal','Ian','Joe'])[1 + n % 10], left(md5(n::text), 8), 'Company ' || n % 5000, 'p' || n || '@example.com',
+				'{}', 'unknown', true, now() - n * '1 s'::interval, now(),
+				(array['ann','bea','cat','dan','eve','flo','gus','hal','ian','joe'])[1 + n % 10], left(md5(n::text), 8), 'company ' || n % 5000, 'p' || n || '@example.com', '{}', '{}'
+			from generate_series(1, ` + fmt.Sprint(count) + `) n`,
 		`insert into read.conversations (id, workspace_id, contact_id, status, assignee, team, handled_by, line_id, last_message_id, last_direction, last_preview, active_at, unread_count, created_at, updated_at)
 			select 'cnv_' || lpad(n::text, 26, '0'), '` + s.wsp.String() + `', 'ctc_' || lpad(n::text, 26, '0'),
 				case when n % 100 < 94 then 'closed' when n % 100 < 99 then 'open' else 'snoozed' end,
@@ -123,12 +125,10 @@ func (s *site) fillInbox(ctx context.Context, count int) error {
 		`insert into read.labelled_conversations (contact_id, label_id, id, status, active_at)
 			select v.contact_id, l.label_id, v.id, v.status, v.active_at from read.contact_labels l join read.conversations v on v.contact_id = l.contact_id`,
 	}
-	for _, sql := range statements {
-		if _, err := s.pool.Exec(ctx, sql); err != nil {
-			return fmt.Errorf("fill: %w", err)
-		}
+	if err := s.bulk(ctx, statements...); err != nil {
+		return err
 	}
-	for _, table := range []string{"contacts", "labels", "contact_labels", "conversations", "labelled_conversations"} {
+	for _, table := range []string{"contacts", "contact_index", "labels", "contact_labels", "conversations", "labelled_conversations"} {
 		var of string
 		if err := s.pool.QueryRow(ctx, `select schemaname || '.' || tablename from pg_tables where tablename = $1 and schemaname like 'p\_%'`, table).Scan(&of); err != nil {
 			return err

@@ -43,11 +43,15 @@ func measureExport(ctx context.Context, b *bench) error {
 	}
 	defer s.Stop()
 	b.say(fmt.Sprintf("writing %d contacts", exported))
+	restore, err := s.unindexed(ctx)
+	if err != nil {
+		return err
+	}
 	for _, q := range []struct {
 		sql  string
 		args []any
 	}{
-		{exportLabelsSQL, []any{s.wsp}}, {exportContactsSQL, []any{s.wsp, time.Now(), exported}}, {exportLabelledSQL, []any{exported}}, {"vacuum analyze", nil}, {"checkpoint", nil},
+		{exportLabelsSQL, []any{s.wsp}}, {exportLabelledSQL, []any{exported}}, {exportContactsSQL, []any{s.wsp, time.Now(), exported}}, {restore, nil}, {"vacuum analyze", nil}, {"checkpoint", nil},
 	} {
 		if _, err := s.pool.Exec(ctx, q.sql, q.args...); err != nil {
 			return err
