@@ -15,7 +15,7 @@ import (
 
 // The proof that the ledger is untouched rests on two definitions, plain enough for an outsider's script:
 //
-//	leaf  = SHA-256(0x00 || the event's fields as netstrings, in the order of leafHash)
+//	leaf  = SHA-256(0x00 || the event's fields as netstrings, in the order of leafFields)
 //	block = SHA-256(the fields of blockHash as netstrings)
 //
 // where a netstring is the length in bytes in decimal, a colon, the bytes, a comma. The leaves of a block make a
@@ -25,36 +25,31 @@ func netstring(h hash.Hash, field string) {
 	_, _ = fmt.Fprintf(h, "%d:%s,", len(field), field)
 }
 
-func writeID(h hash.Hash, id uuid.UUID) {
+func idField(id uuid.UUID) string {
 	if id == uuid.Nil {
-		netstring(h, "")
-		return
+		return ""
 	}
-	netstring(h, id.String())
+	return id.String()
+}
+
+// leafFields are the columns of an event's row as they are hashed.
+func leafFields(r *Recorded) []string {
+	return []string{
+		strconv.Itoa(r.Shard), strconv.FormatInt(r.Position, 10), idField(r.ID), r.Stream, strconv.Itoa(r.Version), r.Type, strconv.Itoa(r.Schema),
+		idField(r.OrganisationID), idField(r.WorkspaceID), r.OccurredAt.UTC().Format("2006-01-02T15:04:05.000000Z"), r.Actor.Type, r.Actor.ID,
+		r.RequestID, idField(r.CausationID), idField(r.CorrelationID), string(r.Data), r.Subject, base64.StdEncoding.EncodeToString(r.Sealed),
+	}
 }
 
 // leafHash is the hash of one event: every column of its row.
-func leafHash(r *Recorded) []byte {
+func leafHash(r *Recorded) []byte { return hashLeaf(leafFields(r)) }
+
+func hashLeaf(fields []string) []byte {
 	h := sha256.New()
 	h.Write([]byte{0})
-	netstring(h, strconv.Itoa(r.Shard))
-	netstring(h, strconv.FormatInt(r.Position, 10))
-	writeID(h, r.ID)
-	netstring(h, r.Stream)
-	netstring(h, strconv.Itoa(r.Version))
-	netstring(h, r.Type)
-	netstring(h, strconv.Itoa(r.Schema))
-	writeID(h, r.OrganisationID)
-	writeID(h, r.WorkspaceID)
-	netstring(h, r.OccurredAt.UTC().Format("2006-01-02T15:04:05.000000Z"))
-	netstring(h, r.Actor.Type)
-	netstring(h, r.Actor.ID)
-	netstring(h, r.RequestID)
-	writeID(h, r.CausationID)
-	writeID(h, r.CorrelationID)
-	netstring(h, string(r.Data))
-	netstring(h, r.Subject)
-	netstring(h, base64.StdEncoding.EncodeToString(r.Sealed))
+	for _, field := range fields {
+		netstring(h, field)
+	}
 	return h.Sum(nil)
 }
 

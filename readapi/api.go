@@ -90,6 +90,15 @@ func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors
 		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermAudit},
 		Description: "Who opted in or out, when, how, and through what. The trail stays when a contact is erased, without its personal data.",
 	}, a.consentEvents)
+	httpapi.Stream(r, httpapi.Route{
+		Method: "GET", Path: "/v1/compliance/consent-events/export", ID: "export_consent_events", Summary: "Export consent changes as CSV", Tags: []string{"compliance"},
+		Access: httpapi.Access{Keys: admin, Roles: httpapi.PermAudit},
+	}, "text/csv", a.exportConsent)
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/compliance/proof", ID: "prove_consent", Summary: "Prove the consent history of a number", Tags: []string{"compliance"},
+		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermAudit},
+		Description: "Everything that the ledger has about the number's consent, with the hashes by which an outsider checks that nothing was changed, moved or left out: `ledgerline audit proof FILE`, or the script in the documentation.",
+	}, a.proveConsent)
 
 	lines := httpapi.Access{Keys: reads, Roles: httpapi.PermLinesRead}
 	httpapi.Read(r, httpapi.Route{

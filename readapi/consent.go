@@ -2,8 +2,11 @@ package readapi
 
 import (
 	"context"
+	"io"
+	"strconv"
 	"time"
 
+	"ledgerline/csvfile"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/phone"
 	"ledgerline/httpapi"
@@ -25,13 +28,22 @@ func (in *ListConsentEvents) Check() []fault.Issue {
 	return append(phoneIssues(in.Phone), idIssues("/contact_id", "ctc_", in.ContactID)...)
 }
 
-func (a *API) consentEvents(ctx context.Context, c *httpapi.Call, in *ListConsentEvents) (httpapi.Page[projections.ConsentEvent], error) {
+// filter is what the query asks for; what is wrong with it is told.
+func (a *API) consentFilter(c *httpapi.Call, in *ListConsentEvents) (projections.ConsentFilter, error) {
 	by := projections.ConsentFilter{ContactID: in.ContactID, Type: in.Type, From: in.From.Ptr(), To: in.To.Ptr()}
 	if issues := in.Check(); len(issues) > 0 {
-		return httpapi.Page[projections.ConsentEvent]{}, fault.Invalids(issues...)
+		return by, fault.Invalids(issues...)
 	}
 	if e164, ok := phone.Read(in.Phone); ok {
 		by.NumberHash = a.store.Ledger().NumberHash(c.OrganisationID, e164)
+	}
+	return by, nil
+}
+
+func (a *API) consentEvents(ctx context.Context, c *httpapi.Call, in *ListConsentEvents) (httpapi.Page[projections.ConsentEvent], error) {
+	by, err := a.consentFilter(c, in)
+	if err != nil {
+		return httpapi.Page[projections.ConsentEvent]{}, err
 	}
 	after, err := a.open(c, "consent-events", by, in.Cursor)
 	if err != nil {
@@ -43,4 +55,97 @@ func (a *API) consentEvents(ctx context.Context, c *httpapi.Call, in *ListConsen
 	}
 	page, err := a.store.ConsentEvents(ctx, v, by, after, in.Limit)
 	return seal(a, c, "consent-events", by, page, err)
+}
+
+// ExportConsentEvents is the query of GET /v1/compliance/consent-events/export: the filters of the list.
+type ExportConsentEvents struct {
+	Phone     string                      `query:"phone" doc:"E.164; finds the number's changes also after erasure"`
+	ContactID string                      `query:"contact_id"`
+	Type      string                      `query:"type" enum:"unknown,opted_in,opted_out" doc:"The status that the change led to"`
+	From      httpapi.Optional[time.Time] `query:"from" doc:"From this time on"`
+	To        httpapi.Optional[time.Time] `query:"to" doc:"Until before this time"`
+}
+
+func (in *ExportConsentEvents) list() *ListConsentEvents {
+	return &ListConsentEvents{Phone: in.Phone, ContactID: in.ContactID, Type: in.Type, From: in.From, To: in.To}
+}
+
+// Check implements httpapi.Checked.
+func (in *ExportConsentEvents) Check() []fault.Issue { return in.list().Check() }
+
+var consentColumns = []string{
+	"id", "occurred_at", "contact_id", "phone", "phone_hash", "from_status", "to_status", "actor_type", "actor_id", "source", "keyword", "text",
+	"message_id", "line_id", "channel", "ip", "user_agent", "position", "hash",
+}
+
+// exportPage is how many rows of the trail are read at a time: the file is never in memory.
+const exportPage = 1000
+
+// exportConsent streams the trail, newest first like the list. What happens while it runs is not in it.
+func (a *API) exportConsent(ctx context.Context, c *httpapi.Call, in *ExportConsentEvents) (httpapi.Download, error) {
+	by, err := a.consentFilter(c, in.list())
+	if err != nil {
+		return httpapi.Download{}, err
+	}
+	v := a.viewer(c)
+	if err := a.store.Current(ctx, v.Shard, projections.Consent); err != nil {
+		return httpapi.Download{}, err
+	}
+	return httpapi.Download{
+		ContentType: "text/csv; charset=utf-8; header=present",
+		Filename:    "consent-" + a.store.Ledger().Now().Format(time.DateOnly) + ".csv",
+		Write: func(w io.Writer) error {
+			end, err := a.exportTurn(ctx)
+			if err != nil {
+				return err
+			}
+			defer end()
+			return a.writeConsent(ctx, w, v, by)
+		},
+	}, nil
+}
+
+func (a *API) writeConsent(ctx context.Context, w io.Writer, v projections.Viewer, by projections.ConsentFilter) error {
+	file, err := csvfile.NewWriter(w, consentColumns...)
+	if err != nil {
+		return err
+	}
+	for after := (*projections.Cursor)(nil); ; {
+		page, err := a.store.ConsentEvents(ctx, v, by, after, exportPage)
+		if err != nil {
+			return err
+		}
+		for i := range page.Rows {
+			e := &page.Rows[i]
+			err := file.Write(e.ID, e.OccurredAt, e.ContactID, text(e.Phone), e.PhoneHash, e.FromStatus, e.ToStatus, e.Actor.Type, text(e.Actor.ID),
+				text(e.Source), text(e.Keyword), text(e.Text), text(e.MessageID), text(e.LineID), text(e.Channel), text(e.IP), text(e.UserAgent),
+				strconv.FormatInt(e.Position, 10), text(e.Hash))
+			if err != nil {
+				return err
+			}
+		}
+		if after = page.Next; after == nil {
+			return file.Flush()
+		}
+	}
+}
+
+// ProveConsent is the query of GET /v1/compliance/proof.
+type ProveConsent struct {
+	Phone string `query:"phone" required:"true" doc:"E.164"`
+}
+
+// Check implements httpapi.Checked.
+func (in *ProveConsent) Check() []fault.Issue { return phoneIssues(in.Phone) }
+
+func (a *API) proveConsent(ctx context.Context, c *httpapi.Call, in *ProveConsent) (projections.ConsentProof, error) {
+	e164, ok := phone.Read(in.Phone)
+	if !ok {
+		return projections.ConsentProof{}, fault.Invalids(in.Check()...)
+	}
+	v := a.viewer(c)
+	if err := a.store.Current(ctx, v.Shard, projections.Consent); err != nil {
+		return projections.ConsentProof{}, err
+	}
+	return a.store.ProveConsent(ctx, v, c.OrganisationID, e164)
 }

@@ -4,15 +4,155 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
 
 	"ledgerline/eventstore"
+	"ledgerline/projections"
 	"ledgerline/service"
 )
 
 // auditCommand proves things about the ledger.
 type auditCommand struct {
 	Verify auditVerifyCommand `cmd:"" help:"Recompute every hash. Exits with 1 and names the first position that is not as it was written."`
+	Proof  auditProofCommand  `cmd:"" help:"Check the proof of a number's consent history, as GET /v1/compliance/proof answers it. Exits with 1 and tells what is wrong."`
+}
+
+type auditProofCommand struct {
+	installation
+	File   string `arg:"" help:"The proof; - reads it from the standard input."`
+	Expect string `help:"The hash of a block that was kept elsewhere: the proof's chain must contain it." placeholder:"HASH"`
+	Ledger bool   `help:"Hold the proof against the installation's own chain as well."`
+}
+
+// proofFile is what a proof is checked by. What else an answer holds is for people.
+type proofFile struct {
+	eventstore.Proof
+	PhoneHash string                     `json:"phone_hash"`
+	OptedOut  bool                       `json:"opted_out"`
+	Consent   []projections.ConsentEvent `json:"consent"`
+}
+
+// maxProof bounds the file, in bytes.
+const maxProof = 1 << 30
+
+// Run implements the command.
+func (c *auditProofCommand) Run(ctx context.Context, con *console) error {
+	in := io.Reader(os.Stdin)
+	if c.File != "-" {
+		f, err := os.Open(c.File)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = f.Close() }()
+		in = f
+	}
+	var proof proofFile
+	if err := json.NewDecoder(io.LimitReader(in, maxProof)).Decode(&proof); err != nil {
+		return fmt.Errorf("%s is no proof: %w", c.File, err)
+	}
+	wrong := append(proof.Check(c.Expect), proof.checkConsent()...)
+	if c.Ledger {
+		told, err := c.against(ctx, con, &proof.Proof)
+		if err != nil {
+			return err
+		}
+		wrong = append(wrong, told...)
+	}
+	for _, w := range wrong {
+		con.say("NOT PROVEN: %s", w)
+	}
+	if err := con.print(map[string]any{
+		"proven": len(wrong) == 0, "events": len(proof.Entries), "consent_events": len(proof.Consent), "blocks": len(proof.Blocks), "head": proof.Head,
+		"opted_out": proof.OptedOut,
+	}); err != nil {
+		return err
+	}
+	if len(wrong) > 0 {
+		return errTold
+	}
+	return nil
+}
+
+// against looks whether the proof's newest block is one of the ledger's.
+func (c *auditProofCommand) against(ctx context.Context, con *console, proof *eventstore.Proof) ([]string, error) {
+	head, err := hex.DecodeString(proof.Head)
+	if err != nil || len(head) != sha256.Size {
+		return []string{"head: it is no hash"}, nil
+	}
+	w, err := c.open(ctx, con, service.Roles{})
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+	_, err = w.Ledger.Verify(ctx, proof.Shard, head)
+	if tampering := (*eventstore.Tampering)(nil); errors.As(err, &tampering) {
+		return []string{tampering.Error()}, nil
+	}
+	return nil, err
+}
+
+// checkConsent holds what people read against what is proven.
+func (p *proofFile) checkConsent() []string {
+	var wrong []string
+	consent := map[int64]map[string]any{}
+	optedOut := false
+	for _, e := range p.Entries {
+		const position, id, stream, kind, occurred, actor, data = 1, 2, 3, 5, 9, 10, 15
+		if len(e.Leaf) <= data {
+			continue // told already
+		}
+		switch e.Leaf[kind] {
+		case "number.opted_out":
+			optedOut = true
+		case "number.opted_in":
+			optedOut = false
+		case "contact.opted_in", "contact.opted_out", "contact.consent_cleared":
+			facts := map[string]any{}
+			if err := json.Unmarshal([]byte(e.Leaf[data]), &facts); err != nil || facts["number_hash"] != p.PhoneHash {
+				continue // of another number that the contact had
+			}
+			at, _ := strconv.ParseInt(e.Leaf[position], 10, 64)
+			facts["id"], facts["occurred"], facts["actor"] = e.Leaf[id], e.Leaf[occurred][:len("2026-01-02T15:04:05.000")], e.Leaf[actor]
+			consent[at] = facts
+		}
+	}
+	if optedOut != p.OptedOut {
+		wrong = append(wrong, "opted_out: the number's events say otherwise")
+	}
+	orNone := func(v any) any {
+		if s, ok := v.(*string); ok && s != nil {
+			return *s
+		}
+		return nil
+	}
+	for i := range p.Consent {
+		e := &p.Consent[i]
+		facts := consent[e.Position]
+		if facts == nil {
+			wrong = append(wrong, fmt.Sprintf("consent/%d: there is no such event", i))
+			continue
+		}
+		delete(consent, e.Position)
+		for name, shown := range map[string]any{
+			"id": e.ID, "contact_id": e.ContactID, "from": e.FromStatus, "to": e.ToStatus, "occurred": strings.TrimSuffix(e.OccurredAt, "Z"),
+			"actor": e.Actor.Type, "source": orNone(e.Source), "keyword": orNone(e.Keyword), "message_id": orNone(e.MessageID),
+			"line_id": orNone(e.LineID), "channel": orNone(e.Channel),
+		} {
+			if facts[name] != shown {
+				wrong = append(wrong, fmt.Sprintf("consent/%d: its %s is not what is proven", i, name))
+			}
+		}
+	}
+	for position := range consent {
+		wrong = append(wrong, fmt.Sprintf("consent: the event at position %d was left out", position))
+	}
+	return wrong
 }
 
 type auditVerifyCommand struct {

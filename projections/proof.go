@@ -1,0 +1,63 @@
+package projections
+
+import (
+	"context"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"ledgerline/domain/number"
+	"ledgerline/events"
+	"ledgerline/eventstore"
+)
+
+// ConsentProof is the consent history of a number with what proves it (decisions, section 13).
+type ConsentProof struct {
+	eventstore.Proof
+	Phone     string         `json:"phone" doc:"E.164, as it was asked for; what is proven is about its hash"`
+	PhoneHash string         `json:"phone_hash"`
+	OptedOut  bool           `json:"opted_out" doc:"Whether the organisation's register holds the number"`
+	Consent   []ConsentEvent `json:"consent" nullable:"false" doc:"The workspace's consent events, oldest first, as the trail shows them. Each is one of the entries, by its position; phone, text, ip and user_agent are opened from what the entry has sealed"`
+}
+
+// consentPage is how many consent events of a number are read at a time.
+const consentPage = 500
+
+// ProveConsent gives the whole chain of a number: the events of the number itself within the organisation, and those of
+// every contact of the viewer's workspace that ever had it.
+func (s *Store) ProveConsent(ctx context.Context, v Viewer, organisation uuid.UUID, e164 string) (ConsentProof, error) {
+	hash := s.ledger.NumberHash(organisation, e164)
+	p := ConsentProof{Phone: e164, PhoneHash: hash, Consent: []ConsentEvent{}}
+	history, err := s.ledger.Load(ctx, number.Stream(hash), 0)
+	if err != nil {
+		return p, err
+	}
+	streams := []string{number.Stream(hash)}
+	for i := range history {
+		switch e := history[i].Event.(type) {
+		case *events.NumberLinked:
+			if e.WorkspaceID == v.Workspace && !slices.Contains(streams, e.ContactID) {
+				streams = append(streams, e.ContactID)
+			}
+		case *events.NumberOptedOut:
+			p.OptedOut = true
+		case *events.NumberOptedIn:
+			p.OptedOut = false
+		}
+	}
+	if p.Proof, err = s.ledger.Prove(ctx, v.Shard, streams...); err != nil {
+		return p, err
+	}
+	for after := (*Cursor)(nil); ; {
+		page, err := s.ConsentEvents(ctx, v, ConsentFilter{NumberHash: hash}, after, consentPage)
+		if err != nil {
+			return p, err
+		}
+		p.Consent = append(p.Consent, page.Rows...)
+		if after = page.Next; after == nil {
+			break
+		}
+	}
+	slices.Reverse(p.Consent)
+	return p, nil
+}
