@@ -84,6 +84,9 @@ func (w *Webhooks) Run(ctx context.Context) error {
 	return err
 }
 
+// Wake looks for endpoints to serve now.
+func (w *Webhooks) Wake() { w.runner.Wake() }
+
 // Name implements feed.Consumer.
 func (w *Webhooks) Name() string { return projections.DeliveriesBy }
 

@@ -92,6 +92,8 @@ type Node struct {
 	stop     context.CancelFunc
 	running  sync.WaitGroup
 	failed   chan error
+
+	wakeWebhooks func() // nil when the node does not process
 }
 
 // Start migrates the database and starts a node. Stop it with Stop.

@@ -19,9 +19,17 @@ func (n *Node) webhooks(ctx, run context.Context) (*processes.Webhooks, error) {
 	if err := processes.Prepare(ctx, n.Ledger, webhooks.Name()); err != nil {
 		return nil, err
 	}
+	n.wakeWebhooks = webhooks.Wake
 	n.goes(run, "webhooks", func(ctx context.Context) error {
 		defer post.Close()
 		return webhooks.Run(ctx)
 	})
 	return webhooks, nil
+}
+
+// WakeWebhooks has the node look for endpoints to serve now, for tests that changed something behind its back.
+func (n *Node) WakeWebhooks() {
+	if n.wakeWebhooks != nil {
+		n.wakeWebhooks()
+	}
 }
