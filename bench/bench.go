@@ -68,8 +68,7 @@ type measurement struct {
 var measurements = []measurement{
 	// Idle comes first: the server still tidies up behind a load when it is over.
 	{"idle", measureIdle}, {"append", measureAppend}, {"messages", measureMessages}, {"visible", measureVisible},
-	{"delivery", measureDelivery}, {"replay", measureReplay},
-	{"inbox", measureConversations}, {"export", measureExport}, {"import", measureImport}, {"contacts", measureContacts},
+	{"delivery", measureDelivery}, {"replay", measureReplay}, {"inbox", measureConversations}, {"export", measureExport}, {"import", measureImport}, {"contacts", measureContacts}, {"webhooks", measureWebhooks},
 }
 
 // Run measures and prints.
@@ -153,6 +152,8 @@ func (b *bench) database(ctx context.Context) (string, error) {
 type site struct {
 	*service.Node
 	pool   *pgxpool.Pool
+	dsn    string
+	log    *slog.Logger
 	org    uuid.UUID
 	wsp    uuid.UUID
 	secret string
@@ -163,13 +164,12 @@ func (b *bench) site(ctx context.Context, roles service.Roles) (*site, error) {
 	if err != nil {
 		return nil, err
 	}
-	node, err := service.Start(ctx, service.Config{
-		DSN: dsn, Keyring: b.ring, Roles: roles, Clock: noon(), Logger: slog.New(slog.NewTextHandler(b.Log, &slog.HandlerOptions{Level: slog.LevelWarn})),
-	})
+	log := slog.New(slog.NewTextHandler(b.Log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	node, err := service.Start(ctx, service.Config{DSN: dsn, Keyring: b.ring, Roles: roles, Inside: true, Clock: noon(), Logger: log})
 	if err != nil {
 		return nil, err
 	}
-	s := &site{Node: node, pool: node.Ledger.Pool()}
+	s := &site{Node: node, pool: node.Ledger.Pool(), dsn: dsn, log: log}
 	if err := s.furnish(ctx); err != nil {
 		node.Stop()
 		return nil, err

@@ -40,6 +40,7 @@ const (
 	// real time: a hundred thousand deliveries to a receiver that refuses them at once are not to keep a node busy.
 	failuresInARow = 32
 	failureRest    = time.Second
+	failingPage    = 8
 )
 
 // drain is one worker's run through what is due for an endpoint.
@@ -157,7 +158,11 @@ func (d *drain) failing() bool {
 func (d *drain) read(ctx context.Context) ([]due, error) {
 	var list []due
 	var q pgx.Batch
-	q.Queue(dueSQL, d.s.ID, d.clock.Now(), duePage+webhook.InFlight).Query(func(rows pgx.Rows) (err error) {
+	most := duePage
+	if d.failing() {
+		most = failingPage
+	}
+	q.Queue(dueSQL, d.s.ID, d.clock.Now(), most+webhook.InFlight).Query(func(rows pgx.Rows) (err error) {
 		list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[due])
 		return err
 	})

@@ -330,17 +330,19 @@ const (
 		on conflict do nothing`
 	replayedSQL = `update webhook_deliveries d set status = 'pending', error = null, replays = d.replays + 1, next_attempt_at = u.at
 		from unnest($1::uuid[], $2::timestamptz[]) u (id, at) where d.id = u.id and d.status <> 'pending'`
-	// An attempt is taken once, whoever tells of it again.
+	// An attempt is taken once, whoever tells of it again. The status stands in a function here and below, so that the rows are
+	// looked up by their ids: the index of all that is pending would do as well to the planner, which does not know how much
+	// that can be.
 	attemptedSQL = `update webhook_deliveries d set attempt = u.number, status = u.status, status_code = u.code, latency_ms = u.latency, error = u.error,
 			delivered_at = coalesce(u.delivered, d.delivered_at), next_attempt_at = u.next,
 			attempts = case when jsonb_array_length(d.attempts) >= 100 then d.attempts - 0 else d.attempts end || u.entry::jsonb
 		from unnest($1::uuid[], $2::int[], $3::text[], $4::int[], $5::int[], $6::text[], $7::timestamptz[], $8::timestamptz[], $9::text[])
 			u (id, number, status, code, latency, error, delivered, next, entry)
-		where d.id = u.id and d.status = 'pending' and d.attempt = u.number - 1`
+		where d.id = u.id and coalesce(d.status, '') = 'pending' and d.attempt = u.number - 1`
 	settledSQL = `delete from webhook_begun b using unnest($1::text[], $2::uuid[]) u (endpoint, delivery)
 		where b.endpoint_id = u.endpoint and b.delivery_id = u.delivery`
 	givenUpSQL = `update webhook_deliveries d set status = 'failed', error = $2, next_attempt_at = null
-		from unnest($1::uuid[]) u (id) where d.id = u.id and d.status = 'pending'`
+		from unnest($1::uuid[]) u (id) where d.id = u.id and coalesce(d.status, '') = 'pending'`
 	ratesSQL = `insert into webhook_rates as w (endpoint_id, hour, attempts, failed)
 		select * from unnest($1::text[], $2::timestamptz[], $3::int[], $4::int[])
 		on conflict (endpoint_id, hour) do update set attempts = w.attempts + excluded.attempts, failed = w.failed + excluded.failed`

@@ -49,7 +49,7 @@ const (
 	beginSQL = `insert into webhook_begun (endpoint_id, delivery_id, number, fence, begun_at)
 		select u.endpoint, u.delivery, u.number, u.fence, $5 from unnest($1::text[], $2::uuid[], $3::int[], $4::bigint[]) u (endpoint, delivery, number, fence)
 		join webhook_endpoints e on e.endpoint_id = u.endpoint and e.status = 'active'
-		join webhook_deliveries d on d.id = u.delivery and d.status = 'pending' and d.attempt = u.number - 1
+		join webhook_deliveries d on d.id = u.delivery and coalesce(d.status, '') = 'pending' and d.attempt = u.number - 1
 		on conflict do nothing returning delivery_id`
 	endpointVersionsSQL = `select endpoint_id, version from webhook_endpoints where endpoint_id = any($1)`
 )

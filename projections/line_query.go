@@ -96,6 +96,14 @@ func (s *Store) LineNow(ctx context.Context, organisation uuid.UUID, v Viewer, i
 	return single(ctx, s, "line", scanLine(day), lineSQL+f.where(), f.args...)
 }
 
+// linesByID finds lines of an organisation; those that do not exist are absent.
+func (s *Store) linesByID(ctx context.Context, organisation uuid.UUID, ids []string) ([]Line, error) {
+	day := line.DayOf(s.ledger.Now())
+	f := &filter{args: []any{day.Date, organisation}}
+	f.add("l.id = any(%s::text[])", ids)
+	return list(ctx, s, "lines", scanLine(day), lineSQL+f.where(), f.args...)
+}
+
 // Pool is a pool as the API shows it (administration 2.4).
 type Pool struct {
 	ID              string `json:"id" doc:"pool_ id"`

@@ -1,10 +1,6 @@
 package projections
 
 import (
-	"time"
-
-	"github.com/jackc/pgx/v5"
-
 	"ledgerline/events"
 	"ledgerline/eventstore"
 )
@@ -34,31 +30,9 @@ type Handoff struct {
 	Reason            string `json:"reason"`
 }
 
-// WebhookLine is a line as far as its events tell of it.
-type WebhookLine struct {
-	ID             string  `json:"id" doc:"ln_ id"`
-	Phone          string  `json:"phone" doc:"E.164"`
-	DisplayName    *string `json:"display_name"`
-	State          string  `json:"state" enum:"provisioning,ready,warming,active,throttled,paused,quarantined,retired"`
-	StateChangedAt *string `json:"state_changed_at" format:"date-time"`
-	StateReason    *string `json:"state_reason"`
-	IsSandbox      bool    `json:"is_sandbox"`
-	PoolID         *string `json:"pool_id" doc:"pool_ id"`
-	CreatedAt      string  `json:"created_at" format:"date-time"`
-}
-
-func scanWebhookLine(row pgx.CollectableRow) (WebhookLine, error) {
-	var l WebhookLine
-	var changed *time.Time
-	var created time.Time
-	err := row.Scan(&l.ID, &l.Phone, &l.DisplayName, &l.State, &changed, &l.StateReason, &l.IsSandbox, &l.PoolID, &created)
-	l.StateChangedAt, l.CreatedAt = stampOrNull(changed), stamp(created)
-	return l, err
-}
-
-// LineState is the data of line.state_changed, line.degraded and line.recovered.
+// LineState is the data of line.state_changed.
 type LineState struct {
-	WebhookLine
+	Line
 	PreviousState string `json:"previous_state" enum:"provisioning,ready,warming,active,throttled,paused,quarantined,retired"`
 }
 
@@ -103,7 +77,7 @@ func tellReceived(r *eventstore.Recorded, e *events.MessageReceived, _ *views) (
 // status is the line of the table for one event that may change a message's status. The message is shown as it was then,
 // whatever has become of it since.
 func status[E any](id func(*E) string) source {
-	return tells("message.status", func(e *E, v *views) { v.history(id(e)) },
+	return tells("message.status", func(_ *eventstore.Recorded, e *E, v *views) { v.history(id(e)) },
 		func(r *eventstore.Recorded, e *E, v *views) (told, bool) {
 			m, before, ok := messageAt(v.histories[id(e)], r.Version)
 			return told{MessageChange{m, before}, m.IsTest, m.ContactID}, ok && before != "" && before != m.Status
@@ -153,4 +127,11 @@ func tellLine(r *eventstore.Recorded, e *events.LineStateChanged, v *views) (tol
 	at := stamp(r.OccurredAt)
 	l.State, l.StateReason, l.StateChangedAt = e.To, e.Reason, &at
 	return told{LineState{l, e.From}, l.IsSandbox, ""}, ok
+}
+
+// tellHealth tells of a line whose health has passed a bound. That it moved is told by itself.
+func tellHealth(id string, score int, v *views) (told, bool) {
+	l, ok := v.lines[id]
+	l.HealthScore = score
+	return told{l, l.IsSandbox, ""}, ok
 }

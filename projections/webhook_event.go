@@ -45,18 +45,18 @@ type told struct {
 type source struct {
 	event string
 	kind  string
-	needs []*Projection                  // what its views are read from
-	ask   func(e events.Event, v *views) // which resources it will look at
+	needs []*Projection                          // what its views are read from
+	ask   func(r *eventstore.Recorded, v *views) // which resources it will look at
 	tell  func(r *eventstore.Recorded, v *views) (told, bool)
 }
 
-func tells[E any](kind string, ask func(e *E, v *views), tell func(r *eventstore.Recorded, e *E, v *views) (told, bool), needs ...*Projection) source {
+func tells[E any](kind string, ask func(r *eventstore.Recorded, e *E, v *views), tell func(r *eventstore.Recorded, e *E, v *views) (told, bool), needs ...*Projection) source {
 	name, _ := events.Default.Name(events.Event(new(E)))
 	return source{
 		event: name, kind: kind, needs: needs,
-		ask: func(event events.Event, v *views) {
-			if e, ok := event.(*E); ok && ask != nil {
-				ask(e, v)
+		ask: func(r *eventstore.Recorded, v *views) {
+			if e, ok := r.Event.(*E); ok && ask != nil {
+				ask(r, e, v)
 			}
 		},
 		tell: func(r *eventstore.Recorded, v *views) (told, bool) {
@@ -80,19 +80,30 @@ var sources = []source{
 	status(func(e *events.MessageDelivered) string { return e.MessageID }),
 	status(func(e *events.MessageRead) string { return e.MessageID }),
 	status(func(e *events.MessageFailed) string { return e.MessageID }),
-	tells("contact.created", func(e *events.ContactCreated, v *views) { v.contact(e.ContactID) }, tellCreated, Contacts),
-	tells("contact.opted_out", func(e *events.ContactOptedOut, v *views) { v.consent(&e.ConsentEvidence) },
+	tells("contact.created", func(_ *eventstore.Recorded, e *events.ContactCreated, v *views) { v.contact(e.ContactID) }, tellCreated, Contacts),
+	tells("contact.opted_out", func(r *eventstore.Recorded, e *events.ContactOptedOut, v *views) { v.consent(r, &e.ConsentEvidence) },
 		func(r *eventstore.Recorded, e *events.ContactOptedOut, v *views) (told, bool) {
 			return tellConsent(r, &e.ConsentEvidence, v)
-		}, Contacts, Lines),
-	tells("contact.opted_in", func(e *events.ContactOptedIn, v *views) { v.consent(&e.ConsentEvidence) },
+		}, Contacts, Lines, Usage),
+	tells("contact.opted_in", func(r *eventstore.Recorded, e *events.ContactOptedIn, v *views) { v.consent(r, &e.ConsentEvidence) },
 		func(r *eventstore.Recorded, e *events.ContactOptedIn, v *views) (told, bool) {
 			return tellConsent(r, &e.ConsentEvidence, v)
-		}, Contacts, Lines),
-	tells("conversation.assigned", func(e *events.ConversationAssigned, v *views) { v.conversation(e.ConversationID) }, tellAssigned,
-		Conversations, Contacts),
-	tells("agent.handoff", func(e *events.AgentHandoff, v *views) { v.conversation(e.ConversationID) }, tellHandoff, Conversations, Contacts),
-	tells("line.state_changed", func(e *events.LineStateChanged, v *views) { v.line(e.LineID) }, tellLine, Lines),
+		}, Contacts, Lines, Usage),
+	tells("conversation.assigned", func(_ *eventstore.Recorded, e *events.ConversationAssigned, v *views) {
+		v.conversation(e.ConversationID)
+	},
+		tellAssigned, Conversations, Contacts),
+	tells("agent.handoff", func(_ *eventstore.Recorded, e *events.AgentHandoff, v *views) { v.conversation(e.ConversationID) },
+		tellHandoff, Conversations, Contacts),
+	tells("line.state_changed", func(r *eventstore.Recorded, e *events.LineStateChanged, v *views) { v.line(r, e.LineID) }, tellLine, Lines, Usage),
+	tells("line.degraded", func(r *eventstore.Recorded, e *events.LineDegraded, v *views) { v.line(r, e.LineID) },
+		func(_ *eventstore.Recorded, e *events.LineDegraded, v *views) (told, bool) {
+			return tellHealth(e.LineID, e.Score, v)
+		}, Lines, Usage),
+	tells("line.recovered", func(r *eventstore.Recorded, e *events.LineRecovered, v *views) { v.line(r, e.LineID) },
+		func(_ *eventstore.Recorded, e *events.LineRecovered, v *views) (told, bool) {
+			return tellHealth(e.LineID, e.Score, v)
+		}, Lines, Usage),
 }
 
 // sourcesOf is the table by event.
@@ -135,7 +146,7 @@ func (s *Store) Tell(ctx context.Context, recorded []*eventstore.Recorded) ([]Te
 	needs := map[*Projection]bool{}
 	for _, r := range recorded {
 		for _, source := range sourcesOf[r.Type] {
-			source.ask(r.Event, v)
+			source.ask(r, v)
 			for _, p := range source.needs {
 				needs[p] = true
 			}

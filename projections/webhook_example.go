@@ -69,11 +69,12 @@ func exampleOfConversation() Conversation {
 	}
 }
 
-func exampleOfLine(state, before, reason string) LineState {
-	return LineState{WebhookLine{
+func exampleOfLine(state, reason string, health int) Line {
+	return Line{
 		ID: exampleLine, Phone: exampleSender, DisplayName: ptr("Example"), State: state, StateChangedAt: ptr(exampleAt), StateReason: &reason,
-		PoolID: ptr(examplePool), CreatedAt: exampleBefore,
-	}, before}
+		HealthScore: health, PoolID: ptr(examplePool), WarmupDay: 22, DailyNewCap: 50, ContactCard: ContactCard{Name: "Example Inc."},
+		UsageToday: LineUsage{Day: "2026-01-31", NewContacts: 1, NewContactsCap: 50, Sends: 2, SendsCap: 1000}, CreatedAt: exampleBefore,
+	}
 }
 
 func example[T any](kind string, data T) *WebhookEvent[T] {
@@ -103,11 +104,11 @@ func WebhookDocs() []WebhookDoc {
 		doc("conversation.assigned", "A conversation was given to a person, or to nobody", "data is the conversation, with who had it before.",
 			example("conversation.assigned", ConversationAssignment{exampleOfConversation(), nil})),
 		doc("line.state_changed", "A line is in another state", "Every move between the states of a line.",
-			example("line.state_changed", exampleOfLine("active", "warming", "warmup_complete"))),
+			example("line.state_changed", LineState{exampleOfLine("active", "warmed_up", 100), "warming"})),
 		doc("line.degraded", "A line's health fell so far that it is throttled", "It comes along with line.state_changed.",
-			example("line.degraded", exampleOfLine("throttled", "active", "health"))),
+			example("line.degraded", exampleOfLine("throttled", "degraded", 55))),
 		doc("line.recovered", "A throttled line is well again", "It comes along with line.state_changed.",
-			example("line.recovered", exampleOfLine("active", "throttled", "health"))),
+			example("line.recovered", exampleOfLine("active", "recovered", 75))),
 		doc("workflow.run.completed", "A run of a workflow has ended", "data is the run with its steps.",
 			example("workflow.run.completed", WorkflowRun{
 				ID: exampleRun, WorkflowID: exampleFlow, WorkflowVersionID: exampleVersion, Version: 1, ContactID: ptr(exampleContact), Status: "completed",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"ledgerline/events"
@@ -15,13 +16,14 @@ type views struct {
 	histories     map[string][]eventstore.Recorded // streams of messages, and of contacts for how they began
 	contacts      map[string]Contact
 	conversations map[string]Conversation
-	lines         map[string]WebhookLine
+	lines         map[string]Line
+	owners        map[uuid.UUID][]string // lines that were asked for, by organisation
 }
 
 func newViews() *views {
 	return &views{
 		histories: map[string][]eventstore.Recorded{}, contacts: map[string]Contact{},
-		conversations: map[string]Conversation{}, lines: map[string]WebhookLine{},
+		conversations: map[string]Conversation{}, lines: map[string]Line{}, owners: map[uuid.UUID][]string{},
 	}
 }
 
@@ -29,13 +31,16 @@ func newViews() *views {
 func (v *views) history(id string)      { v.histories[id] = nil }
 func (v *views) contact(id string)      { v.contacts[id] = Contact{} }
 func (v *views) conversation(id string) { v.conversations[id] = Conversation{} }
-func (v *views) line(id string)         { v.lines[id] = WebhookLine{} }
 
-func (v *views) consent(e *events.ConsentEvidence) {
+func (v *views) line(r *eventstore.Recorded, id string) {
+	v.owners[r.OrganisationID] = append(v.owners[r.OrganisationID], id)
+}
+
+func (v *views) consent(r *eventstore.Recorded, e *events.ConsentEvidence) {
 	v.contact(e.ContactID)
 	v.history(e.ContactID)
 	if e.LineID != nil {
-		v.line(*e.LineID)
+		v.line(r, *e.LineID)
 	}
 }
 
@@ -43,8 +48,6 @@ const (
 	contactsByIDSQL      = `select ` + contactColumns + ` from unnest($1::text[]) u (id) join read.contacts c on c.id = u.id`
 	conversationsByIDSQL = `select ` + conversationColumns + ` from unnest($1::text[]) u (id) join read.conversations v on v.id = u.id
 		join read.contacts c on c.id = v.contact_id`
-	linesByIDSQL = `select l.id, l.phone, l.display_name, l.state, l.state_changed_at, l.state_reason, l.is_sandbox, l.pool_id, l.created_at
-		from unnest($1::text[]) u (id) join read.lines l on l.id = u.id`
 )
 
 func (v *views) load(ctx context.Context, s *Store) (err error) {
@@ -64,7 +67,16 @@ func (v *views) load(ctx context.Context, s *Store) (err error) {
 	if err = fillView(ctx, s, v.conversations, scanConversation, conversationsByIDSQL, func(c *Conversation) string { return c.ID }); err != nil {
 		return err
 	}
-	return fillView(ctx, s, v.lines, scanWebhookLine, linesByIDSQL, func(l *WebhookLine) string { return l.ID })
+	for organisation, ids := range v.owners {
+		found, err := s.linesByID(ctx, organisation, ids)
+		if err != nil {
+			return err
+		}
+		for i := range found {
+			v.lines[found[i].ID] = found[i]
+		}
+	}
+	return nil
 }
 
 // fillView reads what was asked for; what does not exist is taken out.
