@@ -2,7 +2,6 @@ package commands_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -194,7 +193,7 @@ func TestARefusedImportLeavesNoFileBehind(t *testing.T) {
 	require.NoError(t, err)
 	_, err = h.ImportContacts(t.Context(), request, fileOf(1))
 	var exists *commands.ReceiptExists
-	require.True(t, errors.As(err, &exists), "%v", err)
+	require.ErrorAs(t, err, &exists)
 	require.Equal(t, first.Ref, exists.Receipt.Ref)
 	require.Equal(t, 1, h.count(`select count(*) from import_files`))
 }
