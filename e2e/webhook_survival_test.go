@@ -220,3 +220,23 @@ func TestManyDeliveriesToAPausedEndpointAreGivenUpInPages(t *testing.T) {
 	require.Equal(t, 1201, failed)
 	require.Equal(t, 3, pages)
 }
+
+func TestDeliveriesAreShownForAMonth(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	s := sink.Start(t)
+	endpoint := hook(a.Live, s.URL, "contact.created")
+	a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201)
+	a.Settle()
+	// The ids of events are as old as the machine says, which the test's clock does not move.
+	a.Exec(`update webhook_deliveries set id = '019caf88-f400-7000-8000-000000000001'`)
+	a.Exec(`update webhook_events set id = '019caf88-f400-7000-8000-000000000002'`)
+	a.Advance(29 * 24 * time.Hour)
+	require.Len(t, deliveries(a.Live, endpoint, ""), 1)
+	a.Advance(2 * 24 * time.Hour)
+	require.Empty(t, deliveries(a.Live, endpoint, ""))
+	a.Advance(4 * 24 * time.Hour)
+	var left int
+	a.One(`select (select count(*) from webhook_events) + (select count(*) from webhook_rates)`, nil, &left)
+	require.Zero(t, left)
+}

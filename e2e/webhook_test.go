@@ -98,6 +98,9 @@ func TestConsentAndAssignmentAndLinesAreTold(t *testing.T) {
 	contact := a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone(), "consent_status": "opted_in", "consent_source": "form"}).Is(201).Text("id")
 	a.Live.Post("/v1/contacts/"+contact+"/opt-out", app.Map{"source": "call"}).Is(200)
 	a.Live.Post("/v1/contacts/"+contact+"/opt-out", app.Map{"source": "call"}).Is(200)
+	a.Inbound(a.Phone(), a.Lines[1].Phone, "Hello")
+	conversation := text(object(a.Live.Get("/v1/conversations").Is(200).At("data.0")), "id")
+	a.Live.Do("PATCH", "/v1/conversations/"+conversation, app.Map{"assignee_user_id": a.Users[organisation.Manager]}).Is(200)
 	_, err := a.Nodes[0].App.ChangeLineState(t.Context(), a.Operator(), a.Lines[0].ID, "quarantined", nil)
 	require.NoError(t, err)
 	a.Settle()
@@ -107,7 +110,17 @@ func TestConsentAndAssignmentAndLinesAreTold(t *testing.T) {
 		require.NotContains(t, told, body["type"])
 		told[text(body, "type")] = object(body["data"])
 	}
-	require.Len(t, told, 3)
+	require.Len(t, told, 4)
+	assigned := told["conversation.assigned"]
+	require.Equal(t, a.Users[organisation.Manager].String(), assigned["assignee_user_id"])
+	require.Nil(t, assigned["previous_assignee_user_id"])
+	delete(assigned, "previous_assignee_user_id")
+	listed := object(a.Live.Get("/v1/conversations").Is(200).At("data.0"))
+	require.Equal(t, listed, assigned, "data is the resource as the API shows it")
+	shown := a.Live.Get("/v1/lines/" + a.Lines[0].ID).Is(200).JSON()
+	for name, want := range shown {
+		require.Equal(t, want, told["line.state_changed"][name], name)
+	}
 	shows(t, told["contact.opted_in"], app.Map{"id": contact, "consent_status": "opted_in", "previous_consent_status": "unknown", "consent_source": "form"})
 	shows(t, told["contact.opted_out"], app.Map{"id": contact, "consent_status": "opted_out", "previous_consent_status": "opted_in", "consent_source": "call"})
 	shows(t, told["line.state_changed"], app.Map{"id": a.Lines[0].ID, "state": "quarantined", "previous_state": "active"})

@@ -72,6 +72,9 @@ func NewWebhooks(cfg WebhooksConfig) (*Webhooks, error) {
 
 // Run works until ctx ends. What came of attempts that were made by then is written down before it returns.
 func (w *Webhooks) Run(ctx context.Context) error {
+	if err := w.askToTidy(ctx); err != nil {
+		return err
+	}
 	outlasting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var writers sync.WaitGroup
 	for range scribes {

@@ -54,8 +54,11 @@ func (w *Webhooks) stands(ctx context.Context, task Task) (*standing, error) {
 	return nil, errors.New("processes: the endpoint keeps changing")
 }
 
-// serve does what there is to do for one endpoint.
+// serve does what there is to do for one endpoint, or tidies up.
 func (w *Webhooks) serve(ctx context.Context, task Task) (Outcome, error) {
+	if task.Key == tidyKey {
+		return w.tidy(ctx)
+	}
 	s, err := w.stands(ctx, task)
 	if s == nil || err != nil {
 		return Done, err
