@@ -306,3 +306,45 @@ func TestADryRunTellsWhatWouldHappenAndWritesNothing(t *testing.T) {
 	a.Settle()
 	shows(t, ask(app.Map{"to": phone, "body": "Hello"}), app.Map{"outcome": "refuse", "code": "contact_opted_out", "at": nil})
 }
+
+func TestAMessageThatChatCannotCarryGoesBySMSWhereItsPoolAllows(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	a.Settle()
+	pool := func(mode string) string {
+		id := "pool_" + mode
+		a.One(`select id from read.pools where name = $1`, []any{mode}, &id)
+		return id
+	}
+	for _, mode := range []string{"off", "not_chat", "not_chat_or_failed"} {
+		a.Live.Post("/v1/pools", app.Map{"name": mode, "fallback_sms_mode": mode}).Is(201)
+	}
+	a.Settle()
+	for _, row := range []struct {
+		mode     string
+		digits   int
+		fallback any
+		status   string
+		channel  string
+		code     any
+	}{
+		{"off", 80, nil, "failed", "chat", "not_on_chat"},
+		{"not_chat", 80, nil, "delivered", "sms", nil},
+		{"not_chat", 80, false, "failed", "chat", "not_on_chat"},
+		{"not_chat", 85, nil, "failed", "chat", "carrier_rejected"},
+		{"not_chat", 88, nil, "failed", "sms", "sms_undeliverable"},
+	} {
+		body := app.Map{"to": a.Scripted(row.digits), "body": "Hello", "pool_id": pool(row.mode)}
+		if row.fallback != nil {
+			body["fallback"] = row.fallback
+		}
+		id := a.Test.Post("/v1/messages", body).Is(201).Text("id")
+		a.Settle()
+		shows(t, message(a.Test, id), app.Map{"status": row.status, "channel": row.channel, "error_code": row.code})
+		fell := false
+		for _, kind := range timeline(a.Test, id) {
+			fell = fell || kind == "fallback_sms"
+		}
+		require.Equal(t, row.channel == "sms", fell)
+	}
+}
