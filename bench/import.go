@@ -74,7 +74,7 @@ func measureImport(ctx context.Context, b *bench) error {
 	stop()
 	sender.Wait()
 	highest := peak()
-	if err = errors.Join(err, failed); err != nil {
+	if err := errors.Join(err, failed); err != nil {
 		return err
 	}
 	b.tell(Figure{Measurement: "import", What: fmt.Sprintf("%d rows from the request to completed, 100 messages/s meanwhile", importedRows), Value: took.Seconds(), Unit: "s", Goal: "under 60"})

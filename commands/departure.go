@@ -76,7 +76,8 @@ func (u *unit) depart(ctx context.Context, m *message.Message, c *aggregate[cont
 	if err := d.identity(ctx, m); err != nil {
 		return nil, err
 	}
-	return d, d.candidates(ctx, m)
+	err = d.candidates(ctx, m)
+	return d, err
 }
 
 // identity adds what holds for the service identity that sends the message.

@@ -33,7 +33,7 @@ type expectation struct{ contact, consent string }
 // person is a contact.
 type person struct {
 	consent string
-	number  string   // its stream
+	number  string // its stream
 	phone   string
 	waiting []string // messages that were accepted and have not been tried, in order
 	unsent  []string // messages that were tried and not sent yet, in the same order
@@ -164,12 +164,11 @@ func (h *history) message(r *eventstore.Recorded) {
 
 // room holds the new contacts of a line against its limit for any hour.
 func (h *history) room(r *eventstore.Recorded, lineID string) {
-	times := append(h.newTo[lineID], r.OccurredAt)
-	for len(times) > 0 && !times[0].After(r.OccurredAt.Add(-time.Hour)) {
-		times = times[1:]
+	h.newTo[lineID] = append(h.newTo[lineID], r.OccurredAt)
+	for !h.newTo[lineID][0].After(r.OccurredAt.Add(-time.Hour)) {
+		h.newTo[lineID] = h.newTo[lineID][1:]
 	}
-	h.newTo[lineID] = times
-	if len(times) > newPerHour {
+	if times := h.newTo[lineID]; len(times) > newPerHour {
 		h.violations.add("a line has more new contacts in an hour than it may", "%s: %d (shard %d, position %d)", lineID, len(times), r.Shard, r.Position)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"log/slog"
 	"os"
 	"slices"
-	"time"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 

@@ -104,7 +104,8 @@ func (l *Ledger) Prove(ctx context.Context, shard int, streams ...string) (Proof
 		b := &blocks[at]
 		p.Entries = append(p.Entries, ProofEntry{Leaf: leafFields(&all[i]), Block: b.Number, Path: auditPath(b.Leaves, int(all[i].Position-b.From))})
 	}
-	return p, l.addChain(ctx, &p)
+	err = l.addChain(ctx, &p)
+	return p, err
 }
 
 func (l *Ledger) blocksOf(ctx context.Context, shard int, positions []int64) ([]Block, error) {

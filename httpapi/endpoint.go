@@ -141,7 +141,7 @@ func Write[In, Out any](
 				return
 			}
 		}
-		if r.Rehearsal != nil && any(in).(interface{ DryRun() bool }).DryRun() {
+		if dry, ok := any(in).(interface{ DryRun() bool }); ok && r.Rehearsal != nil && dry.DryRun() {
 			a.rehearse(q, e, func() (Done, error) { return do(q.ctx, &q.call, in) })
 			return
 		}

@@ -127,7 +127,7 @@ func (d *drain) run(ctx context.Context, woken <-chan struct{}) error {
 		if d.failing() {
 			d.posts.Wait()
 			if rest(ctx, failureRest) != nil {
-				return nil
+				return nil //nolint:nilerr // it is being stopped
 			}
 		}
 	}

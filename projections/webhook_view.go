@@ -61,10 +61,10 @@ func (v *views) load(ctx context.Context, s *Store) (err error) {
 			v.histories[recorded[i].Stream] = append(v.histories[recorded[i].Stream], recorded[i])
 		}
 	}
-	if err = fillView(ctx, s, v.contacts, scanContact, contactsByIDSQL, func(c *Contact) string { return c.ID }); err != nil {
+	if err := fillView(ctx, s, v.contacts, scanContact, contactsByIDSQL, func(c *Contact) string { return c.ID }); err != nil {
 		return err
 	}
-	if err = fillView(ctx, s, v.conversations, scanConversation, conversationsByIDSQL, func(c *Conversation) string { return c.ID }); err != nil {
+	if err := fillView(ctx, s, v.conversations, scanConversation, conversationsByIDSQL, func(c *Conversation) string { return c.ID }); err != nil {
 		return err
 	}
 	for organisation, ids := range v.owners {

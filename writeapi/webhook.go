@@ -30,7 +30,7 @@ func (a *API) createWebhook(ctx context.Context, c *httpapi.Call, in *CreateWebh
 	create := commands.CreateWebhook{URL: in.Body.URL, Events: in.Body.Events}
 	if c.Intent != nil {
 		create.Answer = func(m commands.WebhookMade) ([]byte, error) {
-			return json.Marshal(projections.NewWebhook(&m.Event, m.At))
+			return json.Marshal(projections.NewWebhook(&m.Event, m.At)) //nolint:gosec // the secret is what is answered, once
 		}
 	}
 	made, err := a.app.CreateWebhook(ctx, request(c), create)
@@ -105,7 +105,7 @@ func (a *API) rotateWebhook(ctx context.Context, c *httpapi.Call, in *httpapi.ID
 	rotated := func(r commands.WebhookRotated) projections.WebhookWithSecret { return before.Rotated(r.Secret, r.At) }
 	var answer func(commands.WebhookRotated) ([]byte, error)
 	if c.Intent != nil {
-		answer = func(r commands.WebhookRotated) ([]byte, error) { return json.Marshal(rotated(r)) }
+		answer = func(r commands.WebhookRotated) ([]byte, error) { return json.Marshal(rotated(r)) } //nolint:gosec // the secret is what is answered, once
 	}
 	made, err := a.app.RotateWebhook(ctx, request(c), in.ID, answer)
 	d, err := done(made.Result, err)

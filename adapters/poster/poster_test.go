@@ -126,7 +126,7 @@ func TestWhatReceiversDoToTheConnectionIsToldInWords(t *testing.T) {
 			if _, err := fmt.Fprintf(conn, "X-%d: slow\r\n", i); err != nil {
 				return
 			}
-			time.Sleep(20 * time.Millisecond)
+			<-time.After(20 * time.Millisecond)
 		}
 	}
 	for name, c := range map[string]struct {
@@ -176,7 +176,7 @@ func TestALongOrSlowBodyIsNotReadToItsEnd(t *testing.T) {
 	require.Less(t, written.Load(), int64(64<<20))
 
 	slow := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		w.WriteHeader(200)
+		w.WriteHeader(http.StatusOK)
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	})
