@@ -126,8 +126,8 @@ func (d *drain) run(ctx context.Context, woken <-chan struct{}) error {
 		}
 		if d.failing() {
 			d.posts.Wait()
-			if rest(ctx, failureRest) != nil {
-				return nil //nolint:nilerr // it is being stopped
+			if !rest(ctx, failureRest) {
+				return nil
 			}
 		}
 	}

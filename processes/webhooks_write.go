@@ -2,7 +2,6 @@ package processes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -210,20 +209,20 @@ func (w *Webhooks) record(ctx context.Context, organisation uuid.UUID, list []co
 			return
 		}
 		w.log.Warn("outcomes of webhooks were not written", "failures", failures, "events", len(list), "error", err)
-		if rest(ctx, min(time.Duration(failures)*100*time.Millisecond, 2*time.Second)) != nil {
+		if !rest(ctx, min(time.Duration(failures)*100*time.Millisecond, 2*time.Second)) {
 			return // stopping: the attempts count as interrupted
 		}
 	}
 }
 
-// rest waits in real time.
-func rest(ctx context.Context, d time.Duration) error {
+// rest waits in real time; false when ctx ended first.
+func rest(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
-		return nil
+		return true
 	case <-ctx.Done():
-		return errors.New("processes: stopped while resting")
+		return false
 	}
 }

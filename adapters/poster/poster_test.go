@@ -122,11 +122,13 @@ func TestWhatReceiversDoToTheConnectionIsToldInWords(t *testing.T) {
 	t.Parallel()
 	slow := func(conn net.Conn) {
 		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n")
+		drip := time.NewTicker(20 * time.Millisecond)
+		defer drip.Stop()
 		for i := range 100 {
 			if _, err := fmt.Fprintf(conn, "X-%d: slow\r\n", i); err != nil {
 				return
 			}
-			<-time.After(20 * time.Millisecond)
+			<-drip.C
 		}
 	}
 	for name, c := range map[string]struct {
