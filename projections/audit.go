@@ -78,14 +78,6 @@ var audited = []auditRow{
 	{"line_request.fulfilled", "line_request", "request_id", ""},
 	{"line_request.cancelled", "line_request", "request_id", "reason"},
 
-	{"webhook.created", "webhook", "endpoint_id", "events"},
-	{"webhook.updated", "webhook", "endpoint_id", "events moved"},
-	{"webhook.paused", "webhook", "endpoint_id", ""},
-	{"webhook.resumed", "webhook", "endpoint_id", ""},
-	{"webhook.disabled", "webhook", "endpoint_id", "reason"},
-	{"webhook.enabled", "webhook", "endpoint_id", ""},
-	{"webhook.secret_rotated", "webhook", "endpoint_id", "until"},
-	{"webhook.deleted", "webhook", "endpoint_id", ""},
 	{"webhook.tested", "webhook", "endpoint_id", "delivery_id type"},
 	{"webhook.replayed", "webhook", "endpoint_id", "delivery_id"},
 
