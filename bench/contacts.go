@@ -47,18 +47,27 @@ func (s *site) bulk(ctx context.Context, statements ...string) error {
 // fillContacts writes an address book straight into the read model. Names repeat, numbers and addresses do not; companies
 // lie together, 200 contacts each, as imports leave them; labels, owners and lines are common, rare, or had by the oldest only.
 func (s *site) fillContacts(ctx context.Context, count int) error {
+	var labels [4]string
+	for i := range labels {
+		made, err := s.App.CreateLabel(ctx, s.request(), fmt.Sprint("l", i+1), nil)
+		if err != nil {
+			return err
+		}
+		if err := s.Store.Reached(ctx, made.Shard, made.Position, projections.Contacts); err != nil {
+			return err
+		}
+		labels[i] = "'" + made.Ref + "'::uuid"
+	}
 	const id = `('00000000-0000-0000-0000-' || lpad(%s::text, 12, '0'))::uuid`
 	wsp, most := "'"+s.wsp.String()+"'", fmt.Sprint(count)
 	names := `select n, (array['James','Mary','Robert','Patricia','John','Jennifer','Michael','Linda','David','Elizabeth','Zoë','Łukasz'])[1 + (n * 7) % 12] as first,
 			(array['Smith','Johnson','Williams','Brown','Jones','Garcia','Miller','Davis','Rodriguez','Martinez'])[1 + (n * 13) % 10] || ' ' || n as last,
 			case when n % 3 > 0 then 'Company ' || n / 200 end as company, 'user' || n || '@example.com' as email from generate_series(1, ` + most + `) n`
 	return s.bulk(ctx,
-		`insert into read.labels (id, workspace_id, name, folded_name, created_at)
-			select `+fmt.Sprintf(id, "n")+`, `+wsp+`, 'l' || n, 'l' || n, now() from generate_series(1, 4) n`,
 		`insert into read.contact_labels (contact_id, label_id)
-			select 'ctc_' || lpad(n::text, 26, '0'), `+fmt.Sprintf(id, "l")+`
-			from generate_series(1, `+most+`) n, (values (1, 2), (2, 150), (3, 50000)) labels (l, each) where n % each = 0 or l = 1 and n < 1000
-			union all select 'ctc_' || lpad(n::text, 26, '0'), `+fmt.Sprintf(id, "4")+` from generate_series(1, `+most+` / 10) n`,
+			select 'ctc_' || lpad(n::text, 26, '0'), id
+			from generate_series(1, `+most+`) n, (values (`+labels[0]+`, 2), (`+labels[1]+`, 150), (`+labels[2]+`, 50000)) labels (id, each) where n % each = 0
+			union all select 'ctc_' || lpad(n::text, 26, '0'), `+labels[3]+` from generate_series(1, `+most+` / 10) n`,
 		`insert into read.contacts (id, workspace_id, position, number_hash, phone, first_name, last_name, company, email, fields, consent_status, assigned_line_id,
 				owner_user_id, has_conversation, conversation_assignee, last_inbound_at, created_at, updated_at,
 				folded_first_name, folded_last_name, folded_company, folded_email, folded_fields, instants)

@@ -63,7 +63,7 @@ var contactLabelsTable = &Table{Name: "contact_labels", Key: []string{"contact_i
 
 // Contacts is the address book: contacts and labels as they are now.
 var Contacts = &Projection{
-	ID: "contacts", Program: 5,
+	ID: "contacts", Program: 6,
 	// Labels come first, so that the index of a contact that is made with labels is written once.
 	Tables:   []*Table{contactLabelsTable, labelsTable, contactsTable, contactIndexTable, contactPlacesTable, labelCountsTable},
 	Triggers: contactTriggers(),

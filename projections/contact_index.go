@@ -15,8 +15,9 @@ import (
 // The table is kept by triggers, and not by the projection's own statements, because a change of one name needs the other
 // names, which the event does not have. It changes only when something in it does: that a contact wrote is not among it.
 
-// bucketSize is how many contacts one question of a list covers: a million are 123 questions.
-const bucketSize = 8192
+// bucketSize is how many contacts one question of a list covers: a million are 42 questions. Smaller buckets would be more
+// questions for what is rare, larger ones more rows to sort for what is common.
+const bucketSize = 24_000
 
 var contactIndexTable = &Table{Name: "contact_index", Key: []string{"contact_id"}, Columns: []Column{
 	{Name: "contact_id", Type: `text collate "C" not null`},
@@ -48,13 +49,19 @@ const (
 	tagLine    = "l:"
 	tagLabel   = "L:"
 	tagSeenBy  = "v:" // the agent that may see the contact; nobody's name when all may
+	tagField   = "f:" // a custom field that is a short text: key, equals sign, folded value
 )
+
+// longestFieldTag is the longest key, and the longest value, of a custom field that makes a tag, in characters.
+const longestFieldTag = 100
 
 const (
 	// contactTagsSQL are the tags of contact c but for its place.
 	contactTagsSQL = `array_remove(array['c:' || c.consent_status, 'o:' || c.owner_user_id, 'l:' || c.assigned_line_id, 'v:' || c.owner_user_id,
 		case when c.has_conversation then 'v:' || coalesce(c.conversation_assignee::text, '') when c.owner_user_id is null then 'v:' end], null)
-		|| coalesce((select array_agg('L:' || cl.label_id) from @contact_labels cl where cl.contact_id = c.id), '{}')`
+		|| coalesce((select array_agg('L:' || cl.label_id) from @contact_labels cl where cl.contact_id = c.id), '{}')
+		|| coalesce((select array_agg('f:' || f.key || '=' || (f.value #>> '{}')) from jsonb_each(c.folded_fields) f
+			where jsonb_typeof(f.value) = 'string' and char_length(f.key) <= LONGEST and char_length(f.value #>> '{}') <= LONGEST), '{}')`
 	contactSearchSQL = `concat_ws(' ', c.folded_first_name, c.folded_last_name, c.folded_company, c.folded_email, c.phone)`
 
 	contactInsertedSQL = `create function @contacts_inserted() returns trigger language plpgsql as $fn$ begin
@@ -82,9 +89,9 @@ const (
 		update @contact_places p set changes = changes + 1 where workspace_id in (select workspace_id from now);
 		perform @contacts_refresh((select array_agg(n.id) from now n join before b on b.id = n.id
 			where (n.consent_status, n.owner_user_id, n.assigned_line_id, n.has_conversation, n.conversation_assignee, n.folded_first_name,
-					n.folded_last_name, n.folded_company, n.folded_email, n.phone) is distinct from
+					n.folded_last_name, n.folded_company, n.folded_email, n.phone, n.folded_fields) is distinct from
 				(b.consent_status, b.owner_user_id, b.assigned_line_id, b.has_conversation, b.conversation_assignee, b.folded_first_name,
-					b.folded_last_name, b.folded_company, b.folded_email, b.phone)));
+					b.folded_last_name, b.folded_company, b.folded_email, b.phone, b.folded_fields)));
 		return null;
 	end $fn$`
 
@@ -116,8 +123,9 @@ func contactTriggers() []string {
 	labelled := func(suffix, sign string) string {
 		return strings.NewReplacer("SUFFIX", suffix, "SIGN", sign).Replace(contactLabelledSQL)
 	}
+	sized := strings.NewReplacer("BUCKET", strconv.Itoa(bucketSize), "LONGEST", strconv.Itoa(longestFieldTag))
 	return []string{
-		strings.ReplaceAll(contactInsertedSQL, "BUCKET", strconv.Itoa(bucketSize)), contactRefreshSQL, contactUpdatedSQL, contactDeletedSQL, labelsDeletedSQL,
+		sized.Replace(contactInsertedSQL), sized.Replace(contactRefreshSQL), contactUpdatedSQL, contactDeletedSQL, labelsDeletedSQL,
 		labelled("inserted", ""), labelled("deleted", "-"),
 		`create trigger inserted after insert on @contacts referencing new table as added for each statement execute function @contacts_inserted()`,
 		`create trigger updated after update on @contacts referencing old table as before new table as now for each statement execute function @contacts_updated()`,

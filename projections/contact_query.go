@@ -27,6 +27,7 @@ type contactQuery struct {
 	viewer Viewer
 	none   bool // nobody can fulfil it
 	phone  bool // at most one contact does
+	whole  bool // a condition needs the contact itself
 }
 
 // query says in SQL what the filters mean. What it finds out on the way, ids of names and definitions of segments, is read
@@ -83,7 +84,7 @@ func (q *contactQuery) within(ctx context.Context, s *Store, id string) error {
 		q.none = true
 		return nil
 	}
-	q.conditions = append(q.conditions, segmentSQL(node, q.filter, s.ledger.Now()))
+	q.conditions, q.whole = append(q.conditions, segmentSQL(node, q.filter, s.ledger.Now())), true
 	var narrowed narrowing
 	narrowed.narrow(node)
 	for _, tag := range narrowed.tags {
@@ -114,10 +115,9 @@ func (by ContactFilter) plain(ctx context.Context, s *Store, v Viewer) (f *filte
 		f.add("exists (select from read.contact_labels cl where cl.contact_id = c.id and cl.label_id = %s)", id)
 	}
 	if by.Q != "" {
-		q := &contactQuery{filter: f}
-		q.search(by.Q)
-		last := len(f.conditions) - 1
-		f.conditions[last] = "exists (select from read.contact_index i where i.contact_id = c.id and " + f.conditions[last] + ")"
+		if condition, _ := searchSQL(f, by.Q); condition != "" {
+			f.conditions = append(f.conditions, "exists (select from read.contact_index i where i.contact_id = c.id and "+condition+")")
+		}
 	}
 	if by.SegmentID != "" {
 		node, found, err := s.SegmentDefinition(ctx, v, by.SegmentID)
@@ -129,37 +129,51 @@ func (by ContactFilter) plain(ctx context.Context, s *Store, v Viewer) (f *filte
 	return f, false, nil
 }
 
-// search requires that the text is part of the contact's names, company, address or number. A number may be written as
-// people do: what is left without the marks between digits, and without the zeros that stand in front of national numbers,
-// is looked for as well.
+// search requires that the text is part of the contact's names, company, address or number.
 func (q *contactQuery) search(text string) {
+	condition, narrow := searchSQL(q.filter, text)
+	if condition != "" {
+		q.conditions = append(q.conditions, condition)
+	}
+	if narrow {
+		q.like = append(q.like, text)
+	}
+}
+
+// longDigits is from how many digits on a text that is written as a number is one and nothing else.
+const longDigits = 10
+
+// searchSQL is the condition on i, a contact's row in the index, that a text is part of the contact's names, company, address
+// or number; "" when the text is empty. A number may be written as people do: what is left without the marks between digits,
+// and without the zeros in front of national numbers, is looked for as well. indexed tells that the index can find it.
+func searchSQL(f *filter, text string) (condition string, indexed bool) {
 	term := segment.Fold(strings.TrimSpace(text))
 	if term == "" {
-		return
+		return "", false
 	}
 	terms := []string{term}
 	if digits, ok := dialled(term); ok {
+		if len(digits) >= longDigits {
+			terms = nil
+		}
 		terms = append(terms, digits)
-		if national := strings.TrimLeft(digits, "0"); national != "" {
+		if national := strings.TrimLeft(digits, "0"); national != "" && len(national) < len(digits) {
 			terms = append(terms, national)
 		}
 	}
 	column := "i.search"
-	short := func(t string) bool { return utf8.RuneCountInString(t) < shortestTerm }
-	var conditions []string
-	for n, t := range terms {
-		if n > 0 && t == terms[n-1] {
-			continue
-		}
-		if short(t) { // the index cannot find it and shall not be asked to
+	for _, t := range terms {
+		if utf8.RuneCountInString(t) < shortestTerm { // the index cannot find it, and is hidden from the planner
 			column = "(i.search || '')"
 		}
-		conditions = append(conditions, "COLUMN like "+q.arg(contains(t)))
 	}
-	if column == "i.search" {
-		q.like = append(q.like, contains(term))
+	var conditions []string
+	for n, t := range terms {
+		if n == 0 || t != terms[n-1] {
+			conditions = append(conditions, column+" like "+f.arg(contains(t)))
+		}
 	}
-	q.conditions = append(q.conditions, strings.ReplaceAll("("+strings.Join(conditions, " or ")+")", "COLUMN", column))
+	return "(" + strings.Join(conditions, " or ") + ")", column == "i.search"
 }
 
 // dialled gives the digits of a text that is written as a phone number is, with a plus sign in front if it has one.
@@ -193,10 +207,14 @@ func (q *contactQuery) sql(columns string, after *Cursor, limit int) string {
 		newest += ` and i.position < ` + q.arg(after.ID) + `::text::bigint`
 	}
 	place := q.arg(tagBucket + q.viewer.Workspace.String() + ":")
+	asked := ` from read.contact_index i`
+	if q.whole {
+		asked = of
+	}
 	// The sum in "order by" keeps the planner from walking contacts in order in place of asking the index for a bucket.
 	return `select ` + columns + ` from (
 		select r.* from generate_series((select i.bucket from read.contact_index i where ` + newest + ` order by i.position desc limit 1), 0, -1) b (bucket)
-		cross join lateral (select i.contact_id, i.position` + of + q.where(`i.tags @> array[`+place+`::text || b.bucket]`) + `
+		cross join lateral (select i.contact_id, i.position` + asked + q.where(`i.tags @> array[`+place+`::text || b.bucket]`) + `
 			order by i.position + 0 desc limit ` + most + `) r limit ` + most + `
 		) i join read.contacts c on c.id = i.contact_id order by i.position desc`
 }

@@ -114,9 +114,6 @@ func (v Viewer) assignees(asked *uuid.UUID) (list []uuid.UUID, all bool) {
 // that have it. What is common is found among them; what is not has few contacts.
 const probed = 2000
 
-// matchSQL finds a text in contact q.
-const matchSQL = `concat_ws(' ', q.first_name, q.last_name, q.phone, q.email, q.company) ilike %s`
-
 // inbox is a list on its way to becoming a statement.
 type inbox struct {
 	f      *filter
@@ -194,8 +191,8 @@ func (i *inbox) lanes(most string) string {
 func (i *inbox) recent(limit int) string {
 	most := i.f.arg(probed)
 	newest := `select * from (` + i.lanes(most) + `) n order by n.active_at desc, n.id desc limit ` + most
-	match := strings.ReplaceAll(matchSQL, "%s", i.f.arg(contains(i.by.Q)))
-	return i.show(`select n.* from (`+newest+`) n join read.contacts q on q.id = n.contact_id where `+match, limit)
+	match, _ := searchSQL(i.f, i.by.Q)
+	return i.show(`select n.* from (`+newest+`) n join read.contact_index i on i.contact_id = n.contact_id where `+match, limit)
 }
 
 // few goes from the contacts that are meant to their conversations.
@@ -205,7 +202,8 @@ func (i *inbox) few(limit int) string {
 		i.f.add("x.assignee = any(%s)", i.people)
 	}
 	if i.by.Q != "" {
-		i.f.add(`x.contact_id in (select q.id from read.contacts q where q.workspace_id = x.workspace_id and `+matchSQL+`)`, contains(i.by.Q))
+		match, _ := searchSQL(i.f, i.by.Q)
+		i.f.add(`x.contact_id in (select i.contact_id from read.contact_index i where i.workspace_id = %s and `+match+`)`, i.v.Workspace)
 	}
 	return i.show(i.lane(i.f.arg(limit+1)), limit)
 }
@@ -218,6 +216,7 @@ func (i *inbox) show(conversations string, limit int) string {
 
 // Conversations lists conversations, most recent activity first.
 func (s *Store) Conversations(ctx context.Context, v Viewer, by ConversationFilter, after *Cursor, limit int) (Page[Conversation], error) {
+	by.Q = strings.TrimSpace(by.Q)
 	ask := func(statement func(i *inbox) string) ([]Conversation, error) {
 		i, err := s.newInbox(ctx, v, &by, after)
 		if err != nil || i == nil {

@@ -233,9 +233,27 @@ func (w *narrowing) narrowLeaf(l *segment.Leaf) {
 		return
 	}
 	switch l.Field { //nolint:exhaustive // the others are not in the index
+	case segment.Custom:
+		w.narrowCustom(l)
 	case segment.Phone, segment.FirstName, segment.LastName, segment.Company, segment.Email:
 		if len(l.Values) == 1 && utf8.RuneCountInString(l.Text()) >= shortestTerm {
 			w.like = append(w.like, contains(l.Text()))
 		}
 	}
+}
+
+// narrowCustom knows of short texts only, see tagField.
+func (w *narrowing) narrowCustom(l *segment.Leaf) {
+	if (l.Op != segment.Eq && l.Op != segment.In) || utf8.RuneCountInString(l.Key) > longestFieldTag {
+		return
+	}
+	group := make([]string, 0, len(l.Values))
+	for _, v := range l.Values {
+		text, ok := v.(string)
+		if !ok || utf8.RuneCountInString(text) > longestFieldTag {
+			return
+		}
+		group = append(group, tagField+l.Key+"="+text)
+	}
+	w.groups = append(w.groups, group)
 }
