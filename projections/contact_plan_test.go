@@ -30,7 +30,7 @@ var crowdedBookSQL = []string{
 			has_conversation, conversation_assignee, created_at, updated_at, folded_first_name, folded_last_name, folded_company, folded_email, folded_fields, instants)
 		select 'ctc_' || n, person(1), n * 2, 'h' || n, '+1415' || lpad(n::text, 7, '0'), 'First', 'Last ' || n, 'Company ' || n / 500, 'u' || n || '@example.com',
 			jsonb_build_object('plan', case when n % 9000 = 3 then 'gold' else 'free' end), (array['unknown', 'opted_in', 'opted_out'])[1 + n % 3], 'ln_' || n % 10,
-			case when n % 20000 = 9 then person(51) when n % 3 = 0 then person(n % 20) end, n % 5 = 0, case when n % 10 = 0 then person(n % 20) end, now(), now(),
+			case when n % 20000 = 9 then person(51) when n % 3 = 0 then person(n % 20) end, n % 5 = 0, case when n % 10 = 0 then person(n % 20) end, now(), current_timestamp,
 			'first', 'last ' || n, 'company ' || n / 500, 'u' || n || '@example.com', jsonb_build_object('plan', case when n % 9000 = 3 then 'gold' else 'free' end), '{}'
 		from generate_series(1, 40000) n`,
 }
