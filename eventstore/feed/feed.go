@@ -8,8 +8,7 @@ package feed
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
@@ -19,15 +18,21 @@ import (
 // BatchSize is how many positions one message spans at most.
 const BatchSize = 1000
 
-// Batch is what one message carries: the events of a shard with After < position <= Through that the consumer asked
-// for. It may hold none; the checkpoint moves to Through all the same.
+// Batch is what one message stands for: the events of a shard with After < position <= Through that the consumer asked
+// for. It may hold none; the checkpoint moves to Through all the same. Consumers share the events and must not change them.
 type Batch struct {
-	Consumer string                `json:"consumer"`
-	Revision int                   `json:"revision"`
-	Shard    int                   `json:"shard"`
-	After    int64                 `json:"after"`
-	Through  int64                 `json:"through"`
-	Events   []eventstore.Recorded `json:"events"`
+	Consumer string
+	Revision int
+	Shard    int
+	After    int64
+	Through  int64
+	Events   []eventstore.Recorded
+}
+
+// name is what a message carries. The batch itself stays with its source: it is in this process already, decoded once for
+// all consumers, and would otherwise be encoded and decoded again for each of them.
+func (b *Batch) name() string {
+	return b.Consumer + "/" + strconv.Itoa(b.Shard) + "/" + strconv.FormatInt(b.Through, 10)
 }
 
 // Consumer follows the ledger.
@@ -57,20 +62,4 @@ func statements(ctx context.Context, c Consumer, b *pgx.Batch, revision int, rec
 		return composer.Compose(ctx, b, revision, recorded)
 	}
 	return c.Write(b, revision, recorded)
-}
-
-func (b *Batch) encode() ([]byte, error) {
-	payload, err := json.Marshal(b)
-	if err != nil {
-		return nil, fmt.Errorf("feed: encode batch: %w", err)
-	}
-	return payload, nil
-}
-
-func decodeBatch(payload []byte) (*Batch, error) {
-	var b Batch
-	if err := json.Unmarshal(payload, &b); err != nil {
-		return nil, fmt.Errorf("feed: decode batch: %w", err)
-	}
-	return &b, nil
 }

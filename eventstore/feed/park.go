@@ -28,7 +28,7 @@ func (p parker) Publish(_ string, messages ...*message.Message) error {
 		if !known {
 			return fmt.Errorf("feed: poison from an unknown handler %q", msg.Metadata.Get(middleware.PoisonedHandlerKey))
 		}
-		b, err := decodeBatch(msg.Payload)
+		b, err := c.source.of(msg)
 		if err != nil {
 			return err
 		}
@@ -70,7 +70,7 @@ func (r *Runner) takeOne(ctx context.Context, c handler, b *Batch) (err error) {
 			err = &PoisonError{fmt.Errorf("panic: %v", v)}
 		}
 	}()
-	if err := r.ledger.Open(ctx, b.Events); err != nil {
+	if err := r.open(ctx, b); err != nil {
 		return err
 	}
 	return r.write(ctx, c, b, func(q *pgx.Batch) error { return statements(ctx, c.Consumer, q, b.Revision, b.Events) })

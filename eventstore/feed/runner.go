@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"time"
 
@@ -115,14 +116,23 @@ const errMoved = "LL001"
 // never work on the source at once.
 func (r *Runner) handle(ctx context.Context, name string, msg *message.Message) error {
 	h := r.consumers[name]
-	b, err := decodeBatch(msg.Payload)
+	b, err := h.source.of(msg)
 	if err != nil {
 		return err
 	}
-	if err := r.ledger.Open(ctx, b.Events); err != nil {
+	if err := r.open(ctx, b); err != nil {
 		return err
 	}
 	return r.write(ctx, h, b, func(q *pgx.Batch) error { return statements(ctx, h.Consumer, q, b.Revision, b.Events) })
+}
+
+// open decodes what the tail could not, and what was read past it.
+func (r *Runner) open(ctx context.Context, b *Batch) error {
+	if !slices.ContainsFunc(b.Events, func(e eventstore.Recorded) bool { return e.Event == nil }) {
+		return nil
+	}
+	b.Events = slices.Clone(b.Events)
+	return r.ledger.Open(ctx, b.Events)
 }
 
 // write commits a batch's statements with the checkpoint in one round trip.

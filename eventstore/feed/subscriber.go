@@ -5,7 +5,6 @@ import (
 	stdsql "database/sql"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"time"
 
@@ -41,6 +40,8 @@ type source struct {
 	seen     int64 // passed over up to here
 	epoch    int64
 	moved    time.Time // when the checkpoint was written last
+
+	batch *Batch // that the last message stands for
 }
 
 const checkpointSQL = `select f.revision, c.position, ` + epochSQL + `
@@ -70,12 +71,20 @@ func (s *source) next(ctx context.Context) (*Batch, error) {
 		wanted := s.wanted(found)
 		if len(wanted) > 0 || idle || through-s.written > passOver {
 			b := &Batch{Consumer: s.consumer.Name(), Revision: s.revision, Shard: s.shard, After: s.written, Through: through, Events: wanted}
-			s.known = false // until it is known to be written
+			s.known, s.batch = false, b // until it is known to be written
 			return b, nil
 		}
 		s.seen = through
 		s.progress.passed(s.consumer.Name(), s.shard, through)
 	}
+}
+
+// of gives the batch that a message stands for. The next one is asked for only when the message has been dealt with.
+func (s *source) of(msg *message.Message) (*Batch, error) {
+	if b := s.batch; b != nil && b.name() == string(msg.Payload) {
+		return b, nil
+	}
+	return nil, fmt.Errorf("feed: nobody knows the batch %q", msg.UUID)
 }
 
 // settle tells that the batch was written.
@@ -190,12 +199,7 @@ func (schema) UnmarshalMessage(p sql.UnmarshalMessageParams) (sql.Row, error) {
 	if err := p.Row.Scan(&b); err != nil {
 		return sql.Row{}, fmt.Errorf("feed: scan batch: %w", err)
 	}
-	payload, err := b.encode()
-	if err != nil {
-		return sql.Row{}, err
-	}
-	id := b.Consumer + "/" + strconv.Itoa(b.Shard) + "/" + strconv.FormatInt(b.Through, 10)
-	return sql.Row{Offset: b.Through, Msg: message.NewMessage(id, payload)}, nil
+	return sql.Row{Offset: b.Through, Msg: message.NewMessage(b.name(), []byte(b.name()))}, nil
 }
 
 func (schema) SchemaInitializingQueries(sql.SchemaInitializingQueriesParams) ([]sql.Query, error) {

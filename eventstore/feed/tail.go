@@ -2,6 +2,7 @@ package feed
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -12,8 +13,9 @@ import (
 // want the same stretch at nearly the same moment, and one read serves them.
 const keepRecent = 4 * BatchSize
 
-// tail is the newest stretch of a shard as this process has read it, shared by its consumers. The events in it are
-// sealed and must not be changed.
+// tail is the newest stretch of a shard as this process has read it, shared by its consumers. The events in it are decoded,
+// once for all, and must not be changed. Where one cannot be decoded, those read with it are not either: each consumer
+// that wants them then tries for itself, and parks what stops it.
 type tail struct {
 	ledger *eventstore.Ledger
 	shard  int
@@ -48,6 +50,14 @@ func (t *tail) after(ctx context.Context, position int64, types []string) (event
 	read, err := t.ledger.After(ctx, t.shard, t.base+int64(len(t.recent)), BatchSize)
 	if err != nil {
 		return nil, 0, err
+	}
+	if err := t.ledger.Open(ctx, read); err != nil {
+		if undecodable := (*eventstore.UndecodableError)(nil); !errors.As(err, &undecodable) {
+			return nil, 0, err
+		}
+		for i := range read {
+			read[i].Event, read[i].Erased = nil, false
+		}
 	}
 	t.recent = append(t.recent, read...)
 	if over := len(t.recent) - keepRecent; over > 0 {
