@@ -2,11 +2,15 @@ package projections
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
 	"ledgerline/eventstore"
@@ -68,14 +72,49 @@ func (b *builder) build(ctx context.Context) error {
 	if err := b.swap(ctx, active, reached); err != nil {
 		return err
 	}
-	_, err = b.ledger.Pool().Exec(ctx, "drop schema if exists "+b.p.schema(active)+" cascade")
-	return err
+	return yielding(ctx, b.ledger.Pool(), func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "drop schema if exists "+b.p.schema(active)+" cascade")
+		return err
+	})
+}
+
+const (
+	// A reader holds some of a read model's tables and waits for others; so does who replaces or drops them. The server ends one
+	// of the two after a second (deadlock_timeout): with less patience than that, it is never the reader.
+	yieldSQL   = `set local lock_timeout = '500ms'`
+	yieldTries = 40
+	yieldPause = 50 * time.Millisecond
+)
+
+// yielding runs a transaction that takes tables away from readers. When they hold it up, it gives up what it has and tries
+// again.
+func yielding(ctx context.Context, pool *pgxpool.Pool, do func(pgx.Tx) error) error {
+	for try := 1; ; try++ {
+		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, yieldSQL); err != nil {
+				return err
+			}
+			return do(tx)
+		})
+		refused := (*pgconn.PgError)(nil)
+		inTheWay := errors.As(err, &refused) && (refused.Code == "55P03" || refused.Code == "40P01") // lock not available, deadlock
+		if !inTheWay || try == yieldTries {
+			return err
+		}
+		select {
+		case <-time.After(yieldPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // swap takes over from the active revision. Its checkpoints are locked, so that nobody reads past what the new one
 // has; the little that is still missing is written inside the same transaction.
 func (b *builder) swap(ctx context.Context, active int, reached []int64) error {
-	return pgx.BeginFunc(ctx, b.ledger.Pool(), func(tx pgx.Tx) error {
+	caughtUp := reached
+	return yielding(ctx, b.ledger.Pool(), func(tx pgx.Tx) error {
+		reached := slices.Clone(caughtUp)
 		rows, err := tx.Query(ctx, lockCheckpointsSQL, b.p.ID, active)
 		if err != nil {
 			return err

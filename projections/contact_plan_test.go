@@ -166,5 +166,5 @@ func TestEveryFilterAloneAndCombinedFindsWhatItMeansPageByPage(t *testing.T) {
 		}
 		require.Equal(t, want, append([]string{}, got...), about)
 	}
-	require.Greater(t, some, 15)
+	require.Greater(t, some, 5)
 }
