@@ -25,6 +25,7 @@ type Lines struct {
 	clock  clock.Clock
 	judge  *Runner
 	silent *Runner
+	bells  *bells
 }
 
 const (
@@ -57,7 +58,11 @@ func NewLines(cfg LinesConfig) (*Lines, error) {
 	l.silent, err = NewRunner(RunnerConfig{
 		Pool: cfg.Ledger.Pool(), Clock: cfg.Clock, Process: silentProcess, Work: l.unanswered, Workers: 4, Lease: cfg.Lease, Logger: cfg.Logger,
 	})
-	return l, err
+	if err != nil {
+		return nil, err
+	}
+	l.bells = newBells(l.judge, l.silent)
+	return l, nil
 }
 
 // Run works until ctx ends.
@@ -73,10 +78,7 @@ func (l *Lines) Types() []string {
 }
 
 // Committed implements feed.Consumer.
-func (l *Lines) Committed(*feed.Batch) {
-	l.judge.Wake()
-	l.silent.Wake()
-}
+func (l *Lines) Committed(b *feed.Batch) { l.bells.ring(b) }
 
 // Write implements feed.Consumer.
 func (l *Lines) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) error {
@@ -90,7 +92,7 @@ func (l *Lines) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) error
 			asks = append(asks, Ask{Process: silentProcess, Key: e.MessageID, Shard: r.Shard, DueAt: r.OccurredAt.Add(silentAfter), Position: r.Position})
 		}
 	}
-	QueueAsks(b, asks...)
+	l.bells.queue(b, asks...)
 	return nil
 }
 

@@ -13,7 +13,7 @@ const (
 	openSQL = `insert into sending_outbox (message_id, contact_id, workspace_id, shard, position, automatic)
 		select * from unnest($1::text[], $2::text[], $3::uuid[], $4::smallint[], $5::bigint[], $6::boolean[]) on conflict do nothing`
 	closeSQL   = `delete from sending_outbox where message_id = any($1)`
-	unwatchSQL = `delete from process_todo where process = '` + receiptProcess + `' and key = any($1)`
+	unwatchSQL = `select process_todo_drop('` + receiptProcess + `', $1)`
 	// What was accepted before an opt-out or a deletion is canceled; the answer to the opt-out is not.
 	cancelSQL = `update sending_outbox o set cancel = u.code from unnest($1::text[], $2::bigint[], $3::text[]) u (contact_id, position, code)
 		where o.contact_id = u.contact_id and o.position < u.position and (not o.automatic or u.code <> '` + message.CodeOptedOut + `')`
@@ -34,7 +34,7 @@ func (s *Sending) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) err
 	for i := range recorded {
 		w.take(&recorded[i])
 	}
-	w.queue(b)
+	w.queue(b, s.bells)
 	return nil
 }
 
@@ -119,7 +119,7 @@ func (w *outboxChanges) settled(messageID string) {
 	delete(w.watches, messageID)
 }
 
-func (w *outboxChanges) queue(b *pgx.Batch) {
+func (w *outboxChanges) queue(b *pgx.Batch, bells *bells) {
 	if closed := keys(w.closed); len(closed) > 0 {
 		b.Queue(closeSQL, closed)
 	}
@@ -138,12 +138,14 @@ func (w *outboxChanges) queue(b *pgx.Batch) {
 	for _, a := range w.watches {
 		asks = append(asks, a)
 	}
-	QueueAsks(b, asks...)
+	bells.queue(b, asks...)
 	for queues, r := range w.lines {
 		b.Queue(linesChangedSQL, queues, r.OccurredAt, r.Position)
+		bells.note(r.Shard, releaseProcess, r.OccurredAt)
 	}
 	for workspace, r := range w.identities {
 		b.Queue(identityChangedSQL, workspace, r.OccurredAt, r.Position)
+		bells.note(r.Shard, sendingProcess, r.OccurredAt)
 	}
 }
 

@@ -30,6 +30,7 @@ type Sending struct {
 	send     *Runner
 	watch    *Runner
 	release  *Runner
+	bells    *bells
 }
 
 const (
@@ -73,7 +74,11 @@ func NewSending(cfg SendingConfig) (*Sending, error) {
 	s.release, err = NewRunner(RunnerConfig{
 		Pool: cfg.Ledger.Pool(), Clock: cfg.Clock, Process: releaseProcess, Work: s.letGo, Workers: 2, Lease: cfg.Lease, Logger: cfg.Logger,
 	})
-	return s, err
+	if err != nil {
+		return nil, err
+	}
+	s.bells = newBells(s.send, s.watch, s.release)
+	return s, nil
 }
 
 // Run works until ctx ends.
@@ -94,11 +99,7 @@ func (s *Sending) Types() []string {
 }
 
 // Committed implements feed.Consumer.
-func (s *Sending) Committed(*feed.Batch) {
-	s.send.Wake()
-	s.watch.Wake()
-	s.release.Wake()
-}
+func (s *Sending) Committed(b *feed.Batch) { s.bells.ring(b) }
 
 // runAll runs several runners until ctx ends.
 func runAll(ctx context.Context, runners ...*Runner) error {

@@ -128,8 +128,9 @@ func (s *Sending) bring(ctx context.Context, o opened) (commands.Attempt, error)
 			}
 		}
 		// What the carrier did must be told even if this worker is being stopped.
-		if _, _, err := s.app.CompleteAttempt(context.WithoutCancel(ctx), by, o.MessageID, t.Number, outcome); err != nil {
-			return t, err
+		after, _, err := s.app.CompleteAttempt(context.WithoutCancel(ctx), by, o.MessageID, t.Number, outcome)
+		if err != nil || after.Final() {
+			return commands.Attempt{}, err
 		}
 	}
 }

@@ -18,8 +18,9 @@ import (
 // Snooze wakes conversations when their time has come. A conversation is the key. Whether it still sleeps, and until
 // when, is asked of the conversation itself: one that was opened, closed or put off meanwhile is left alone or waited for.
 type Snooze struct {
-	app  *commands.App
-	wake *Runner
+	app   *commands.App
+	wake  *Runner
+	bells *bells
 }
 
 const snoozeProcess = "snooze"
@@ -40,7 +41,11 @@ func NewSnooze(cfg SnoozeConfig) (*Snooze, error) {
 	s.wake, err = NewRunner(RunnerConfig{
 		Pool: cfg.Ledger.Pool(), Clock: cfg.Clock, Process: snoozeProcess, Work: s.work, Workers: 8, Lease: cfg.Lease, Logger: cfg.Logger,
 	})
-	return s, err
+	if err != nil {
+		return nil, err
+	}
+	s.bells = newBells(s.wake)
+	return s, nil
 }
 
 // Run works until ctx ends.
@@ -53,7 +58,7 @@ func (s *Snooze) Name() string { return "process_snooze" }
 func (s *Snooze) Types() []string { return events.NamesOf((*events.ConversationSnoozed)(nil)) }
 
 // Committed implements feed.Consumer.
-func (s *Snooze) Committed(*feed.Batch) { s.wake.Wake() }
+func (s *Snooze) Committed(b *feed.Batch) { s.bells.ring(b) }
 
 // Write implements feed.Consumer.
 func (s *Snooze) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) error {
@@ -64,7 +69,7 @@ func (s *Snooze) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) erro
 			asks = append(asks, Ask{Process: snoozeProcess, Key: e.ConversationID, Shard: r.Shard, DueAt: e.Until, Position: r.Position})
 		}
 	}
-	QueueAsks(b, asks...)
+	s.bells.queue(b, asks...)
 	return nil
 }
 

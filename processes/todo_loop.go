@@ -16,7 +16,8 @@ type loop struct {
 	ended   chan ended        // has room for every worker
 	unsaved []ended
 
-	due     <-chan time.Time // the next deadline by the service's clock
+	next    *time.Time       // the next deadline that is known
+	due     <-chan time.Time // its alarm, by the service's clock
 	stopDue func()
 	poll    *time.Timer
 	renewal *time.Ticker
@@ -112,16 +113,21 @@ func (l *loop) start(ctx context.Context, task Task, lease time.Duration) {
 
 // arm sets the alarms for what comes due by itself.
 func (l *loop) arm(t *turn) {
-	l.stopDue()
-	l.due, l.stopDue = nil, func() {}
-	if t.next != nil {
-		l.due, l.stopDue = l.cfg.Clock.Timer(*t.next)
-	}
+	l.alarm(t.next)
 	wait := l.cfg.Poll
 	if t.retryIn != nil {
 		wait = min(wait, *t.retryIn)
 	}
 	l.poll.Reset(wait)
+}
+
+// alarm rings at a deadline, and no more for an earlier one.
+func (l *loop) alarm(next *time.Time) {
+	l.stopDue()
+	l.next, l.due, l.stopDue = next, nil, func() {}
+	if next != nil {
+		l.due, l.stopDue = l.cfg.Clock.Timer(*next)
+	}
 }
 
 func (l *loop) put(e ended) {

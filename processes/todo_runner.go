@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -51,6 +52,10 @@ type Runner struct {
 	cfg  RunnerConfig
 	wake chan struct{}
 	log  *slog.Logger
+
+	mu       sync.Mutex
+	expected *time.Time    // the earliest deadline told by Expect that Run has not heard of
+	expect   chan struct{} // there is one
 }
 
 // NewRunner checks the configuration. Nothing happens before Run.
@@ -79,7 +84,7 @@ func NewRunner(cfg RunnerConfig) (*Runner, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	return &Runner{cfg: cfg, wake: make(chan struct{}, 1), log: cfg.Logger.With("process", cfg.Process)}, nil
+	return &Runner{cfg: cfg, wake: make(chan struct{}, 1), expect: make(chan struct{}, 1), log: cfg.Logger.With("process", cfg.Process)}, nil
 }
 
 // doubling is 1 s, 2 s, 4 s … up to 1 min, less up to half of it, so that keys that failed together do not come back
@@ -99,6 +104,32 @@ func (r *Runner) Wake() {
 	case r.wake <- struct{}{}:
 	default:
 	}
+}
+
+// Expect is Wake for a key that becomes due at a time by the service's clock: one in the future only sets the alarm.
+func (r *Runner) Expect(due time.Time) {
+	if !due.After(r.cfg.Clock.Now()) {
+		r.Wake()
+		return
+	}
+	r.mu.Lock()
+	if r.expected == nil || due.Before(*r.expected) {
+		r.expected = &due
+	}
+	r.mu.Unlock()
+	select {
+	case r.expect <- struct{}{}:
+	default:
+	}
+}
+
+// expectation takes what Expect has told.
+func (r *Runner) expectation() *time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	due := r.expected
+	r.expected = nil
+	return due
 }
 
 // Held tells whether the task's lease still holds. It is for whoever is about to do what may be done only once; what is
@@ -127,6 +158,10 @@ func (r *Runner) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		case <-r.wake:
 			l.look = true
+		case <-r.expect:
+			if due := r.expectation(); due != nil && (l.next == nil || due.Before(*l.next)) {
+				l.alarm(due)
+			}
 		case <-l.due:
 			l.look = true
 		case <-l.poll.C:

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -23,12 +25,9 @@ select
   (select extract(epoch from retry_at - now())::float8 from process_todo where process = $1 and retry_at > now()
    order by retry_at limit 1)`
 
-	// todoLockSQL comes first wherever several rows are written: with all locks taken in the order of keys, as asks take
-	// them, no two transactions can wait for each other. The inner select is lateral so that there is no other way than row
-	// by row: for the order's sake the planner would read all of an index.
-	todoLockSQL = `
-select from (select key from unnest($2::text[]) key order by key collate "C") sorted,
-    lateral (select from process_todo t where t.process = $1 and t.key = sorted.key for update) locked`
+	// todoLockSQL comes first wherever several rows are written, unless one function writes them all in the order of their
+	// keys: with all locks taken in that order, as asks take them, no two transactions can wait for each other.
+	todoLockSQL = `select process_todo_lock($1, $2)`
 
 	todoHeldSQL = `
 select exists (select from process_todo where process = $1 and key = $2 and fence = $3 and lease_until > now())`
@@ -74,7 +73,8 @@ func (t *turn) run(ctx context.Context, r *Runner) error {
 
 func (t *turn) queue(batch *pgx.Batch, r *Runner) {
 	process, lease := r.cfg.Process, r.cfg.Lease
-	if len(t.ended)+len(t.renew) > 0 {
+	slices.SortFunc(t.ended, func(a, b ended) int { return strings.Compare(a.task.Key, b.task.Key) })
+	if len(t.renew) > 0 {
 		keys := make([]string, 0, len(t.ended)+len(t.renew))
 		for _, e := range t.ended {
 			keys = append(keys, e.task.Key)

@@ -30,6 +30,7 @@ type Webhooks struct {
 	poster Poster
 	log    *slog.Logger
 	runner *Runner
+	bells  *bells
 
 	begins  chan beginning
 	reports chan report
@@ -67,7 +68,11 @@ func NewWebhooks(cfg WebhooksConfig) (*Webhooks, error) {
 		Pool: cfg.Ledger.Pool(), Clock: cfg.Clock, Process: webhooksProcess, Work: w.serve, Workers: webhookWorkers, Batch: 128, Lease: cfg.Lease,
 		Logger: cfg.Logger,
 	})
-	return w, err
+	if err != nil {
+		return nil, err
+	}
+	w.bells = newBells(w.runner)
+	return w, nil
 }
 
 // Run works until ctx ends. What came of attempts that were made by then is written down before it returns.
@@ -99,8 +104,8 @@ func (w *Webhooks) Write(*pgx.Batch, int, []eventstore.Recorded) error {
 }
 
 // Committed implements feed.Consumer.
-func (w *Webhooks) Committed(*feed.Batch) {
-	w.runner.Wake()
+func (w *Webhooks) Committed(b *feed.Batch) {
+	w.bells.ring(b)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for woken := range w.draining {

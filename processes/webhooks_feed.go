@@ -126,7 +126,7 @@ func (w *Webhooks) Compose(ctx context.Context, b *pgx.Batch, _ int, recorded []
 			d.deliver(s, delivery{webhook.DeliveryID(t.ID, s.ID), s.ID, t.ID, t.Type, false, t.Event.OccurredAt}, t.Event)
 		}
 	}
-	return d.queue(b)
+	return d.queue(b, w.bells)
 }
 
 // toldAs names an event of a shard and one of the types as which it is told.
@@ -353,7 +353,7 @@ const (
 			failed_events = excluded.failed_events, failed_first = excluded.failed_first, gone = excluded.gone`
 )
 
-func (d *deliveryChanges) queue(b *pgx.Batch) error {
+func (d *deliveryChanges) queue(b *pgx.Batch, bells *bells) error {
 	d.queueMade(b)
 	if len(d.replayed) > 0 {
 		var ids []uuid.UUID
@@ -397,7 +397,7 @@ func (d *deliveryChanges) queue(b *pgx.Batch) error {
 		}
 		b.Queue(ratesSQL, endpoints, hours, attempts, failed)
 	}
-	QueueAsks(b, d.asks...)
+	bells.queue(b, d.asks...)
 	return nil
 }
 
