@@ -16,6 +16,9 @@ import (
 // ever.
 const maxOpen = 600
 
+// askOpen is how often the load asks how many those are. In between it counts what it lets in.
+const askOpen = 100 * time.Millisecond
+
 const (
 	openSQL      = `select count(*) from sending_outbox`
 	deliveredSQL = `select count(*) from ledger_events where type = 'message.delivered'`
@@ -122,7 +125,7 @@ func (d *delivery) run(ctx context.Context, lasts time.Duration, pace float64) (
 			return 0, err
 		}
 		waiting.Store(open)
-		sleepUntil(run, time.Now().Add(20*time.Millisecond))
+		sleepUntil(run, time.Now().Add(askOpen))
 	}
 	group.Wait()
 	if err := failure.Load(); err != nil {
