@@ -41,7 +41,7 @@ type Attempt struct {
 	Message message.Message // as it is now: Content, From and Channel are what to send
 	Line    line.Line       // with Send and Reconcile
 	Until   time.Time       // with Wait; zero when no end is known
-	// With Wait: whether later messages to the contact may pass it, and the queue it stands in when it waits for lines.
+	// With Wait: whether later messages to the contact may pass it, and the queue it stands in when it waits for room on lines.
 	StepsAside bool
 	Queue      *Queue
 }
@@ -124,7 +124,7 @@ func (u *unit) beginAttempt(ctx context.Context, m *aggregate[message.Message], 
 		m.record(m.State.Defer(verdict.Hold, verdict.Detail)...)
 		t.Step, t.Until, t.StepsAside = Wait, m.State.HoldEnds(), verdict.StepsAside()
 		switch until := verdict.Hold.Until; {
-		case verdict.ForLine():
+		case verdict.ForLine() && !d.facts.Automatic:
 			t.Queue = d.queue(verdict.Hold.Reason == sending.ReasonNewHour || verdict.Hold.Reason == sending.ReasonNewDay)
 		case until != nil && until.Before(t.Until):
 			t.Until = *until

@@ -124,3 +124,58 @@ func TestAMessageHeldForSevenDaysFails(t *testing.T) {
 	a.Advance(time.Millisecond)
 	shows(t, message(a.Live, id), app.Map{"status": "failed", "error_code": "hold_expired"})
 }
+
+// rest takes the first line out of service.
+func rest(t *testing.T, a *app.App) {
+	t.Helper()
+	_, err := a.Nodes[0].App.ChangeLineState(t.Context(), a.Operator(), a.Lines[0].ID, "quarantined", nil)
+	require.NoError(t, err)
+}
+
+func TestCancelingAHeldMessageLetsThoseBehindItGo(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	rest(t, a)
+	phone := a.Phone()
+	held := a.Live.Post("/v1/messages", app.Map{"to": phone, "body": "held", "line_id": a.Lines[0].ID}).Is(201).Text("id")
+	behind := send(a.Live, phone, "behind")
+	a.Settle()
+	require.Equal(t, []any{"contact_busy"}, deferrals(a.Live, behind))
+	a.Live.Post("/v1/messages/"+held+"/cancel", nil).Is(200)
+	a.Settle()
+	require.Equal(t, "delivered", status(a.Live, behind))
+}
+
+func TestACanceledMessageLeavesTheQueueForRoom(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	rest(t, a)
+	held := a.Live.Post("/v1/messages", app.Map{"to": a.Phone(), "body": "held", "line_id": a.Lines[0].ID}).Is(201).Text("id")
+	waiting := func() (n int) {
+		a.Settle()
+		a.One(`select count(*) from sending_waiting`, nil, &n)
+		return n
+	}
+	require.Equal(t, 1, waiting())
+	a.Live.Post("/v1/messages/"+held+"/cancel", nil).Is(200)
+	require.Zero(t, waiting())
+}
+
+func TestAnAutomaticTextThatWaitsForItsLineHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	rest(t, a)
+	phone := a.Phone()
+	a.Inbound(phone, a.Lines[0].Phone, "HELP")
+	a.Settle()
+	other := send(a.Live, phone, "Good morning")
+	a.Settle()
+	require.Equal(t, "delivered", status(a.Live, other))
+	var answer string
+	a.One(`select id from read.messages where direction = 'outbound' and source is null`, nil, &answer)
+	require.Equal(t, []any{"line_unavailable"}, deferrals(a.Live, answer))
+	_, err := a.Nodes[0].App.ChangeLineState(t.Context(), a.Operator(), a.Lines[0].ID, "ready", nil)
+	require.NoError(t, err)
+	a.Settle()
+	require.Equal(t, "delivered", status(a.Live, answer))
+}

@@ -20,6 +20,9 @@ const (
 	// When lines change, the queues for them look whether there is room.
 	linesChangedSQL = `update process_todo set due_at = least(due_at, $2), asked_at_position = greatest(asked_at_position, $3)
 		where process = '` + releaseProcess + `' and key >= $1 || '/' and key < $1 || '0'`
+	// Automatic texts stand in no queue, since they need no room: those that wait for a line are looked at again.
+	automaticSQL = `update process_todo t set due_at = least(t.due_at, $2), asked_at_position = greatest(t.asked_at_position, $3)
+		where t.process = '` + sendingProcess + `' and t.key in (select o.contact_id from sending_outbox o where o.workspace_id = $1 and o.automatic)`
 	// When a service identity may do more, the contacts of its workspace that wait are looked at again.
 	identityChangedSQL = `update process_todo t set due_at = least(t.due_at, $2), asked_at_position = greatest(t.asked_at_position, $3)
 		where t.process = '` + sendingProcess + `' and t.key in (select o.contact_id from sending_outbox o where o.workspace_id = $1)`
@@ -29,7 +32,7 @@ const (
 func (s *Sending) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) error {
 	w := outboxChanges{
 		opened: map[string]*opening{}, closed: map[string]bool{}, heard: map[string]bool{}, watches: map[string]Ask{}, lines: map[string]*eventstore.Recorded{},
-		identities: map[uuid.UUID]*eventstore.Recorded{},
+		answers: map[uuid.UUID]*eventstore.Recorded{}, identities: map[uuid.UUID]*eventstore.Recorded{},
 	}
 	for i := range recorded {
 		w.take(&recorded[i])
@@ -48,6 +51,8 @@ type outboxChanges struct {
 	asks     []Ask
 	watches  map[string]Ask
 	lines    map[string]*eventstore.Recorded // by what the keys of their queues begin with
+	// Changes of lines that automatic texts may wait for, by workspace.
+	answers map[uuid.UUID]*eventstore.Recorded
 	// Changes of service identities, by workspace.
 	identities map[uuid.UUID]*eventstore.Recorded
 }
@@ -88,8 +93,9 @@ func (w *outboxChanges) take(r *eventstore.Recorded) {
 		w.settled(e.MessageID)
 	case *events.MessageRead:
 		w.settled(e.MessageID)
-	case *events.MessageFailed:
+	case *events.MessageFailed: // whatever ended it, what waited behind it, or for its place, may go
 		w.settled(e.MessageID)
+		ask(e.ContactID)
 	case *events.MessageReceived: // what the first-message rules held may go
 		ask(e.ContactID)
 	case *events.ContactOptedOut:
@@ -98,7 +104,10 @@ func (w *outboxChanges) take(r *eventstore.Recorded) {
 	case *events.ContactDeleted:
 		w.canceled = append(w.canceled, canceling{e.ContactID, r.Position, message.CodeCanceled})
 		ask(e.ContactID)
-	case *events.LineProvisioned, *events.LineStateChanged, *events.PoolLineAdded:
+	case *events.LineStateChanged:
+		w.lines[queuesOf(r.OrganisationID, r.WorkspaceID)] = r
+		w.answers[r.WorkspaceID] = r
+	case *events.LineProvisioned, *events.PoolLineAdded:
 		w.lines[queuesOf(r.OrganisationID, r.WorkspaceID)] = r
 	case *events.SendingLimitsSet:
 		w.lines[r.OrganisationID.String()] = r
@@ -143,10 +152,14 @@ func (w *outboxChanges) queue(b *pgx.Batch, bells *bells) {
 		b.Queue(linesChangedSQL, queues, r.OccurredAt, r.Position)
 		bells.note(r.Shard, releaseProcess, r.OccurredAt)
 	}
-	for workspace, r := range w.identities {
-		b.Queue(identityChangedSQL, workspace, r.OccurredAt, r.Position)
-		bells.note(r.Shard, sendingProcess, r.OccurredAt)
+	contacts := func(sql string, changed map[uuid.UUID]*eventstore.Recorded) {
+		for workspace, r := range changed {
+			b.Queue(sql, workspace, r.OccurredAt, r.Position)
+			bells.note(r.Shard, sendingProcess, r.OccurredAt)
+		}
 	}
+	contacts(automaticSQL, w.answers)
+	contacts(identityChangedSQL, w.identities)
 }
 
 func (w *outboxChanges) queueOpened(b *pgx.Batch) {

@@ -44,6 +44,7 @@ type serving struct {
 	task    Task
 	next    *time.Time // when it goes on
 	blocked bool       // something holds the contact or its line, or is tried again: nothing passes it but automatic texts
+	none    bool       // nothing is open
 	queued  bool       // it stands in a queue for room now
 	waited  bool       // and did before
 }
@@ -56,6 +57,7 @@ func (s *Sending) serve(ctx context.Context, task Task) (Outcome, error) {
 		if err != nil {
 			return Done, err
 		}
+		turn.none = after == 0 && len(open) == 0
 		for _, o := range open {
 			turn.waited = turn.waited || o.Waiting
 			if err := s.serveOne(ctx, &turn, o); err != nil {
@@ -67,7 +69,7 @@ func (s *Sending) serve(ctx context.Context, task Task) (Outcome, error) {
 		}
 		after = open[len(open)-1].Position
 	}
-	if turn.waited && !turn.queued {
+	if (turn.waited || turn.none) && !turn.queued {
 		if err := s.leaveQueue(ctx, task.Key); err != nil {
 			return Done, err
 		}
@@ -95,7 +97,8 @@ func (s *Sending) serveOne(ctx context.Context, turn *serving, o opened) error {
 	if turn.next == nil || t.Until.Before(*turn.next) {
 		turn.next = &t.Until
 	}
-	turn.blocked = turn.blocked || !t.StepsAside
+	// An automatic text answers what the contact just asked: it waits for its line alone, and holds up nobody.
+	turn.blocked = turn.blocked || !t.StepsAside && !o.Automatic
 	if t.Queue == nil {
 		return nil
 	}
