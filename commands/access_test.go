@@ -90,6 +90,32 @@ func TestAPauseIsSeenAndChangesWhatWritesLeanOn(t *testing.T) {
 	require.NoError(t, err)
 }
 
+func TestACommandWithoutAnAppendHoldsItsCallerToThePresent(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	contact := h.contact("+12125550142")
+	req := h.live()
+	access, err := h.FindUser(t.Context(), h.user, true)
+	require.NoError(t, err)
+	req.Guards = access.Guards
+	idle := func() (errs []error) {
+		_, nothing := h.UpdateContact(t.Context(), req, contact, commands.UpdateContact{})
+		_, refusal := h.UpdateContact(t.Context(), req, "ctc_none", commands.UpdateContact{})
+		_, preview := h.PreviewMessage(t.Context(), req, text("+12125550142"))
+		return append(errs, nothing, refusal, preview)
+	}
+	before := idle()
+	require.NoError(t, before[0])
+	require.True(t, fault.Is(before[1], fault.NotFound))
+	require.NoError(t, before[2])
+	elsewhere, _ := h.node()
+	_, err = elsewhere.RevokeRole(t.Context(), h.live(), h.user)
+	require.NoError(t, err)
+	for _, err := range idle() {
+		require.ErrorIs(t, err, commands.ErrCredentialChanged)
+	}
+}
+
 func TestNamesAndNumbersAreClaimedOnce(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

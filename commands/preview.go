@@ -30,8 +30,17 @@ type Preview struct {
 
 // PreviewMessage asks the rules about a message as if it were accepted and taken for sending now, or at its send_at, and writes
 // nothing. It knows nothing of messages that wait before it. Refusals are those of QueueMessage about the request itself;
-// what the rules refuse is in the answer.
+// what the rules refuse is in the answer. As with a write, a caller whose credential has changed is refused with
+// ErrCredentialChanged.
 func (a *App) PreviewMessage(ctx context.Context, req Request, in QueueMessage) (Preview, error) {
+	p, err := a.previewMessage(ctx, req, in)
+	if _, changed := a.stands(ctx, &req); changed != nil {
+		return Preview{}, changed
+	}
+	return p, err
+}
+
+func (a *App) previewMessage(ctx context.Context, req Request, in QueueMessage) (Preview, error) {
 	u := &unit{app: a, req: &req, now: a.ledger.Now(), fresh: true, aggregates: map[looked]any{}}
 	c, num, e164, err := u.recipient(ctx, &in)
 	if err != nil {

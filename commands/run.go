@@ -101,17 +101,34 @@ func (a *App) nothing(ctx context.Context, u *unit) (Result, error) {
 	if u.cached {
 		return Result{}, &repeat{cause: errAgain}
 	}
-	shard := a.ledger.ShardOf(u.req.Organisation)
-	head, err := a.ledger.Head(ctx, shard)
+	head, err := a.stands(ctx, u.req)
 	if err != nil {
-		return Result{}, unreadable(err)
+		return Result{}, err
 	}
-	return Result{Ref: u.ref, Shard: shard, Position: head, At: u.now}, nil
+	return Result{Ref: u.ref, Shard: a.ledger.ShardOf(u.req.Organisation), Position: head, At: u.now}, nil
 }
 
-// refuse tells a refusal, unless the request is a retry of one that was carried out: what that one did may be the very
-// reason for the refusal now.
+// stands holds what the caller was let in with to the ledger's present, for commands that end without an append, and gives
+// the shard's head. ErrCredentialChanged when it has changed.
+func (a *App) stands(ctx context.Context, req *Request) (head int64, err error) {
+	head, err = a.ledger.Present(ctx, a.ledger.ShardOf(req.Organisation), req.Guards)
+	if conflict := (*eventstore.VersionConflict)(nil); errors.As(err, &conflict) {
+		return 0, fmt.Errorf("%w: %w", ErrCredentialChanged, err)
+	}
+	if err != nil {
+		return 0, unreadable(err)
+	}
+	return head, nil
+}
+
+// refuse tells a refusal, unless the caller would not be let in any more, or the request is a retry of one that was carried
+// out: what that one did may be the very reason for the refusal now.
 func (a *App) refuse(ctx context.Context, u *unit, refusal error) error {
+	if len(u.req.Guards) > 0 {
+		if _, err := a.stands(ctx, u.req); err != nil {
+			return err
+		}
+	}
 	r := u.req.Receipt
 	if r == nil {
 		return refusal

@@ -129,6 +129,49 @@ func TestARevokedKeyIsRefusedAtOnceOnEveryNode(t *testing.T) {
 	a.Live.Get("/v1/contacts/" + contact).Is(200)
 }
 
+func TestWhatChangesNothingIsRefusedAtOnceToo(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t, app.TwoNodes())
+	contact := a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone(), "first_name": "Ada"}).Is(201).Text("id")
+	path := "/v1/contacts/" + contact
+	idle := func(c *app.Client) map[string]app.Answer {
+		return map[string]app.Answer{
+			"no-op":   c.Do("PATCH", path, app.Map{"first_name": "Ada"}),
+			"dry run": c.Post("/v1/messages?dry_run=true", app.Map{"contact_id": contact, "body": "x"}),
+			"refusal": c.Do("PATCH", "/v1/contacts/ctc_none", app.Map{"first_name": "Ada"}),
+		}
+	}
+	reader := a.Nodes[1].App
+	var keys []*app.Client
+	for range 2 { // for each, the node that writes remembers the credential from the first time
+		made := a.NewKey(apikey.Live, nil, apikey.Send, apikey.Admin)
+		c := a.As(made.Secret)
+		for what, answer := range idle(c) {
+			require.NotContains(t, []int{401, 403}, answer.Status, what)
+		}
+		if len(keys) == 0 {
+			_, err := reader.RevokeAPIKey(t.Context(), a.Operator(), made.ID)
+			require.NoError(t, err)
+		}
+		keys = append(keys, c)
+	}
+	for _, answer := range idle(keys[0]) {
+		answer.Refused(401, "unauthorized")
+	}
+	manager := a.Sessions[organisation.Manager]
+	idle(manager)
+	_, err := reader.GrantRole(t.Context(), a.Operator(), a.Users[organisation.Manager], organisation.Analyst)
+	require.NoError(t, err)
+	for _, answer := range idle(manager) {
+		answer.Refused(403, "forbidden")
+	}
+	_, err = reader.PauseOrganisation(t.Context(), a.Operator(), "unpaid")
+	require.NoError(t, err)
+	for _, answer := range idle(keys[1]) {
+		answer.Refused(403, "org_paused")
+	}
+}
+
 func TestARevokedKeyLearnsNothingFromItsOldAnswers(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.TwoNodes())

@@ -52,6 +52,12 @@ const (
 	metaSelectSQL  = `select shards from ledger_meta`
 	headsInsertSQL = `insert into ledger_heads (shard, position) select s, 0 from generate_series(0, $1 - 1) s on conflict do nothing`
 	headSQL        = `select position from ledger_heads where shard = $1`
+	// The head, and a guard that has moved, as of one moment.
+	presentSQL = `select h.position, coalesce(g.stream, ''), coalesce(g.expected, 0), coalesce(g.actual, 0) from ledger_heads h
+		left join lateral (select u.stream, u.expected,
+				coalesce((select e.version from ledger_events e where e.stream = u.stream order by e.version desc limit 1), 0) actual
+			from unnest($2::text[], $3::int[]) u (stream, expected) offset 0) g on g.actual <> g.expected
+		where h.shard = $1 limit 1`
 )
 
 // Open opens the ledger and starts its committers. The database must be migrated. A number of shards other than the
@@ -152,6 +158,29 @@ func (l *Ledger) Head(ctx context.Context, shard int) (int64, error) {
 		return 0, fmt.Errorf("eventstore: head of shard %d: %w", shard, err)
 	}
 	l.heads.advance(shard, head)
+	return head, nil
+}
+
+// Present reads a shard's last position, and holds guards to what the ledger says at that moment: a *VersionConflict when
+// one has moved. It is for what was decided on remembered versions and appends nothing that would state them.
+func (l *Ledger) Present(ctx context.Context, shard int, guards []Guard) (int64, error) {
+	if len(guards) == 0 {
+		return l.Head(ctx, shard)
+	}
+	streams, versions := make([]string, len(guards)), make([]int, len(guards))
+	for i, g := range guards {
+		streams[i], versions[i] = g.Stream, g.Version
+	}
+	var head int64
+	moved := &VersionConflict{Guard: true}
+	err := l.pool.QueryRow(ctx, presentSQL, shard, streams, versions).Scan(&head, &moved.Stream, &moved.Expected, &moved.Actual)
+	if err != nil {
+		return 0, fmt.Errorf("eventstore: head of shard %d: %w", shard, err)
+	}
+	l.heads.advance(shard, head)
+	if moved.Stream != "" {
+		return 0, moved
+	}
 	return head, nil
 }
 
