@@ -71,6 +71,27 @@ func TestEveryLimitOfAContactAtItsEdgeAndPastIt(t *testing.T) {
 	optOut(wide(201), wide(41)).Refused(400, "validation_failed", "body /source too_long", "body /keyword too_long")
 }
 
+func TestWhatCannotBeKeptAsItWasWrittenIsRefusedAtItsPlace(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	id := a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201).Text("id")
+	a.Live.Post("/v1/messages", `{"contact_id":"`+id+`","body":"x","metadata":{"order":[{"id":9007199254740993}]}}`).
+		Refused(400, "validation_failed", "body /metadata/order/0/id out_of_range")
+	a.Live.Do("PATCH", "/v1/contacts/"+id, `{"fields":{"n":-9007199254740992}}`).Refused(400, "validation_failed", "body /fields/n out_of_range")
+	a.Live.Post("/v1/segments", `{"name":"x","definition":{"field":"fields.n","op":"eq","value":9007199254740993}}`).
+		Refused(400, "validation_failed", "body /definition/value out_of_range")
+	a.Live.Post("/v1/messages", `{"contact_id":"`+id+`","body":"x","body":"y"}`).Refused(400, "validation_failed", "body /body duplicate_property")
+	made := a.Live.Post("/v1/messages", `{"contact_id":"`+id+`","body":"x","metadata":{"most":9007199254740991,"part":0.25}}`).Is(201)
+	require.Equal(t, app.Map{"most": 9007199254740991.0, "part": 0.25}, made.At("metadata"))
+	conversation := "/v1/conversations/" + made.Text("conversation_id")
+	a.Live.Do("PATCH", conversation, app.Map{"snoozed_until": "9999-12-31T23:59:59-01:00"}).Refused(400, "validation_failed", "body /snoozed_until out_of_range")
+	a.Live.Post("/v1/api-keys", app.Map{"name": "x", "scopes": []string{"read"}, "expires_at": "9999-12-31T23:59:59-01:00"}).
+		Refused(400, "validation_failed", "body /expires_at out_of_range")
+	a.Live.Get("/v1/compliance/consent-events?from=9999-12-31T23:59:59-01:00").Refused(400, "validation_failed", "query /from out_of_range")
+	last := "9999-12-31T23:59:59.999Z"
+	require.Equal(t, last, a.Live.Do("PATCH", conversation, app.Map{"snoozed_until": last}).Is(200).Text("snoozed_until"))
+}
+
 // asJSON is a value as it comes back.
 func asJSON(t *testing.T, value any) (back any) {
 	t.Helper()

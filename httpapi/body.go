@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"mime"
 	"net/http"
 	"strconv"
@@ -26,15 +27,13 @@ const (
 )
 
 // jsonBody is a body that was read: the tree is for checking, canonical for everything else. Decoding from canonical
-// and not from the bytes as they came makes sure that what was checked is what is used, duplicated keys included.
+// and not from the bytes as they came makes sure that what was checked is what is used.
 type jsonBody struct {
 	present   bool
-	tree      any    // numbers are float64; keys are escaped, see escapeKey
+	tree      any    // whole numbers are int64, others and too large ones float64; keys are escaped, see keyEscaper
 	canonical []byte // sorted keys, numbers as they were written
 	issues    []fault.Issue
-	// floats are the places of numbers that are written with a fraction or an exponent: 1.0 is whole, yet no integer to
-	// the decoder.
-	floats map[string]bool
+	huge      []*place // of numbers that float64 may not hold as they were written
 }
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
@@ -95,24 +94,24 @@ func decodeBody(raw []byte) (*jsonBody, error) {
 	if nesting(raw) > maxDepth {
 		return nil, fault.New(fault.BadRequest, "The body is nested deeper than %d levels.", maxDepth)
 	}
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber()
-	body := &jsonBody{present: true}
-	if err := decoder.Decode(&body.tree); err != nil {
-		return nil, malformed(err)
+	if !json.Valid(raw) {
+		return nil, malformed(raw)
 	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, fault.New(fault.BadRequest, "The body is not valid JSON: something follows its end.")
+	body := &jsonBody{present: true}
+	var twice []string
+	body.tree, twice = decodeJSON(raw)
+	for _, at := range twice {
+		body.add(at, "duplicate_property", "This property is given more than once.")
 	}
 	body.canonical = appendCanonical(make([]byte, 0, len(raw)), body.tree)
 	body.tree = body.normalise(body.tree, nil)
 	return body, nil
 }
 
-func malformed(err error) error {
+func malformed(raw []byte) error {
+	err := json.Unmarshal(raw, new(any))
 	f := &fault.Fault{Code: fault.BadRequest, Message: "The body is not valid JSON.", Cause: err}
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
+	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
 		f.Message = "The body is not valid JSON: see byte " + strconv.FormatInt(syntax.Offset, 10) + "."
 	}
 	return f
@@ -160,20 +159,10 @@ func nesting(raw []byte) int {
 func (b *jsonBody) normalise(value any, at *place) any {
 	switch v := value.(type) {
 	case json.Number:
-		number, err := v.Float64()
-		if err != nil {
-			b.add(at.String(), "out_of_range", "This number is too large.")
-		}
-		if strings.ContainsAny(v.String(), ".eE") {
-			if b.floats == nil {
-				b.floats = map[string]bool{}
-			}
-			b.floats[at.String()] = true
-		}
-		return number
+		return b.number(v, at)
 	case string:
 		if strings.IndexByte(v, 0) >= 0 {
-			b.add(at.String(), "invalid_characters", "This text must be valid UTF-8 without NUL characters.")
+			b.note(at, "invalid_characters", "This text must be valid UTF-8 without NUL characters.")
 		}
 	case []any:
 		for i, item := range v {
@@ -184,7 +173,7 @@ func (b *jsonBody) normalise(value any, at *place) any {
 		for name, item := range v {
 			here := place{above: at, name: name}
 			if strings.IndexByte(name, 0) >= 0 {
-				b.add(here.String(), "invalid_characters", "A property name must be valid UTF-8 without NUL characters.")
+				b.note(&here, "invalid_characters", "A property name must be valid UTF-8 without NUL characters.")
 			}
 			v[name] = b.normalise(item, &here)
 			if strings.ContainsAny(name, ".[]") {
@@ -200,6 +189,25 @@ func (b *jsonBody) normalise(value any, at *place) any {
 		}
 	}
 	return value
+}
+
+// number is a number as the schema is held against it. What would not be kept as it was written is an issue: also in
+// metadata, custom fields and other values of any shape.
+func (b *jsonBody) number(v json.Number, at *place) any {
+	if whole, err := v.Int64(); err == nil {
+		if whole > maxInteger || whole < -maxInteger {
+			b.huge = append(b.huge, at)
+		}
+		return whole
+	}
+	number, err := v.Float64()
+	switch {
+	case err != nil:
+		b.note(at, "out_of_range", "This number is too large.")
+	case math.Abs(number) > maxInteger && !strings.ContainsAny(v.String(), "eE"):
+		b.huge = append(b.huge, at)
+	}
+	return number
 }
 
 // place is where in a body something lies. It becomes a JSON pointer only when there is something to tell about it.
@@ -218,6 +226,13 @@ func (p *place) String() string {
 		return p.above.String() + "/" + strconv.Itoa(p.index)
 	}
 	return p.above.String() + "/" + pointerEscaper.Replace(p.name)
+}
+
+// note is add for what a client can make many of, below names of any length.
+func (b *jsonBody) note(at *place, code, message string) {
+	if len(b.issues) <= maxIssues {
+		b.add(at.String(), code, message)
+	}
 }
 
 func (b *jsonBody) add(pointer, code, message string) {

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"net/url"
 	"strings"
 	"testing"
 
@@ -164,13 +165,25 @@ func TestThereIsAnEndToTheIssues(t *testing.T) {
 	require.Len(t, s.post("/v1/things", body.String()).issues(), 100)
 }
 
-func TestWhatWasCheckedIsWhatIsUsed(t *testing.T) {
+func TestAPropertyIsGivenOnce(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)
-	// The second of two equal keys counts, in the check and in the endpoint; objects are not merged.
-	answer := s.post("/v1/things", `{"name":"much too long a name","name":"a","fields":{"x":1},"fields":{"y":2}}`)
+	require.Equal(t, []string{"body /name duplicate_property"}, s.post("/v1/things", `{"name":"b","name":"a"}`).issues())
+	require.Equal(t, []string{"body /name duplicate_property"}, s.post("/v1/things", `{"name":"b","\u006eame":"a"}`).issues())
+	require.ElementsMatch(t, []string{"body /fields/x~1y/0/1/z duplicate_property", "body /fields duplicate_property"},
+		s.post("/v1/things", `{"name":"a","fields":{"x/y":[["z",{"z":1,"z":{}}]],"z":[]},"fields":{"z":1}}`).issues())
+	require.Equal(t, 201, s.post("/v1/things", `{"name":"a","fields":{"name":{"name":1},"NAME":[{"a":1},{"a":2}]}}`).Status)
+}
+
+func TestNumbersOfAnyShapeAreKeptAsTheyWereWrittenOrRefused(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, things)
+	for _, huge := range []string{"9007199254740992", "-9007199254740992", "12345678901234567890", "-99999999999999999999", "9007199254740993.5", "9007199254740993.0"} {
+		require.Equal(t, []string{"body /fields/a.b/1/n out_of_range"}, s.post("/v1/things", `{"name":"a","fields":{"a.b":[0,{"n":`+huge+`}]}}`).issues(), huge)
+	}
+	answer := s.post("/v1/things", `{"name":"a","fields":{"most":9007199254740991,"least":-9007199254740991,"mole":6.022e23,"part":0.1,"zero":-0}}`)
 	require.Equal(t, 201, answer.Status)
-	require.Equal(t, map[string]any{"y": 2.0}, answer.json()["fields"])
+	require.Equal(t, map[string]any{"most": 9007199254740991.0, "least": -9007199254740991.0, "mole": 6.022e23, "part": 0.1, "zero": 0.0}, answer.json()["fields"])
 }
 
 func TestUUIDsHaveOneSpelling(t *testing.T) {
@@ -183,6 +196,31 @@ func TestUUIDsHaveOneSpelling(t *testing.T) {
 	}
 	require.Equal(t, 200, s.get("/v1/marks/"+id).Status)
 	require.Equal(t, []string{"path /id invalid_format"}, s.get("/v1/marks/xyz").issues())
+}
+
+func TestTimesLieInTheCalendarOfAnswers(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, things)
+	for _, beyond := range []string{"9999-12-31T23:59:59-01:00", "0001-01-01T00:00:00+00:01", "0000-12-31T00:00:00Z"} {
+		require.Equal(t, []string{"body /at out_of_range"}, s.post("/v1/things", `{"name":"a","at":"`+beyond+`"}`).issues(), beyond)
+		require.Equal(t, []string{"query /from out_of_range"}, s.get("/v1/things?from="+url.QueryEscape(beyond)).issues(), beyond)
+	}
+	require.Equal(t, 201, s.post("/v1/things", `{"name":"a","at":"9999-12-31T23:59:59Z"}`).Status)
+	require.Equal(t, []string{"query /from invalid_format"}, s.get("/v1/things?from=2026-01-31T6:04:05Z").issues())
+}
+
+func TestAKnownParameterHasAValue(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, things)
+	for _, name := range []string{"limit", "cursor", "kind", "owner", "from"} {
+		for _, query := range []string{name, name + "=", name + "=&" + name + "=1", "q=&" + name + "=&utm=x"} {
+			require.Equal(t, []string{"query /" + name + " too_short"}, s.get("/v1/things?"+query).issues(), query)
+		}
+	}
+	for _, query := range []string{"", "q=", "q", "utm=", "utm", "&"} {
+		require.Equal(t, 200, s.get("/v1/things?"+query).Status, query)
+	}
+	require.Equal(t, []string{"query  invalid_format"}, s.get("/v1/things?limit=1;kind=x").issues())
 }
 
 func TestAMalformedPrefixedIDDoesNotExist(t *testing.T) {

@@ -22,3 +22,30 @@ func TestTheCanonicalFormIsWhatTheLibraryWrites(t *testing.T) {
 		require.Equal(t, string(want), string(appendCanonical(nil, tree)))
 	}
 }
+
+func TestMistakesBelowALongNameAreNotAllToldTheirPlaces(t *testing.T) {
+	t.Parallel()
+	name := strings.Repeat("n", 400_000)
+	for _, many := range []string{`"\u0000",`, `{"a":1,"a":2},`, `9007199254740992,`} {
+		body, err := decodeBody([]byte(`{"` + name + `":[` + strings.Repeat(many, 10_000) + `0]}`))
+		require.NoError(t, err)
+		body.inexact()
+		require.Len(t, body.issues, maxIssues+1, many)
+	}
+}
+
+func TestWhatIsDecodedIsWhatTheLibraryDecodes(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		`0`, ` -1.5e+3 `, `"a"`, "\t[ ]\r\n", `[[],{},[{}],null,true,false]`, `{"a" : {"b":[1 , 2,{"c":"d"}]} ,"e":"" }`,
+		`"\ud83d\ude00 \ud800 \\ \" \/ ü ` + "\u2028" + `"`, `{"\u0061":1,"":2,"a\\":3}`,
+	} {
+		decoder := json.NewDecoder(strings.NewReader(text))
+		decoder.UseNumber()
+		var want any
+		require.NoError(t, decoder.Decode(&want), text)
+		got, twice := decodeJSON([]byte(text))
+		require.Equal(t, want, got, text)
+		require.Empty(t, twice)
+	}
+}

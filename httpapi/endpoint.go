@@ -73,6 +73,7 @@ type endpoint struct {
 	body          *huma.Schema // nil when there is none
 	bodyRequired  bool
 	contentType   string // of a stream
+	params        []*huma.Param
 }
 
 func (e *endpoint) maxBody() int64 {
@@ -235,6 +236,7 @@ func register[In any](a *API, e *endpoint, out reflect.Type, run func(q *request
 		run(q, in)
 		return written, nil
 	})
+	e.params = a.parameters(op)
 }
 
 // render is the JSON of an answer. Missing lists are empty lists.

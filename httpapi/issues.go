@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"sort"
 	"strings"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/validation"
@@ -179,6 +178,9 @@ func (b *jsonBody) check(registry huma.Registry, schema *huma.Schema) {
 		b.issues = append(b.issues, issueOf(problem))
 	}
 	b.stricter(registry, schema, b.tree, nil)
+	if len(b.huge) > 0 {
+		b.inexact()
+	}
 	if len(b.issues) > 1 {
 		sort.SliceStable(b.issues, func(i, j int) bool { return b.issues[i].Path < b.issues[j].Path })
 	}
@@ -192,9 +194,13 @@ func (b *jsonBody) stricter(registry huma.Registry, schema *huma.Schema, value a
 		return
 	}
 	switch v := value.(type) {
+	case int64:
+		if schema.Type == huma.TypeInteger {
+			b.integer(schema, float64(v), true, at)
+		}
 	case float64:
 		if schema.Type == huma.TypeInteger {
-			b.integer(schema, v, at)
+			b.integer(schema, v, false, at)
 		}
 	case string:
 		switch schema.Format {
@@ -211,8 +217,8 @@ func (b *jsonBody) stricter(registry huma.Registry, schema *huma.Schema, value a
 				b.add(at.String(), "invalid_format", "Expected an http or https address.")
 			}
 		case "date-time":
-			if _, err := time.Parse(time.RFC3339, v); err == nil && !dateTime.MatchString(v) {
-				b.add(at.String(), "invalid_format", "Expected a date and time as in RFC 3339.")
+			if code, message := oddTime(v); code != "" {
+				b.add(at.String(), code, message)
 			}
 		}
 	case []any:
@@ -248,13 +254,32 @@ var dateTime = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}
 // maxInteger bounds every integer that has no tighter bound (interface, section 2.1).
 const maxInteger = 1<<53 - 1
 
-func (b *jsonBody) integer(schema *huma.Schema, v float64, at *place) {
+// inexact tells of numbers that cannot be kept as they were written, where nothing else was found wrong with them.
+func (b *jsonBody) inexact() {
+	told := map[string]bool{}
+	for _, issue := range b.issues {
+		told[issue.Path] = true
+	}
+	for _, at := range b.huge[:min(len(b.huge), maxIssues+1)] {
+		if !told[at.String()] {
+			b.add(at.String(), "out_of_range", "Expected a number from -9007199254740991 to 9007199254740991. Send others as text.")
+		}
+	}
+}
+
+// integer checks a number where a whole one is expected; plain tells that it was written without fraction and exponent:
+// 1.0 is whole, yet no integer to the decoder.
+func (b *jsonBody) integer(schema *huma.Schema, v float64, plain bool, at *place) {
 	switch {
-	case v > maxInteger && schema.Maximum == nil:
-		b.add(at.String(), "too_large", "Expected at most 9007199254740991.")
-	case v < -maxInteger && schema.Minimum == nil:
-		b.add(at.String(), "too_small", "Expected at least -9007199254740991.")
-	case b.floats != nil && v == math.Trunc(v) && b.floats[at.String()]:
+	case v > maxInteger:
+		if schema.Maximum == nil {
+			b.add(at.String(), "too_large", "Expected at most 9007199254740991.")
+		}
+	case v < -maxInteger:
+		if schema.Minimum == nil {
+			b.add(at.String(), "too_small", "Expected at least -9007199254740991.")
+		}
+	case !plain && v == math.Trunc(v):
 		b.add(at.String(), "invalid_type", "Expected a whole number without fraction and exponent.")
 	}
 }

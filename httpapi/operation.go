@@ -77,6 +77,17 @@ func (a *API) operation(e *endpoint, in, out reflect.Type) *huma.Operation {
 	return op
 }
 
+// parameters are those of a registered operation, as they are documented.
+func (a *API) parameters(op *huma.Operation) []*huma.Param {
+	item := a.huma.OpenAPI().Paths[op.Path]
+	for _, registered := range []*huma.Operation{item.Get, item.Post, item.Patch, item.Put, item.Delete} {
+		if registered != nil && registered.Method == op.Method {
+			return registered.Parameters
+		}
+	}
+	return nil
+}
+
 // description adds who may call to what the route says.
 func (e *endpoint) description() string {
 	var who []string

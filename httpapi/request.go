@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/netip"
-	"net/url"
 	"strings"
 	"time"
 	"unicode"
@@ -127,9 +126,10 @@ func (a *API) pass(q *request, e *endpoint) error {
 	if e.keyed {
 		q.checkIdempotencyKey()
 	}
-	if err := q.checkURL(); err != nil {
+	if err := q.checkPath(); err != nil {
 		return err
 	}
+	q.checkQuery(e.params)
 	return a.takeBody(q, e)
 }
 
@@ -241,29 +241,11 @@ func address(c *gin.Context) netip.Addr {
 	return parsed.Unmap().WithZone("")
 }
 
-// checkURL refuses what no store can hold. In a path that is an id that cannot exist.
-func (q *request) checkURL() error {
+// checkPath refuses what no store can hold: an id that cannot exist.
+func (q *request) checkPath() error {
 	for _, param := range q.gin.Params {
 		if !storable(param.Value) {
 			return fault.New(fault.NotFound, "There is nothing here.")
-		}
-	}
-	raw := q.gin.Request.URL.RawQuery
-	if !strings.ContainsRune(raw, '%') && storable(raw) {
-		return nil
-	}
-	values, err := url.ParseQuery(raw)
-	if err != nil {
-		q.issue("query", "", "invalid_format", "The query is not well formed.")
-	}
-	for name, list := range values {
-		ok := storable(name)
-		for _, value := range list {
-			ok = ok && storable(value)
-		}
-		if !ok {
-			q.issue("query", "/"+pointerEscaper.Replace(strings.ToValidUTF8(name, "\uFFFD")), "invalid_characters",
-				"This text must be valid UTF-8 without NUL characters.")
 		}
 	}
 	return nil

@@ -122,7 +122,7 @@ func Instant(value any) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	for _, layout := range []string{time.RFC3339Nano, time.DateOnly} {
-		if t, err := time.Parse(layout, text); err == nil && t.Year() >= 1 && t.Year() <= 9999 {
+		if t, err := time.Parse(layout, text); err == nil && t.UTC().Year() >= 1 && t.UTC().Year() <= 9999 {
 			return t.UTC().Truncate(time.Millisecond), true
 		}
 	}
