@@ -3,12 +3,13 @@ package bench
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"ledgerline/commands"
 	"ledgerline/service"
 )
 
@@ -28,7 +29,7 @@ const (
 		where q.type = 'message.queued' and q.occurred_at >= $1`
 )
 
-// measureDelivery takes messages from acceptance through the simulator with everything on: first as many as go, then
+// measureDelivery takes messages from POST /v1/messages through the simulator with everything on: first as many as go, then
 // half as many.
 func measureDelivery(ctx context.Context, b *bench) error {
 	s, err := b.site(ctx, service.All)
@@ -36,7 +37,12 @@ func measureDelivery(ctx context.Context, b *bench) error {
 		return err
 	}
 	defer s.Stop()
-	d := &delivery{bench: b, site: s}
+	address, done, err := listen(ctx, s.Handler())
+	if err != nil {
+		return err
+	}
+	defer done()
+	d := &delivery{bench: b, site: s, address: address}
 	if _, err := d.run(ctx, b.For/3, 0); err != nil { // every contact is new once
 		return err
 	}
@@ -82,8 +88,9 @@ func measureDelivery(ctx context.Context, b *bench) error {
 
 type delivery struct {
 	*bench
-	site *site
-	sent atomic.Int64
+	site    *site
+	address string
+	sent    atomic.Int64
 }
 
 // run lets messages in for a time, at a pace or as many as there is room for, and tells how many are open at the end.
@@ -95,7 +102,12 @@ func (d *delivery) run(ctx context.Context, lasts time.Duration, pace float64) (
 	var group sync.WaitGroup
 	started := time.Now()
 	for range d.Callers {
+		c, err := dial(d.address)
+		if err != nil {
+			return 0, err
+		}
 		group.Go(func() {
+			defer func() { _ = c.conn.Close() }()
 			for run.Err() == nil {
 				if pace > 0 {
 					due := started.Add(time.Duration(float64(slot.Add(1)) / pace * float64(time.Second)))
@@ -110,9 +122,8 @@ func (d *delivery) run(ctx context.Context, lasts time.Duration, pace float64) (
 				}
 				waiting.Add(1)
 				i := d.sent.Add(1)
-				to := fmt.Sprintf("+1415%07d", 2000000+i%2000)
-				_, err := d.site.App.QueueMessage(ctx, d.site.request(), commands.QueueMessage{To: &to, Body: fmt.Sprintf("Your order %d has shipped.", i), Source: "api"})
-				if err != nil {
+				body := fmt.Sprintf(`{"to":"+1415%07d","body":"Your order %d has shipped."}`, 2000000+i%2000, i)
+				if err := c.post("/v1/messages", d.site.secret, "delivery-"+strconv.FormatInt(i, 10), body, http.StatusCreated); err != nil {
 					failure.Store(&err)
 					stop()
 					return
