@@ -68,7 +68,7 @@ type measurement struct {
 var measurements = []measurement{
 	// Idle comes first: the server still tidies up behind a load when it is over.
 	{"idle", measureIdle}, {"append", measureAppend}, {"messages", measureMessages}, {"visible", measureVisible},
-	{"delivery", measureDelivery}, {"replay", measureReplay}, {"inbox", measureConversations}, {"export", measureExport}, {"import", measureImport}, {"contacts", measureContacts}, {"webhooks", measureWebhooks},
+	{"delivery", measureDelivery}, {"waiting", measureWaiting}, {"replay", measureReplay}, {"inbox", measureConversations}, {"export", measureExport}, {"import", measureImport}, {"contacts", measureContacts}, {"webhooks", measureWebhooks},
 }
 
 // Run measures and prints.

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -76,13 +77,21 @@ func measureDelivery(ctx context.Context, b *bench) error {
 	if err := d.drain(ctx); err != nil {
 		return err
 	}
+	return d.tellSent(ctx, "delivery", "accepted to sent at half that", began)
+}
+
+// tellSent tells how long what was accepted from a moment on took until it was sent.
+func (d *delivery) tellSent(ctx context.Context, measurement, what string, began time.Time) error {
 	var percentiles []float64
 	var sent int
-	if err := s.pool.QueryRow(ctx, sentAfterSQL, began).Scan(&percentiles, &sent); err != nil {
+	if err := d.site.pool.QueryRow(ctx, sentAfterSQL, began).Scan(&percentiles, &sent); err != nil {
 		return err
 	}
-	b.tell(Figure{Measurement: "delivery", What: fmt.Sprintf("accepted to sent at half that (%.0f/s), p50", float64(sent)/took.Seconds()), Value: percentiles[0], Unit: "ms"})
-	b.tell(Figure{Measurement: "delivery", What: "the same, p99", Value: percentiles[1], Unit: "ms", Goal: "under 1000"})
+	if sent == 0 {
+		return errors.New("nothing was sent")
+	}
+	d.tell(Figure{Measurement: measurement, What: fmt.Sprintf("%s, %d messages, p50", what, sent), Value: percentiles[0], Unit: "ms"})
+	d.tell(Figure{Measurement: measurement, What: "the same, p99", Value: percentiles[1], Unit: "ms", Goal: "under 1000"})
 	return nil
 }
 

@@ -85,28 +85,7 @@ func measureIdle(ctx context.Context, b *bench) error {
 	}
 	defer s.Stop()
 	time.Sleep(3 * time.Second) // the start's own work is over, the notary has closed its block
-	wal := func() (at int64, err error) {
-		err = s.pool.QueryRow(ctx, `select (pg_current_wal_insert_lsn() - '0/0')::bigint`).Scan(&at)
-		return at, err
-	}
-	walBefore, err := wal()
-	if err != nil {
-		return err
-	}
-	nodeBefore, serverBefore := cpu(os.Getpid()), b.serverCPU()
-	started := time.Now()
-	time.Sleep(max(b.For, 10*time.Second))
-	took := time.Since(started)
-	node, server := cpu(os.Getpid())-nodeBefore, b.serverCPU()-serverBefore
-	walAfter, err := wal()
-	if err != nil {
-		return err
-	}
-	share := func(d time.Duration) float64 { return 100 * d.Seconds() / took.Seconds() }
-	b.tell(Figure{Measurement: "idle", What: "node, all roles", Value: share(node), Unit: "% of core", Goal: "under 2 % with the server"})
-	b.tell(Figure{Measurement: "idle", What: "PostgreSQL", Value: share(server), Unit: "% of core"})
-	b.tell(Figure{Measurement: "idle", What: "write-ahead log", Value: float64(walAfter-walBefore) / took.Seconds(), Unit: "bytes/s"})
-	return nil
+	return b.idle(ctx, "idle", s.pool, "under 2 % with the server")
 }
 
 // cpu is the time that a process and its children that have ended have used; 0 where the system does not tell.

@@ -11,10 +11,10 @@ import (
 
 // benchCommand measures beside raw baselines; docs/measurements.md says how to read it.
 type benchCommand struct {
-	Only    []string      `help:"Measure only these: append, messages, visible, delivery, replay, export, import, idle."`
+	Only    []string      `help:"Measure only these: append, messages, visible, delivery, waiting, replay, inbox, export, import, contacts, webhooks, idle."`
 	For     time.Duration `help:"How long each timed part runs." default:"10s"`
 	Callers int           `help:"Concurrent callers and connections." default:"64"`
-	Events  int           `help:"Size of the ledger that is replayed." default:"1000000"`
+	Events  int           `help:"Size of the ledger that is replayed, and how many messages wait." default:"1000000"`
 	Data    string        `help:"Where the private PostgreSQL lives meanwhile. Default: a temporary directory." type:"path"`
 	JSON    string        `help:"Write the figures to this file too, one JSON object a line." type:"path"`
 }

@@ -1,0 +1,183 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"ledgerline/domain/sending"
+	"ledgerline/events"
+	"ledgerline/eventstore"
+	"ledgerline/projections"
+	"ledgerline/service"
+)
+
+const (
+	// What the sending process keeps of messages that wait, as it leaves them behind itself: half for a time of day, half in the
+	// queue of a line for a place among its new contacts.
+	waitOutboxSQL = `insert into sending_outbox (message_id, contact_id, workspace_id, shard, position)
+		select e.data->>'message_id', e.data->>'contact_id', e.workspace_id, e.shard, e.position from ledger_events e where e.type = 'message.queued'`
+	waitTodoSQL = `insert into process_todo (process, key, shard, due_at, asked_at_position)
+		select 'sending', o.contact_id, o.shard, case when o.position % 4 = 1 then $1::timestamptz else $2::timestamptz end, o.position from sending_outbox o`
+	waitQueueSQL = `insert into sending_waiting (contact_id, queue, position)
+		select contact_id, $1, position from sending_outbox where position % 4 <> 1`
+	waitReleaseSQL = `insert into process_todo (process, key, shard, due_at, asked_at_position) values ('release', $1, 0, $2, 0)`
+	waitSeenSQL    = `update feed_checkpoints c set position = h.position from ledger_heads h where h.shard = c.shard`
+	walSQL         = `select (pg_current_wal_insert_lsn() - '0/0')::bigint`
+)
+
+// measureWaiting has as many deferred messages wait as the ledger of a replay has events, and looks at what they cost: when the
+// service starts, while nothing happens, and while other messages pass.
+func measureWaiting(ctx context.Context, b *bench) error {
+	s, err := b.site(ctx, service.All) // whoever follows the ledger is known from here on
+	if err != nil {
+		return err
+	}
+	s.Stop()
+	if err := s.restart(ctx, b, service.Roles{Write: true}); err != nil {
+		return err
+	}
+	b.say(fmt.Sprintf("writing %d messages that wait", b.Events))
+	err = s.defers(ctx, b)
+	s.Stop()
+	if err != nil {
+		return err
+	}
+	started := time.Now()
+	if err := s.restart(ctx, b, service.All); err != nil {
+		return err
+	}
+	defer s.Stop()
+	address, done, err := listen(ctx, s.Handler())
+	if err != nil {
+		return err
+	}
+	defer done()
+	d := &delivery{bench: b, site: s, address: address}
+	b.tell(Figure{Measurement: "waiting", What: fmt.Sprintf("start with %d deferred messages", b.Events), Value: time.Since(started).Seconds(), Unit: "s", Goal: "under 10"})
+	if err := d.one(ctx, "first"); err != nil {
+		return err
+	}
+	b.tell(Figure{Measurement: "waiting", What: "start until a new message has been delivered", Value: time.Since(started).Seconds(), Unit: "s", Goal: "under 10"})
+	time.Sleep(3 * time.Second) // the notary has closed its blocks
+	if err := b.idle(ctx, "waiting", s.pool, ""); err != nil {
+		return err
+	}
+	const pace = 100
+	began := s.Clock.Now()
+	if _, err := d.run(ctx, max(b.For, 10*time.Second), pace); err != nil {
+		return err
+	}
+	time.Sleep(time.Second) // the last of them
+	return d.tellSent(ctx, "waiting", fmt.Sprintf("accepted to sent beside them (%d/s)", pace), began)
+}
+
+// restart starts a node that was stopped, in other roles.
+func (s *site) restart(ctx context.Context, b *bench, roles service.Roles) (err error) {
+	s.Node, err = service.Start(ctx, service.Config{DSN: s.dsn, Keyring: b.ring, Roles: roles, Inside: true, Clock: s.Clock, Logger: s.log})
+	if err == nil {
+		s.pool = s.Ledger.Pool()
+	}
+	return err
+}
+
+// defers writes the messages, as accepted and deferred, with what the sending process and the read models make of them.
+func (s *site) defers(ctx context.Context, b *bench) error {
+	morning := s.Clock.Now().Add(16 * time.Hour).UTC()
+	line, hour := "ln_00000000000000000000000001", s.Clock.Now().Add(time.Hour).UTC()
+	source := "api"
+	var n atomic.Int64
+	var writers sync.WaitGroup
+	var failure atomic.Pointer[error]
+	for range b.Callers {
+		writers.Go(func() {
+			for i := n.Add(1); i <= int64(b.Events); i = n.Add(1) {
+				ref := events.MessageRef{MessageID: fmt.Sprintf("msg_%026d", i), ConversationID: fmt.Sprintf("cnv_%026d", i), ContactID: fmt.Sprintf("ctc_%026d", i)}
+				deferred := &events.MessageDeferred{MessageRef: ref, Reason: sending.ReasonQuietHours, Until: &morning}
+				if i%2 == 0 {
+					deferred = &events.MessageDeferred{MessageRef: ref, Reason: sending.ReasonNewHour, Until: &hour, LineID: &line}
+				}
+				if _, err := s.Ledger.Append(ctx, eventstore.Append{
+					Organisation: s.org, Workspace: s.wsp, Actor: events.Actor{Type: "system"}, RequestID: "bench", At: s.Clock.Now(),
+					Streams: []eventstore.StreamEvents{{Stream: ref.MessageID, Events: []events.Event{
+						&events.MessageQueued{MessageRef: ref, Channel: "chat", Source: &source, Content: events.MessagePersonal{To: fmt.Sprintf("+1415%07d", i), Body: "Your order has shipped."}}, deferred,
+					}}},
+				}); err != nil {
+					failure.Store(&err)
+					return
+				}
+			}
+		})
+	}
+	writers.Wait()
+	if err := failure.Load(); err != nil {
+		return *err
+	}
+	if _, err := projections.ReplayAll(ctx, s.Ledger, projections.All(), nil); err != nil {
+		return err
+	}
+	queue := fmt.Sprintf("%s/%s/%s/new", s.org, s.wsp, line)
+	for _, step := range []struct {
+		sql  string
+		args []any
+	}{
+		{waitOutboxSQL, nil}, {waitTodoSQL, []any{morning, s.Clock.Now().Add(7 * 24 * time.Hour)}}, {waitQueueSQL, []any{queue}},
+		{waitReleaseSQL, []any{queue, hour}}, {waitSeenSQL, nil}, {"vacuum analyze", nil}, {"checkpoint", nil},
+	} {
+		if _, err := s.pool.Exec(ctx, step.sql, step.args...); err != nil {
+			return fmt.Errorf("%s: %w", step.sql, err)
+		}
+	}
+	return nil
+}
+
+// one sends a message and waits until it has been delivered.
+func (d *delivery) one(ctx context.Context, key string) error {
+	c, err := dial(d.address)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.conn.Close() }()
+	body := `{"to":"+12125550100","body":"Good morning.","external_id":"` + key + `"}`
+	if err := c.post("/v1/messages", d.site.secret, key, body, http.StatusCreated); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+		var delivered bool
+		err := d.site.pool.QueryRow(ctx, `select exists (select from read.messages where workspace_id = $1 and external_id = $2 and delivered_at is not null)`, d.site.wsp, key).Scan(&delivered)
+		if err != nil || delivered {
+			return err
+		}
+		sleepUntil(ctx, time.Now().Add(5*time.Millisecond))
+	}
+	return fmt.Errorf("the message %q was not delivered within a minute", key)
+}
+
+// idle watches a node and its server that have nothing to do.
+func (b *bench) idle(ctx context.Context, measurement string, pool interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}, goal string) error {
+	var walBefore, walAfter int64
+	if err := pool.QueryRow(ctx, walSQL).Scan(&walBefore); err != nil {
+		return err
+	}
+	nodeBefore, serverBefore := cpu(os.Getpid()), b.serverCPU()
+	started := time.Now()
+	time.Sleep(max(b.For, 10*time.Second))
+	took := time.Since(started)
+	node, server := cpu(os.Getpid())-nodeBefore, b.serverCPU()-serverBefore
+	if err := pool.QueryRow(ctx, walSQL).Scan(&walAfter); err != nil {
+		return err
+	}
+	share := func(d time.Duration) float64 { return 100 * d.Seconds() / took.Seconds() }
+	b.tell(Figure{Measurement: measurement, What: "node, all roles, nothing happening", Value: share(node), Unit: "% of core", Goal: goal})
+	b.tell(Figure{Measurement: measurement, What: "PostgreSQL", Value: share(server), Unit: "% of core"})
+	b.tell(Figure{Measurement: measurement, What: "write-ahead log", Value: float64(walAfter-walBefore) / took.Seconds(), Unit: "bytes/s"})
+	return nil
+}
