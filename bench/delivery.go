@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"strconv"
 	"sync"
@@ -132,7 +131,7 @@ func (d *delivery) run(ctx context.Context, lasts time.Duration, pace float64) (
 				waiting.Add(1)
 				i := d.sent.Add(1)
 				body := fmt.Sprintf(`{"to":"+1415%07d","body":"Your order %d has shipped."}`, 2000000+i%2000, i)
-				if err := c.post("/v1/messages", d.site.secret, "delivery-"+strconv.FormatInt(i, 10), body, http.StatusCreated); err != nil {
+				if err := c.post("/v1/messages", d.site.secret, "delivery-"+strconv.FormatInt(i, 10), body); err != nil {
 					failure.Store(&err)
 					stop()
 					return

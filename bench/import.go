@@ -169,7 +169,7 @@ func (s *site) sends(ctx context.Context, address string, callers int, d time.Du
 				case <-time.After(time.Until(due)):
 				}
 				i := n.Add(1)
-				err = c.post("/v1/messages", s.secret, fmt.Sprint("bench-", i), fmt.Sprintf(`{"to":"+1212%07d","body":"Your order has shipped."}`, 2_000_000+i), http.StatusCreated)
+				err = c.post("/v1/messages", s.secret, fmt.Sprint("bench-", i), fmt.Sprintf(`{"to":"+1212%07d","body":"Your order has shipped."}`, 2_000_000+i))
 				mu.Lock()
 				latencies = append(latencies, time.Since(due))
 				mu.Unlock()
