@@ -139,7 +139,7 @@ func (d *delivery) run(ctx context.Context, lasts time.Duration, pace float64) (
 			}
 		})
 	}
-	for run.Err() == nil {
+	for pace == 0 && run.Err() == nil {
 		if err := d.site.pool.QueryRow(ctx, openSQL).Scan(&open); err != nil {
 			return 0, err
 		}

@@ -20,12 +20,14 @@ const (
 	waitSQL = `insert into sending_waiting (contact_id, queue, position) values ($1, $2, $3)
 		on conflict (contact_id) do update set queue = excluded.queue, position = excluded.position`
 	waitNoMoreSQL = `delete from sending_waiting where contact_id = $1`
-	aheadSQL      = `select exists (select from sending_waiting where queue = $1 and position < $2)`
-	letGoSQL      = `delete from sending_waiting where contact_id in
+	// The first of the queue, and not whether there is one: for that the planner may read a table of a million who stand in
+	// another queue.
+	aheadSQL = `select coalesce((select position from sending_waiting where queue = $1 order by position limit 1) < $2, false)`
+	letGoSQL = `delete from sending_waiting where contact_id in
 		(select contact_id from sending_waiting where queue = $1 order by position limit $2 for update skip locked) returning contact_id`
 	// A deadline that has changed is noticed by whoever works on the key just now.
 	wakeSQL   = `update process_todo set due_at = least(due_at, $2) - interval '1 microsecond' where process = '` + sendingProcess + `' and key = any($1)`
-	anyoneSQL = `select exists (select from sending_waiting where queue = $1)`
+	anyoneSQL = `select (select position from sending_waiting where queue = $1 order by position limit 1) is not null`
 )
 
 // queuesOf is what the keys of all queues of a workspace begin with; those of an organisation begin with its id.
