@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	openSQL = `insert into sending_outbox (message_id, contact_id, workspace_id, shard, position, automatic)
-		select * from unnest($1::text[], $2::text[], $3::uuid[], $4::smallint[], $5::bigint[], $6::boolean[]) on conflict do nothing`
+	openSQL = `insert into sending_outbox (message_id, contact_id, workspace_id, shard, position, automatic, identity_id)
+		select * from unnest($1::text[], $2::text[], $3::uuid[], $4::smallint[], $5::bigint[], $6::boolean[], $7::text[]::uuid[]) on conflict do nothing`
 	closeSQL   = `delete from sending_outbox where message_id = any($1)`
 	unwatchSQL = `select process_todo_drop('` + receiptProcess + `', $1)`
 	// What was accepted before an opt-out or a deletion is canceled; the answer to the opt-out is not.
@@ -23,9 +23,9 @@ const (
 	// Automatic texts stand in no queue, since they need no room: those that wait for a line are looked at again.
 	automaticSQL = `update process_todo t set due_at = least(t.due_at, $2), asked_at_position = greatest(t.asked_at_position, $3)
 		where t.process = '` + sendingProcess + `' and t.key in (select o.contact_id from sending_outbox o where o.workspace_id = $1 and o.automatic)`
-	// When a service identity may do more, the contacts of its workspace that wait are looked at again.
+	// When a service identity may do more, those who wait for a message of its are looked at again.
 	identityChangedSQL = `update process_todo t set due_at = least(t.due_at, $2), asked_at_position = greatest(t.asked_at_position, $3)
-		where t.process = '` + sendingProcess + `' and t.key in (select o.contact_id from sending_outbox o where o.workspace_id = $1)`
+		where t.process = '` + sendingProcess + `' and t.key in (select o.contact_id from sending_outbox o where o.identity_id = $1)`
 )
 
 // Write implements feed.Consumer.
@@ -53,7 +53,7 @@ type outboxChanges struct {
 	lines    map[string]*eventstore.Recorded // by what the keys of their queues begin with
 	// Changes of lines that automatic texts may wait for, by workspace.
 	answers map[uuid.UUID]*eventstore.Recorded
-	// Changes of service identities, by workspace.
+	// Changes of service identities, by their id.
 	identities map[uuid.UUID]*eventstore.Recorded
 }
 
@@ -62,6 +62,7 @@ type opening struct {
 	ref       events.MessageRef
 	at        *eventstore.Recorded
 	automatic bool
+	identity  *string // the service identity that sends it
 }
 
 // canceling ends what a contact was to get.
@@ -75,17 +76,17 @@ func (w *outboxChanges) take(r *eventstore.Recorded) {
 	ask := func(contactID string) {
 		w.asks = append(w.asks, Ask{Process: sendingProcess, Key: contactID, Shard: r.Shard, DueAt: r.OccurredAt, Position: r.Position})
 	}
-	open := func(ref events.MessageRef, automatic bool) {
+	open := func(ref events.MessageRef, automatic bool, identity *string) {
 		delete(w.closed, ref.MessageID)
-		o := &opening{ref, r, automatic}
+		o := &opening{ref, r, automatic, identity}
 		w.opened[ref.MessageID], w.order = o, append(w.order, o)
 		ask(ref.ContactID)
 	}
 	switch e := r.Event.(type) {
 	case *events.MessageQueued:
-		open(e.MessageRef, e.Automatic != "")
+		open(e.MessageRef, e.Automatic != "", e.IdentityID)
 	case *events.MessageFellBack:
-		open(e.MessageRef, false)
+		open(e.MessageRef, false, nil)
 	case *events.MessageSent:
 		w.close(e.MessageID)
 		w.watches[e.MessageID] = Ask{Process: receiptProcess, Key: e.MessageID, Shard: r.Shard, DueAt: r.OccurredAt.Add(receiptDue), Position: r.Position}
@@ -113,7 +114,7 @@ func (w *outboxChanges) take(r *eventstore.Recorded) {
 		w.lines[r.OrganisationID.String()] = r
 	case *events.IdentityUpdated:
 		w.lines[queuesOf(r.OrganisationID, r.WorkspaceID)] = r
-		w.identities[r.WorkspaceID] = r
+		w.identities[e.IdentityID] = r
 	}
 }
 
@@ -153,8 +154,8 @@ func (w *outboxChanges) queue(b *pgx.Batch, bells *bells) {
 		bells.note(r.Shard, releaseProcess, r.OccurredAt)
 	}
 	contacts := func(sql string, changed map[uuid.UUID]*eventstore.Recorded) {
-		for workspace, r := range changed {
-			b.Queue(sql, workspace, r.OccurredAt, r.Position)
+		for id, r := range changed {
+			b.Queue(sql, id, r.OccurredAt, r.Position)
 			bells.note(r.Shard, sendingProcess, r.OccurredAt)
 		}
 	}
@@ -168,16 +169,17 @@ func (w *outboxChanges) queueOpened(b *pgx.Batch) {
 	var shards []int16
 	var positions []int64
 	var automatic []bool
+	var identities []*string
 	for _, o := range w.order {
 		if w.opened[o.ref.MessageID] != o {
 			continue
 		}
 		messages, contacts, workspaces = append(messages, o.ref.MessageID), append(contacts, o.ref.ContactID), append(workspaces, o.at.WorkspaceID)
 		shards, positions = append(shards, int16(o.at.Shard)), append(positions, o.at.Position) //nolint:gosec // at most 1,024 shards
-		automatic = append(automatic, o.automatic)
+		automatic, identities = append(automatic, o.automatic), append(identities, o.identity)
 	}
 	if len(messages) > 0 {
-		b.Queue(openSQL, messages, contacts, workspaces, shards, positions, automatic)
+		b.Queue(openSQL, messages, contacts, workspaces, shards, positions, automatic, identities)
 	}
 }
 
