@@ -294,10 +294,13 @@ func (a *App) ReceiptMissing(ctx context.Context, req Request, messageID string)
 }
 
 // WithdrawMessage cancels a message by request (decisions section 7). One that is under way or over is refused with
-// conflict, so that nothing is remembered as done under the request's key.
+// conflict, so that nothing is remembered as done under the request's key; a live one is forbidden to a test key.
 func (a *App) WithdrawMessage(ctx context.Context, req Request, messageID string) (Result, error) {
 	var result Result
 	err := a.onMessage(ctx, req, messageID, &result, func(_ context.Context, _ *unit, m *aggregate[message.Message]) error {
+		if req.Test && !m.State.IsTest {
+			return fault.New(fault.Forbidden, "A test key cancels test messages only.")
+		}
 		canceled, err := m.State.Withdraw()
 		m.record(canceled...)
 		return err

@@ -351,3 +351,25 @@ func TestAMessageThatChatCannotCarryGoesBySMSWhereItsPoolAllows(t *testing.T) {
 		require.Equal(t, row.channel == "sms", fell)
 	}
 }
+
+func TestOnlyAMessageThatIsQueuedOrScheduledIsCanceled(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	later := a.Test.Post("/v1/messages", app.Map{"to": a.Scripted(0), "body": "later", "send_at": stamp(time.Hour)}).Is(201).Text("id")
+	retried := send(a.Test, a.Scripted(86), "it is refused twice")
+	a.Settle()
+	require.Equal(t, "sending", status(a.Test, retried))
+	a.Test.Post("/v1/messages/"+retried+"/cancel", nil).Refused(409, "conflict")
+	a.Test.Post("/v1/messages/"+later+"/cancel", nil).Is(200)
+	a.Advance(30 * time.Second)
+	a.Advance(2 * time.Minute)
+	require.Contains(t, []any{"delivered", "read"}, status(a.Test, retried))
+}
+
+func TestATestKeyCancelsNoLiveMessage(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	live := a.Live.Post("/v1/messages", app.Map{"to": a.Phone(), "body": "later", "send_at": stamp(time.Hour)}).Is(201).Text("id")
+	a.Test.Post("/v1/messages/"+live+"/cancel", nil).Refused(403, "forbidden")
+	require.Equal(t, "scheduled", status(a.Live, live))
+}

@@ -103,7 +103,8 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 	}, a.sendMessage, a.accepted)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/messages/{id}/cancel", ID: "cancel_message", Summary: "Cancel a message that waits", Tags: []string{"messages"},
-		Access: httpapi.Access{Keys: sends, Roles: httpapi.PermSending},
+		Access:      httpapi.Access{Keys: sends, Roles: httpapi.PermSending},
+		Description: "Only a message that is queued or scheduled: one that has been tried is 409. A test key cancels test messages only.",
 	}, a.cancelMessage, a.message)
 	lines := httpapi.Access{Keys: admin, Roles: httpapi.PermLines}
 	httpapi.Write(r, httpapi.Route{

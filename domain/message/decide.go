@@ -165,13 +165,13 @@ func (m Message) FallBack(code string) (events.Event, bool) {
 	return &events.MessageFellBack{MessageRef: m.MessageRef, Reason: code}, true
 }
 
-// Withdraw is Cancel by request: refused with conflict unless the message still waits (decisions section 7).
+// Withdraw is Cancel by request: refused with conflict unless the message is queued or scheduled (decisions section 7), also
+// while it waits to be tried again, or to go on by SMS.
 func (m Message) Withdraw() ([]events.Event, error) {
-	canceled := m.Cancel(CodeCanceled, nil)
-	if len(canceled) == 0 {
+	if m.Status != Queued && m.Status != Scheduled {
 		return nil, fault.New(fault.Conflict, "Only a message that is queued or scheduled can be canceled; this one is %s.", m.Status)
 	}
-	return canceled, nil
+	return m.Cancel(CodeCanceled, nil), nil
 }
 
 // Cancel fails the message unless an attempt is under way or over: what the carrier may have cannot be called back.

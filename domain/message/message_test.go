@@ -154,7 +154,11 @@ func TestAReceiptThatOvertakesTheAnswerTellsThatItWasSent(t *testing.T) {
 
 func TestWhatIsUnderWayOrOverIsNotCanceledByRequest(t *testing.T) {
 	t.Parallel()
-	for _, m := range []message.Message{given(queued, routed, sending), given(queued, routed, sending, sent), given(queued, failed)} {
+	fellBack := &events.MessageFellBack{MessageRef: ref, Reason: "carrier_rejected"}
+	for _, m := range []message.Message{
+		given(queued, routed, sending), given(queued, routed, sending, sent), given(queued, failed),
+		given(queued, routed, sending, retried(1, later)), given(queued, routed, sending, fellBack), given(queued, routed, sending, sent, fellBack),
+	} {
 		_, err := m.Withdraw()
 		require.True(t, fault.Is(err, fault.Conflict), err)
 	}
