@@ -104,7 +104,7 @@ func TestWhatIsLearnedFromASendIsOnItsTimelineAndKnownToLookups(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, known)
 	require.False(t, chat.On)
-	told := object(a.Live.Get("/v1/messages/" + id + "/events").Is(200).Data()[2])
+	told := object(a.Live.Get("/v1/messages/" + id + "/events").Is(200).Data()[1])
 	require.Equal(t, "capability_checked", told["type"])
 	require.Equal(t, app.Map{"chat": false, "cached": false, "checked_at": stamp(0), "line_id": a.Lines[0].ID}, told["detail"])
 	shows(t, lookup(a.Live, phone).Is(200).JSON(), app.Map{"chat": false, "cached": true})

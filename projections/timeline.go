@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"time"
 
-	"ledgerline/events"
 	"ledgerline/eventstore"
 )
 
@@ -17,9 +16,10 @@ type TimelineEvent struct {
 	Detail     map[string]any `json:"detail" doc:"Event-specific, for example the reason of a deferral"`
 }
 
-// timelineTypes says how an event is called on the timeline. Events that are not here are no entries of their own.
+// timelineTypes says how an event is called on the timeline. Events that are not here are no entries of their own: a schedule
+// is the sender's wish and no deferral, so it is told by send_at of "accepted".
 var timelineTypes = map[string]string{
-	"message.queued": "accepted", "message.routed": "routed", "message.capability_checked": "capability_checked", "message.deferred": "deferred", "message.scheduled": "deferred",
+	"message.queued": "accepted", "message.routed": "routed", "message.capability_checked": "capability_checked", "message.deferred": "deferred",
 	"message.sending": "sending", "message.sent": "sent", "message.retried": "retried", "message.delivered": "delivered",
 	"message.read": "read", "message.failed": "failed", "message.receipt_missing": "receipt_missing", "message.received": "received",
 	"message.fell_back": "fallback_sms",
@@ -43,8 +43,7 @@ func (s *Store) Timeline(ctx context.Context, messageID string) ([]TimelineEvent
 	return timeline, nil
 }
 
-// detail shows the facts of an event as they are recorded, without what every event of the message repeats. A
-// schedule is told as the deferral that it is.
+// detail shows the facts of an event as they are recorded, without what every event of the message repeats.
 func detail(r *eventstore.Recorded) map[string]any {
 	d := map[string]any{}
 	if err := json.Unmarshal(r.Data, &d); err != nil {
@@ -64,9 +63,6 @@ func detail(r *eventstore.Recorded) map[string]any {
 		for k, v := range more {
 			d[k] = v
 		}
-	}
-	if _, ok := r.Event.(*events.MessageScheduled); ok {
-		return map[string]any{"reason": "send_at", "until": d["until"], "line_id": nil}
 	}
 	return d
 }
