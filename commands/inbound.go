@@ -35,12 +35,6 @@ type Received struct {
 	ReplyID        string // of the automatic text that answers it; "" when none does
 }
 
-// The kinds of automatic texts.
-const (
-	automaticConfirmation = "opt_out_confirmation"
-	automaticHelp         = "help"
-)
-
 // ReceiveInbound takes a message from a contact: it finds the line's workspace, makes the contact and starts or reopens
 // the conversation where needed, and obeys STOP, START and HELP, all in one append. The request says only through what
 // it came: organisation, workspace and actor are found here. not_found when no line has the number.
@@ -152,12 +146,14 @@ func (u *unit) obey(ctx context.Context, in *Inbound, org organisation.Organisat
 			return err
 		}
 		if !optedOut { // once per opt-out
-			u.answer(in, ref, c.State.Phone, lineID, automaticConfirmation, org.ConfirmationText(), r)
+			u.answer(in, ref, c.State.Phone, lineID, message.OptOutConfirmation, org.ConfirmationText(), r)
 		}
 	case consent.Start:
 		return u.changeConsent(ctx, c, num, consent.OptedIn, evidence)
 	case consent.Help:
-		u.answer(in, ref, c.State.Phone, lineID, automaticHelp, org.HelpText(), r)
+		if !optedOut && !num.State.OptedOut { // who opted out is never messaged, whatever it asks
+			u.answer(in, ref, c.State.Phone, lineID, message.Help, org.HelpText(), r)
+		}
 	case consent.None:
 	}
 	return nil

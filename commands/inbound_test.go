@@ -85,15 +85,22 @@ func TestSTARTOptsInAndYesOnlyWhoIsOptedOut(t *testing.T) {
 	require.Equal(t, consent.OptedIn, c.Consent)
 }
 
-func TestHELPIsAnsweredAlsoToWhoIsOptedOut(t *testing.T) {
+func TestHELPIsAnsweredExceptToWhoIsOptedOut(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	h.says(number(1), "stop")
 	r := h.says(number(1), "help?")
 	require.Equal(t, consent.Help, r.Keyword)
 	a := h.begin(r.ReplyID)
 	require.Equal(t, commands.Send, a.Step)
 	require.Contains(t, a.Message.Content.Body, "Acme")
+	waits := h.says(number(1), "help")
+	h.says(number(1), "stop")
+	require.Equal(t, "contact_opted_out", h.begin(waits.ReplyID).Message.ErrorCode, "the answer had not left")
+	require.Empty(t, h.says(number(1), "help").ReplyID)
+	r = h.says(number(1), "help")
+	_, err := h.SetConsent(t.Context(), h.live(), r.ContactID, consent.Unknown, "call")
+	require.NoError(t, err)
+	require.Empty(t, h.says(number(1), "help").ReplyID, "the register holds the number")
 }
 
 func TestAMessageThatTheCarrierDeliversAgainCountsOnce(t *testing.T) {

@@ -59,7 +59,7 @@ type Message struct {
 	SendAt       *time.Time
 	Fallback     *bool
 	Source       *string
-	Automatic    string // opt_out_confirmation or help
+	Automatic    string // the kind of an automatic text; "" for any other message
 	Content      events.MessagePersonal
 
 	IdentityID *string // the service identity that sends it
@@ -83,6 +83,12 @@ type Message struct {
 	FellBack       bool // it goes by SMS because the chat channel would not do
 	resend         bool // and has not been tried there yet
 }
+
+// The kinds of automatic texts.
+const (
+	OptOutConfirmation = "opt_out_confirmation"
+	Help               = "help"
+)
 
 // The channels of interface 2.4.
 const (

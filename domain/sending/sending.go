@@ -27,7 +27,8 @@ type Facts struct {
 	Consent        consent.Status
 	Registered     bool      // the organisation's register of opt-outs holds the number
 	RequireConsent bool      // the organisation's setting
-	Automatic      bool      // the answer to a word the contact just sent: exempt from all but the line
+	Automatic      bool      // the answer to a word the contact just sent: exempt from all but its opt-out and the line
+	Confirmation   bool      // it confirms the contact's opt-out: exempt from that, too
 	ByHand         bool      // a person wrote it: its text may be like others
 	HoldEnds       time.Time // when a message that is held already fails; zero when it is not held
 
@@ -124,12 +125,15 @@ func Check(f Facts) Verdict {
 	if f.Moment == Accepting {
 		return first(&f, atAccepting)
 	}
-	if !f.Automatic {
-		if v := first(&f, beforeLeaving); v.Outcome != Go {
-			return expire(&f, v)
-		}
+	rules := beforeLeaving
+	if f.Automatic {
+		rules = atAccepting
 	}
-	return expire(&f, takenBy(&f))
+	v := first(&f, rules)
+	if v.Outcome == Go {
+		v = takenBy(&f)
+	}
+	return expire(&f, v)
 }
 
 func first(f *Facts, rules []rule) Verdict {
@@ -150,14 +154,15 @@ func expire(f *Facts, v Verdict) Verdict {
 }
 
 // consentGiven is interface section 1 rules 1 and 2. The register counts as well as the contact: a contact whose
-// consent was cleared is still refused while the register holds its number.
+// consent was cleared is still refused while the register holds its number. Who opted out gets nothing but the confirmation of
+// that; who asks for help gets it without having opted in.
 func consentGiven(f *Facts) *Verdict {
 	switch {
-	case f.Automatic:
+	case f.Confirmation:
 		return nil
 	case f.Registered || f.Consent == consent.OptedOut:
 		return &Verdict{Outcome: Refuse, Code: message.CodeOptedOut}
-	case f.RequireConsent && f.Consent != consent.OptedIn:
+	case f.RequireConsent && !f.Automatic && f.Consent != consent.OptedIn:
 		return &Verdict{Outcome: Refuse, Code: message.CodeConsentRequired}
 	}
 	return nil

@@ -48,6 +48,7 @@ func TestConsentDecidesAtAcceptingAndAgainBeforeLeaving(t *testing.T) {
 			registered bool
 			required   bool
 			automatic  bool
+			confirms   bool
 			want       fault.Code
 		}{
 			{consent: consent.Unknown},
@@ -57,9 +58,13 @@ func TestConsentDecidesAtAcceptingAndAgainBeforeLeaving(t *testing.T) {
 			{consent: consent.OptedIn, required: true},
 			{consent: consent.Unknown, required: true, want: fault.ConsentRequired},
 			{consent: consent.OptedOut, required: true, want: fault.ContactOptedOut},
-			{consent: consent.OptedOut, registered: true, automatic: true},
+			{consent: consent.OptedOut, registered: true, automatic: true, confirms: true},
+			{consent: consent.OptedOut, automatic: true, want: fault.ContactOptedOut},
+			{consent: consent.Unknown, registered: true, automatic: true, want: fault.ContactOptedOut},
+			{consent: consent.Unknown, required: true, automatic: true},
 		} {
 			f := ready()
+			f.Confirmation = row.confirms
 			f.Moment, f.Consent, f.Registered, f.RequireConsent, f.Automatic = moment, row.consent, row.registered, row.required, row.automatic
 			v := sending.Check(f)
 			if row.want == "" {
