@@ -71,7 +71,7 @@ func TestTheTimelineTellsItsTimesAsAllTimesAreTold(t *testing.T) {
 	require.Equal(t, []any{"accepted", "routed", "sending", "capability_checked", "retried", "sending", "retried", "sending", "sent", "delivered"}, entries.Column("type"))
 	for path, want := range map[string]time.Duration{
 		"data.0.detail.send_at": time.Hour + 500*time.Millisecond,
-		"data.4.detail.until": time.Hour + 30*time.Second + 500*time.Millisecond, "data.6.detail.until": time.Hour + 150*time.Second + 500*time.Millisecond,
+		"data.4.detail.until":   time.Hour + 30*time.Second + 500*time.Millisecond, "data.6.detail.until": time.Hour + 150*time.Second + 500*time.Millisecond,
 		"data.9.detail.at": time.Hour + 150*time.Second + 500*time.Millisecond,
 	} {
 		require.Equal(t, stamp(want), entries.Text(path), path)
