@@ -431,10 +431,28 @@ func (a *App) onMessage(ctx context.Context, req Request, messageID string, resu
 		if req.Workspace == m.State.Workspace || req.Actor.Type == "system" {
 			u.req.Organisation, u.req.Workspace = m.State.Organisation, m.State.Workspace
 			u.ref, u.subject = messageID, m.State.ContactID
-			return decide(ctx, u, m)
+			if err := decide(ctx, u, m); err != nil {
+				return err
+			}
+			return u.placeBack(ctx, m)
 		}
 		return notFound("message")
 	})
 	*result = found
 	return err
+}
+
+// placeBack gives the place of a message that fails now among those before the contact's first reply to another one, unless
+// it was sent before.
+func (u *unit) placeBack(ctx context.Context, m *aggregate[message.Message]) error {
+	counted := m.State.LineID != "" && m.State.Automatic == ""
+	if !counted || m.State.Status != message.Failed || m.base.State.Status == message.Failed || !m.State.SentAt.IsZero() {
+		return nil
+	}
+	x, err := load(ctx, u, u.app.exchanges, exchange.Stream(m.State.ContactID))
+	if err != nil {
+		return err
+	}
+	x.record(x.State.Unsent(m.State.ContactID, m.State.MessageID)...)
+	return nil
 }

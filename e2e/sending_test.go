@@ -373,3 +373,24 @@ func TestATestKeyCancelsNoLiveMessage(t *testing.T) {
 	a.Test.Post("/v1/messages/"+live+"/cancel", nil).Refused(403, "forbidden")
 	require.Equal(t, "scheduled", status(a.Live, live))
 }
+
+func TestMessagesThatWereNeverSentDoNotCountTowardTheThreeBeforeAReply(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t, app.Limits(line.DefaultLimits()))
+	phone := a.Scripted(80) // not on chat
+	var ids []string
+	for i := range 5 {
+		ids = append(ids, send(a.Test, phone, fmt.Sprintf("Message %d", i+1)))
+	}
+	a.Settle()
+	for _, id := range ids {
+		shows(t, message(a.Test, id), app.Map{"status": "failed", "error_code": "not_on_chat"})
+	}
+	refused := a.Scripted(85) // sent, and then it fails
+	for i := range 4 {
+		ids[i] = send(a.Test, refused, fmt.Sprintf("Message %d", i+1))
+	}
+	a.Settle()
+	require.Equal(t, []any{"failed", "queued"}, []any{status(a.Test, ids[2]), status(a.Test, ids[3])})
+	require.Equal(t, []any{"first_message_rules"}, deferrals(a.Test, ids[3]))
+}

@@ -33,3 +33,10 @@ type ContactUnanswered struct {
 	LineID    string `json:"line_id"`
 	MessageID string `json:"message_id"`
 }
+
+// ContactMessageUnsent tells that a message to the contact, which had not replied yet, failed without having been sent: it is none of those
+// that may be sent before the reply.
+type ContactMessageUnsent struct {
+	ContactID string `json:"contact_id"`
+	MessageID string `json:"message_id"`
+}

@@ -99,6 +99,7 @@ var Default = NewRegistry(
 	Of[ContactMessaged]("contact.messaged", 1),
 	Of[ContactReplied]("contact.replied", 1),
 	Of[ContactUnanswered]("contact.unanswered", 1),
+	Of[ContactMessageUnsent]("contact.message_unsent", 1),
 
 	Of[WebhookCreated]("webhook.created", 1),
 	Of[WebhookUpdated]("webhook.updated", 1),

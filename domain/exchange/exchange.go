@@ -57,6 +57,8 @@ func (x Exchange) Apply(event events.Event, _ events.Envelope) Exchange {
 		via := x.Lines[e.LineID]
 		via.Told = true
 		x = x.with(e.LineID, via)
+	case *events.ContactMessageUnsent:
+		x.Messages = max(x.Messages-1, 0)
 	}
 	return x
 }
@@ -107,4 +109,13 @@ func (x Exchange) Silent(contactID, lineID, messageID string) []events.Event {
 		return nil
 	}
 	return []events.Event{&events.ContactUnanswered{ContactID: contactID, LineID: lineID, MessageID: messageID}}
+}
+
+// Unsent records that a message which was given to a line failed without having been sent. Before the first reply it gives
+// its place to another one; later nobody counts.
+func (x Exchange) Unsent(contactID, messageID string) []events.Event {
+	if x.Replied || x.Messages == 0 {
+		return nil
+	}
+	return []events.Event{&events.ContactMessageUnsent{ContactID: contactID, MessageID: messageID}}
 }

@@ -83,3 +83,17 @@ func TestSilenceIsToldOnceAndOnlyOfALinesFirstMessage(t *testing.T) {
 	y, _ := messaged(exchange.Exchange{}, "ln_1", "msg_1", "2026-03-01")
 	require.Empty(t, applied(y, y.Wrote("ctc_1", "ln_1", "msg_3")).Silent("ctc_1", "ln_1", "msg_1"))
 }
+
+func TestAMessageThatFailedWithoutBeingSentGivesItsPlaceBeforeTheReplyToAnother(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, exchange.Exchange{}.Unsent("ctc_1", "msg_1"))
+	x, _ := messaged(exchange.Exchange{}, "ln_1", "msg_1", "2026-03-01")
+	x, _ = messaged(x, "ln_1", "msg_2", "2026-03-01")
+	unsent := x.Unsent("ctc_1", "msg_1")
+	require.Equal(t, []events.Event{&events.ContactMessageUnsent{ContactID: "ctc_1", MessageID: "msg_1"}}, unsent)
+	x = applied(x, unsent)
+	require.Equal(t, 1, x.Messages)
+	require.False(t, x.NewTo("ln_1", line.DayNamed("2026-03-01"), window), "the line's room stays used")
+	x = applied(x, x.Wrote("ctc_1", "ln_1", "msg_3"))
+	require.Empty(t, x.Unsent("ctc_1", "msg_2"))
+}
