@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -165,40 +166,69 @@ func TestTheSameTextLeavesALineAtMostAsOftenAsTheLimitSays(t *testing.T) {
 	shows(t, lastDetail(t, a.Live, ids[2], "deferred"), app.Map{"reason": "line_sends_day", "rule": "identical_text_max_per_day"})
 }
 
-func TestCapacityIsNeverExceededByAnyNumberOfProcesses(t *testing.T) {
+func TestCapacityIsNeverExceededByAnyNumberOfProcessesAndWhatWaitsIsReleasedInOrder(t *testing.T) {
 	t.Parallel()
 	limits := line.DefaultLimits()
+	limits.ReplyRatioMin = 0 // nobody replies, and no line shall be throttled for it
 	a := app.Start(t, app.Limits(limits), app.Nodes(service.All, service.All, service.All, service.All))
 	a.AddLine()
-	const sends = 200
-	ids := make([]string, sends)
+	const sends, callers = 500, 16
 	var group sync.WaitGroup
-	slots := make(chan struct{}, 16)
-	for i := range sends {
+	for caller := range callers {
+		c := a.Live.On(a.Nodes[caller%4])
 		group.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			ids[i] = a.Live.On(a.Nodes[i%4]).Post("/v1/messages", app.Map{"to": fmt.Sprintf("+1212777%04d", i), "body": fmt.Sprint("Hello ", i)}).Is(201).Text("id")
+			for i := caller; i < sends; i += callers {
+				c.Post("/v1/messages", app.Map{"to": fmt.Sprintf("+1212777%04d", i), "body": fmt.Sprint("Hello ", i)}).Is(201)
+			}
 		})
 	}
 	group.Wait()
 	a.Settle()
-	perHour := 3 * limits.NewContactsPerHour
-	require.Equal(t, map[any]int{"delivered": perHour, "queued": sends - perHour}, counted(t, a.Live, ids))
-	a.Advance(time.Hour)
-	require.Equal(t, map[any]int{"delivered": 2 * perHour, "queued": sends - 2*perHour}, counted(t, a.Live, ids))
-	var late int
-	a.One(`select count(*) from ledger_events sent join ledger_events q on q.type = 'message.queued' and q.stream = sent.stream
-		where sent.type = 'message.sent' and sent.occurred_at >= $1 and exists (
-			select from ledger_events e join ledger_events eq on eq.type = 'message.queued' and eq.stream = e.stream
-			where e.type = 'message.deferred' and eq.position < q.position
-			and not exists (select from ledger_events s where s.type = 'message.sent' and s.stream = e.stream))`, []any{app.Noon.Add(time.Hour)}, &late)
-	require.Zero(t, late, "who waited longer was let go first")
+	accepted := column(a, `select stream from ledger_events where type = 'message.queued' order by position`)
+	require.Len(t, accepted, sends)
+	left := func() []string {
+		return column(a, `select stream from ledger_events where type = 'message.sent' order by position`)
+	}
+	perHour, perDay := 3*limits.NewContactsPerHour, 3*limits.NewContactsPerDay
+	sent := left()
+	require.Len(t, sent, perHour, "who comes first is the callers' race")
+
+	// What waits leaves first come first served, as much as fits, hour by hour and day by day.
+	expect := func(more int, why string) {
+		t.Helper()
+		waiting := slices.DeleteFunc(slices.Clone(accepted), func(id string) bool { return slices.Contains(sent, id) })
+		now := left()
+		var places, firsts []int // of those that left now, among those that waited
+		for _, id := range now[len(sent):] {
+			places = append(places, slices.Index(waiting, id))
+		}
+		slices.Sort(places)
+		for i := range more {
+			firsts = append(firsts, i)
+		}
+		require.Equal(t, firsts, places, "%s, at %s", why, a.Clock.Now())
+		sent = now
+	}
+	for _, more := range []int{perHour, perHour, perDay - 3*perHour, 0, 0} {
+		a.Advance(time.Hour)
+		expect(more, "hour by hour")
+	}
+	a.Advance(21*time.Hour - 5*time.Hour) // over 3 AM to 9 AM
+	for _, more := range []int{perHour, perHour, perHour, perDay - 3*perHour, 0} {
+		expect(more, "the next day")
+		a.Advance(time.Hour)
+	}
 	for _, l := range a.Lines {
 		var routed int
 		a.One(`select count(*) from ledger_events where type = 'message.routed' and data->>'line_id' = $1`, []any{l.ID}, &routed)
-		require.Equal(t, 2*limits.NewContactsPerHour, routed)
+		require.Equal(t, 2*limits.NewContactsPerDay, routed, "every line to its cap, exactly")
 	}
+}
+
+// column reads one column of texts with SQL.
+func column(a *app.App, sql string, args ...any) (list []string) {
+	a.One(`select coalesce(array_agg(t.x), '{}') from (`+sql+`) t (x)`, args, &list)
+	return list
 }
 
 func TestALineWhoseNewContactsStaySilentIsPausedUntilOneReplies(t *testing.T) {
