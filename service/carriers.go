@@ -36,6 +36,9 @@ func (n *Node) openCarriers(run context.Context) (err error) {
 		return err
 	}
 	n.carriers = processes.Carriers{line.Simulator: n.Simulator, line.BlueBubbles: n.bubbles}
+	if n.cfg.Carriers != nil {
+		n.cfg.Carriers(n.carriers)
+	}
 	if roles.Process {
 		n.goes(run, "bluebubbles", n.bubbles.Run)
 	}

@@ -67,6 +67,8 @@ type Config struct {
 	Workers int
 	// WebhooksTLS is for tests: how webhooks trust receivers; default: as the system does.
 	WebhooksTLS *tls.Config
+	// Carriers is for tests: it may put others in the place of the node's carriers, by their names.
+	Carriers func(processes.Carriers)
 	// Lease is how long the work of a node that died waits for another one; default 15 s.
 	Lease time.Duration
 	// LagBound is how far a projection may be behind, in positions, for /readyz; default 10,000.

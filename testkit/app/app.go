@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -53,6 +54,7 @@ type App struct {
 	client    *http.Client
 	options   options
 	nextPhone int
+	buried    sync.WaitGroup
 }
 
 // Node is one process of the service with its server.
@@ -62,7 +64,24 @@ type Node struct {
 	URL   string // "" when it serves nothing
 
 	server *httptest.Server
+	cable  *cable // nil unless the node can be killed
 	ended  sync.Once
+	gone   chan struct{}
+}
+
+// Gone is closed when the node is killed.
+func (n *Node) Gone() <-chan struct{} { return n.gone }
+
+// Kill drops the node in the middle of whatever it does, as if its process had been killed: requests break off, nothing more
+// reaches the database or is taken from it, leases are left behind. The app was started with Killable.
+func (a *App) Kill(n *Node) {
+	a.t.Helper()
+	require.NotNil(a.t, n.cable, "start with Killable")
+	close(n.gone)
+	n.cable.sever()
+	a.Nodes = slices.DeleteFunc(a.Nodes, func(other *Node) bool { return other == n })
+	n.server.CloseClientConnections()
+	a.buried.Go(n.Stop) // for the sake of this process; it finds nothing that it could still do
 }
 
 // Stop ends the node as a signal does; the harness stops what is left.
@@ -86,6 +105,9 @@ type options struct {
 	proxies    []string
 	guarded    bool
 	limits     line.Limits
+	killable   bool
+	lease      time.Duration
+	carrier    func(*Node) processes.Carrier
 }
 
 // Unlimited are sending limits that nothing reaches: for tests that are about something else.
@@ -122,6 +144,19 @@ func TrustedProxies(addresses ...string) Option {
 // GuardedWebhooks refuses webhooks to private addresses, as a service in production does.
 func GuardedWebhooks() Option { return func(o *options) { o.guarded = true } }
 
+// At has the service live by a clock.
+func At(c *clock.Movable) Option { return func(o *options) { o.clock = c } }
+
+// Killable makes nodes that Kill can drop, whose work is taken over after a lease of real time.
+func Killable(lease time.Duration) Option {
+	return func(o *options) { o.killable, o.lease = true, lease }
+}
+
+// Carrier puts another carrier in the place of the simulator, for each node its own.
+func Carrier(of func(*Node) processes.Carrier) Option {
+	return func(o *options) { o.carrier = of }
+}
+
 // Start starts the service and stops it when the test has ended.
 func Start(t testing.TB, opts ...Option) *App {
 	t.Helper()
@@ -142,6 +177,7 @@ func Start(t testing.TB, opts ...Option) *App {
 		a.StartNode(roles)
 	}
 	t.Cleanup(a.client.CloseIdleConnections)
+	t.Cleanup(a.buried.Wait)
 	a.Workspace = a.NewOrganisation("Acme")
 	return a
 }
@@ -150,13 +186,23 @@ func Start(t testing.TB, opts ...Option) *App {
 func (a *App) StartNode(roles service.Roles) *Node {
 	a.t.Helper()
 	o := &a.options
-	n := &Node{Roles: roles}
+	n := &Node{Roles: roles, gone: make(chan struct{})}
 	logger := slog.New(slog.NewTextHandler(a.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	dsn := a.DSN
+	if o.killable {
+		n.cable, dsn = a.lay()
+		logger = slog.New(slog.DiscardHandler) // a node that is killed complains at length
+	}
 	var err error
 	n.Node, err = service.Start(context.WithoutCancel(a.t.Context()), service.Config{
-		DSN: a.DSN, Keyring: a.Ring, Clock: a.Clock, Roles: roles, Shards: o.shards, MaxConns: 16, RateLimits: o.rateLimits,
-		TrustedProxies: o.proxies, Inside: !o.guarded, Version: "test", Logger: logger, Workers: 8,
+		DSN: dsn, Keyring: a.Ring, Clock: a.Clock, Roles: roles, Shards: o.shards, MaxConns: 16, RateLimits: o.rateLimits,
+		TrustedProxies: o.proxies, Inside: !o.guarded, Version: "test", Logger: logger, Workers: 8, Lease: o.lease,
 		Sessions: httpapi.SessionConfig{Issuer: Issuer, Audience: Audience, Secret: Secret},
+		Carriers: func(all processes.Carriers) {
+			if o.carrier != nil {
+				all[line.Simulator] = o.carrier(n)
+			}
+		},
 	})
 	require.NoError(a.t, err)
 	if n.API != nil {
@@ -164,7 +210,12 @@ func (a *App) StartNode(roles service.Roles) *Node {
 		n.URL = n.server.URL
 	}
 	a.Nodes = append(a.Nodes, n)
-	a.t.Cleanup(n.Stop)
+	a.t.Cleanup(func() {
+		n.Stop()
+		if n.cable != nil {
+			n.cable.sever()
+		}
+	})
 	return n
 }
 
