@@ -28,8 +28,11 @@ type departure struct {
 	exchange   *aggregate[exchange.Exchange]
 	sender     *aggregate[identity.Identity] // nil unless a service identity sends it
 	lines      map[string]*aggregate[line.Line]
-	group      string // line or pool whose room is waited for
-	stickyGone bool   // the contact's own line will not send again
+	seen       []*aggregate[line.Line] // all that were looked at, also those that cannot send
+	pool       *aggregate[line.Pool]   // nil when the message is not for a pool
+	passed     *aggregate[line.Line]   // the contact's own line, when another one is looked for
+	group      string                  // line or pool whose room is waited for
+	stickyGone bool                    // the contact's own line will not send again
 	facts      sending.Facts
 }
 
@@ -127,6 +130,20 @@ func (d *departure) lean() {
 	if d.sender != nil {
 		d.sender.lean()
 	}
+	if d.pool != nil {
+		d.pool.lean()
+	}
+	if d.passed != nil {
+		d.passed.lean()
+	}
+}
+
+// leanLines makes the append depend on the lines being as they were seen: a message that waits for one is not looked at
+// again before that line changes.
+func (d *departure) leanLines() {
+	for _, l := range d.seen {
+		l.lean()
+	}
 }
 
 // allows tells whether the sender may use a line.
@@ -174,7 +191,11 @@ func (d *departure) candidates(ctx context.Context, m *message.Message) error {
 }
 
 func (d *departure) line(ctx context.Context, id string) (*aggregate[line.Line], error) {
-	return load(ctx, d.unit, d.unit.app.lines, id)
+	l, err := load(ctx, d.unit, d.unit.app.lines, id)
+	if err == nil {
+		d.seen = append(d.seen, l)
+	}
+	return l, err
 }
 
 func (d *departure) linesFor(ctx context.Context, m *message.Message) ([]*aggregate[line.Line], error) {
@@ -201,7 +222,7 @@ func (d *departure) linesFor(ctx context.Context, m *message.Message) ([]*aggreg
 	if err != nil {
 		return nil, err
 	}
-	d.group = poolID
+	d.group, d.pool = poolID, pool
 	sticky := d.contact.State.LineID
 	if sticky != "" {
 		own, err := d.line(ctx, sticky)
@@ -214,6 +235,7 @@ func (d *departure) linesFor(ctx context.Context, m *message.Message) ([]*aggreg
 			d.group = sticky
 			return []*aggregate[line.Line]{own}, nil
 		}
+		d.passed = own
 	}
 	lines := make([]*aggregate[line.Line], 0, len(pool.State.LineIDs))
 	for _, id := range pool.State.LineIDs {

@@ -7,10 +7,12 @@ import (
 
 	"github.com/google/uuid"
 
+	"ledgerline/domain/consent"
 	"ledgerline/domain/exchange"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/line"
 	"ledgerline/domain/message"
+	"ledgerline/domain/number"
 	"ledgerline/domain/organisation"
 	"ledgerline/domain/sending"
 	"ledgerline/events"
@@ -122,6 +124,9 @@ func (u *unit) beginAttempt(ctx context.Context, m *aggregate[message.Message], 
 		m.record(m.State.Cancel(verdict.Code, verdict.Detail)...)
 	case sending.Hold:
 		m.record(m.State.Defer(verdict.Hold, verdict.Detail)...)
+		if verdict.ForLine() {
+			d.leanLines()
+		}
 		t.Step, t.Until, t.StepsAside = Wait, m.State.HoldEnds(), verdict.StepsAside()
 		switch until := verdict.Hold.Until; {
 		case verdict.ForLine() && !d.facts.Automatic:
@@ -314,17 +319,39 @@ func (a *App) CancelMessage(ctx context.Context, req Request, messageID, code st
 	return a.moveMessage(ctx, req, messageID, func(m message.Message, _ time.Time) []events.Event { return m.Cancel(code, details) })
 }
 
-// HoldBehind tells that a message waits because an earlier one to the same contact does.
-func (a *App) HoldBehind(ctx context.Context, req Request, messageID string) error {
+// HoldBehind tells that a message waits because an earlier one to the same contact does. One that waits for its own send_at
+// does so until then, which is answered; the zero time otherwise.
+func (a *App) HoldBehind(ctx context.Context, req Request, messageID string) (due time.Time, err error) {
 	known, err := find(ctx, a.messages, messageID, false)
-	if err != nil || len(known.State.Behind()) == 0 && known.State.Exists() {
-		return err // it is told already
+	if err != nil {
+		return due, err
 	}
-	_, _, err = a.moveMessage(ctx, req, messageID, func(m message.Message, _ time.Time) []events.Event { return m.Behind() })
+	now := a.ledger.Now()
+	if known.State.Status == message.Scheduled && now.Before(known.State.NotBefore) {
+		return known.State.NotBefore, nil
+	}
+	if len(known.State.Behind(now)) == 0 && known.State.Exists() {
+		return due, nil // it is told already
+	}
+	_, _, err = a.moveMessage(ctx, req, messageID, func(m message.Message, now time.Time) []events.Event { return m.Behind(now) })
 	if fault.Is(err, fault.NotFound) {
-		return nil
+		return due, nil
 	}
-	return err
+	return due, err
+}
+
+// MayStillLeave asks consent again, of the ledger's present, for a message whose attempt has begun and taken its time before
+// the carrier was given anything.
+func (a *App) MayStillLeave(ctx context.Context, m *message.Message) (bool, error) {
+	if m.Automatic != "" {
+		return true, nil
+	}
+	c, err := find(ctx, a.contacts, m.ContactID, true)
+	if err != nil || !c.State.Exists() {
+		return false, err
+	}
+	num, err := find(ctx, a.numbers, number.Stream(c.State.NumberHash), true)
+	return err == nil && c.State.Consent != consent.OptedOut && !num.State.OptedOut, err
 }
 
 func (a *App) moveMessage(ctx context.Context, req Request, messageID string, move func(message.Message, time.Time) []events.Event) (message.Message, Result, error) {

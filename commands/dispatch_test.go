@@ -63,6 +63,46 @@ func TestAMessageIsRoutedSentDeliveredAndRead(t *testing.T) {
 	}, types(h.history(before)))
 }
 
+func TestALineThatCameBackOnAnotherNodeIsNotTakenToBeAwayHere(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	other, _ := h.node()
+	_, err := h.PauseLine(t.Context(), h.live(), h.line, "")
+	require.NoError(t, err)
+	require.Equal(t, commands.Wait, h.begin(h.message(number(1))).Step)
+	_, err = other.ResumeLine(t.Context(), h.live(), h.line, "")
+	require.NoError(t, err)
+	require.Equal(t, commands.Send, h.begin(h.message(number(2))).Step)
+}
+
+func TestAContactKeepsItsLineThatCameBackOnAnotherNode(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	other, _ := h.node()
+	first := h.begin(h.message(number(1)))
+	require.Equal(t, h.line, first.Line.ID)
+	second, err := h.ProvisionLine(t.Context(), h.live(), commands.ProvisionLine{Phone: "+12125550198", State: line.Active})
+	require.NoError(t, err)
+	_, err = h.PauseLine(t.Context(), h.live(), h.line, "")
+	require.NoError(t, err)
+	require.Equal(t, second.Ref, h.begin(h.message(number(1))).Line.ID)
+	_, err = other.ResumeLine(t.Context(), h.live(), h.line, "")
+	require.NoError(t, err)
+	require.Equal(t, h.line, h.begin(h.message(number(1))).Line.ID)
+}
+
+func TestAPoolThatWasChangedOnAnotherNodeIsKnownHere(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	other, _ := h.node()
+	h.begin(h.message(number(1)))
+	made, err := other.CreatePool(t.Context(), h.live(), commands.CreatePool{Name: "Other", Rotation: line.Sticky})
+	require.NoError(t, err)
+	_, err = other.UpdateLine(t.Context(), h.live(), h.line, line.Change{PoolID: line.Text{Given: true, To: made.Ref}})
+	require.NoError(t, err)
+	require.Equal(t, commands.Wait, h.begin(h.message(number(2))).Step, "there is no line in the default pool any more")
+}
+
 func TestAReceiptThatOvertakesTheCarriersAnswerTellsThatItWasSent(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -1,7 +1,9 @@
 package e2e_test
 
 import (
+	"context"
 	"net/http"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,6 +13,7 @@ import (
 	"ledgerline/domain/fault"
 	"ledgerline/domain/line"
 	"ledgerline/events"
+	"ledgerline/processes"
 	"ledgerline/testkit/app"
 )
 
@@ -90,4 +93,38 @@ func TestTheAccountOfALineIsSealedAndEndsWithIt(t *testing.T) {
 	require.Nil(t, wrapped, "its key is destroyed")
 	_, _, err = a.Nodes[0].App.ConfigureCarrier(t.Context(), a.Operator(), a.Lines[0].ID, line.Simulator, events.CarrierAccount{}, false)
 	require.True(t, fault.Is(err, fault.Conflict))
+}
+
+// slow is a carrier that takes its time to tell whether a number is on chat.
+type slow struct {
+	asked, answer chan struct{}
+	sent          atomic.Int64
+}
+
+func (s *slow) Reachable(context.Context, processes.Via, string) (bool, error) {
+	close(s.asked)
+	<-s.answer
+	return true, nil
+}
+
+func (s *slow) Send(context.Context, processes.Outgoing) (processes.Accepted, error) {
+	s.sent.Add(1)
+	return processes.Accepted{CarrierID: "x"}, nil
+}
+
+func (s *slow) Outcome(context.Context, processes.Outgoing) (processes.Accepted, bool, error) {
+	return processes.Accepted{}, false, nil
+}
+
+func TestNothingLeavesAfterAnOptOutThatWasAnsweredWhileTheCarrierWasAskedForTheNumber(t *testing.T) {
+	t.Parallel()
+	carrier := &slow{asked: make(chan struct{}), answer: make(chan struct{})}
+	a := app.Start(t, app.Carrier(func(*app.Node) processes.Carrier { return carrier }))
+	queued := a.Live.Post("/v1/messages", app.Map{"to": a.Phone(), "body": "Hello"}).Is(201)
+	<-carrier.asked
+	a.Live.Post("/v1/contacts/"+queued.Text("contact_id")+"/opt-out", app.Map{"source": "phone"}).Is(200)
+	close(carrier.answer)
+	a.Settle()
+	shows(t, message(a.Live, queued.Text("id")), app.Map{"status": "failed", "error_code": "contact_opted_out"})
+	require.Zero(t, carrier.sent.Load())
 }

@@ -46,6 +46,23 @@ func TestAScheduledMessageStepsAsideAndKeepsNobodyWaiting(t *testing.T) {
 	})
 }
 
+func TestAScheduledMessageIsQueuedWhenItIsDueAlsoBehindOneThatIsHeld(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	for _, l := range a.Lines {
+		_, err := a.Nodes[0].App.ChangeLineState(t.Context(), a.Operator(), l.ID, "quarantined", nil)
+		require.NoError(t, err)
+	}
+	phone := a.Phone()
+	held := send(a.Live, phone, "held")
+	scheduled := a.Live.Post("/v1/messages", app.Map{"to": phone, "body": "later", "send_at": stamp(time.Minute)}).Is(201).Text("id")
+	a.Settle()
+	require.Equal(t, []any{"queued", "scheduled"}, []any{status(a.Live, held), status(a.Live, scheduled)})
+	a.Advance(time.Minute)
+	require.Equal(t, "queued", status(a.Live, scheduled))
+	require.Equal(t, []any{"send_at", "contact_busy"}, deferrals(a.Live, scheduled))
+}
+
 func TestAnyNumberOfScheduledMessagesStepsAside(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)

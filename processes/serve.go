@@ -49,6 +49,13 @@ type serving struct {
 	waited  bool       // and did before
 }
 
+// goOn has the contact served again at a time, at the latest; the zero time asks for nothing.
+func (turn *serving) goOn(at time.Time) {
+	if !at.IsZero() && (turn.next == nil || at.Before(*turn.next)) {
+		turn.next = &at
+	}
+}
+
 // serve drains one contact's open messages in the order in which they were accepted (decisions, section 7).
 func (s *Sending) serve(ctx context.Context, task Task) (Outcome, error) {
 	turn := serving{task: task}
@@ -88,15 +95,15 @@ func (s *Sending) serveOne(ctx context.Context, turn *serving, o opened) error {
 		}
 	}
 	if turn.blocked && !o.Automatic {
-		return s.app.HoldBehind(ctx, s.request(uuid.Nil), o.MessageID)
+		due, err := s.app.HoldBehind(ctx, s.request(uuid.Nil), o.MessageID)
+		turn.goOn(due)
+		return err
 	}
 	t, err := s.bring(ctx, o)
 	if err != nil || t.Step != commands.Wait {
 		return err
 	}
-	if turn.next == nil || t.Until.Before(*turn.next) {
-		turn.next = &t.Until
-	}
+	turn.goOn(t.Until)
 	// An automatic text answers what the contact just asked: it waits for its line alone, and holds up nobody.
 	turn.blocked = turn.blocked || !t.StepsAside && !o.Automatic
 	if t.Queue == nil {
@@ -158,7 +165,7 @@ func (s *Sending) hand(ctx context.Context, t *commands.Attempt) (commands.Attem
 		return commands.AttemptOutcome{}, err
 	}
 	var chat *bool
-	if t.Message.Channel == message.Chat {
+	if m := &t.Message; m.Channel == message.Chat {
 		reachable, asked, err := s.onChat(ctx, carrier, t)
 		if err != nil {
 			return commands.AttemptOutcome{Retry: "reachability_unknown"}, nil //nolint:nilerr // nothing was sent: it is tried again
@@ -168,6 +175,11 @@ func (s *Sending) hand(ctx context.Context, t *commands.Attempt) (commands.Attem
 		}
 		if !reachable {
 			return commands.AttemptOutcome{Chat: chat, Failed: &commands.AttemptFailed{Code: message.CodeNotOnChat}}, nil
+		}
+		if asked { // which takes as long as it takes: whoever opted out meanwhile gets nothing
+			if may, err := s.app.MayStillLeave(ctx, m); err != nil || !may {
+				return commands.AttemptOutcome{Chat: chat, Lost: true}, err
+			}
 		}
 	}
 	accepted, err := carrier.Send(ctx, outgoing(t))

@@ -206,12 +206,13 @@ func (m Message) Defer(h Hold, detail map[string]any) []events.Event {
 const ReasonBehind = "contact_busy"
 
 // Behind holds the message because an earlier one to the contact waits. One that was tried or waits for its own time is
-// left as it is.
-func (m Message) Behind() []events.Event {
-	if m.Status != Queued || m.Attempt > 0 {
+// left as it is; one whose time has come is queued first.
+func (m Message) Behind(now time.Time) []events.Event {
+	due := m.Due(now)
+	if len(due) == 0 && m.Status != Queued || m.Attempt > 0 {
 		return nil
 	}
-	return m.Defer(Hold{Reason: ReasonBehind}, nil)
+	return append(due, m.Defer(Hold{Reason: ReasonBehind}, nil)...)
 }
 
 func sameTime(a, b *time.Time) bool {
