@@ -1,6 +1,8 @@
 package processes
 
 import (
+	"time"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -27,6 +29,10 @@ const (
 	identityChangedSQL = `update process_todo t set due_at = least(t.due_at, $2), asked_at_position = greatest(t.asked_at_position, $3)
 		where t.process = '` + sendingProcess + `' and t.key in (select o.contact_id from sending_outbox o where o.identity_id = $1)`
 )
+
+// headStart is how much earlier than now the answers to a contact are due: a confirmation, and what somebody writes by hand, do not
+// stand behind a hundred thousand others for whom the quiet hours end this second. What is due longest is taken first.
+const headStart = 24 * time.Hour
 
 // Write implements feed.Consumer.
 func (s *Sending) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) error {
@@ -73,9 +79,10 @@ type canceling struct {
 }
 
 func (w *outboxChanges) take(r *eventstore.Recorded) {
-	ask := func(contactID string) {
-		w.asks = append(w.asks, Ask{Process: sendingProcess, Key: contactID, Shard: r.Shard, DueAt: r.OccurredAt, Position: r.Position})
+	askAt := func(contactID string, due time.Time) {
+		w.asks = append(w.asks, Ask{Process: sendingProcess, Key: contactID, Shard: r.Shard, DueAt: due, Position: r.Position})
 	}
+	ask := func(contactID string) { askAt(contactID, r.OccurredAt) }
 	open := func(ref events.MessageRef, automatic bool, identity *string) {
 		delete(w.closed, ref.MessageID)
 		o := &opening{ref, r, automatic, identity}
@@ -85,6 +92,9 @@ func (w *outboxChanges) take(r *eventstore.Recorded) {
 	switch e := r.Event.(type) {
 	case *events.MessageQueued:
 		open(e.MessageRef, e.Automatic != "", e.IdentityID)
+		if e.Automatic != "" || e.ByStaff {
+			askAt(e.ContactID, r.OccurredAt.Add(-headStart))
+		}
 	case *events.MessageFellBack:
 		open(e.MessageRef, false, nil)
 	case *events.MessageSent:

@@ -1,0 +1,36 @@
+package processes
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"ledgerline/clock"
+	"ledgerline/events"
+	"ledgerline/eventstore"
+)
+
+func TestAnswersToAContactAreTakenBeforeAllThatBecameDueAtOnce(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 2, 14, 0, 0, 0, time.UTC)
+	dues := map[string]time.Time{}
+	for contact, queued := range map[string]*events.MessageQueued{
+		"ctc_many":         {},
+		"ctc_confirmation": {Automatic: "opt_out_confirmation"},
+		"ctc_reply":        {ByStaff: true},
+	} {
+		queued.MessageRef = events.MessageRef{MessageID: "msg_" + contact, ContactID: contact}
+		runner := &Runner{cfg: RunnerConfig{Process: sendingProcess, Clock: clock.System()}, wake: make(chan struct{}, 1)}
+		s := &Sending{bells: newBells(runner)}
+		var b pgx.Batch
+		require.NoError(t, s.Write(&b, 1, []eventstore.Recorded{{OccurredAt: now, Event: queued}}))
+		asked := b.QueuedQueries[len(b.QueuedQueries)-1]
+		require.Equal(t, []string{contact}, asked.Arguments[1])
+		dues[contact] = asked.Arguments[3].([]time.Time)[0]
+	}
+	require.Equal(t, now, dues["ctc_many"])
+	require.Equal(t, now.Add(-headStart), dues["ctc_confirmation"])
+	require.Equal(t, now.Add(-headStart), dues["ctc_reply"])
+}
