@@ -28,7 +28,9 @@ func TestAnswersToAContactAreTakenBeforeAllThatBecameDueAtOnce(t *testing.T) {
 		require.NoError(t, s.Write(&b, 1, []eventstore.Recorded{{OccurredAt: now, Event: queued}}))
 		asked := b.QueuedQueries[len(b.QueuedQueries)-1]
 		require.Equal(t, []string{contact}, asked.Arguments[1])
-		dues[contact] = asked.Arguments[3].([]time.Time)[0]
+		due, ok := asked.Arguments[3].([]time.Time)
+		require.True(t, ok)
+		dues[contact] = due[0]
 	}
 	require.Equal(t, now, dues["ctc_many"])
 	require.Equal(t, now.Add(-headStart), dues["ctc_confirmation"])
