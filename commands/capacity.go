@@ -222,15 +222,18 @@ type Room struct {
 	More  time.Time // when there may be more room; never zero
 }
 
+// sandboxRoom is how many messages the sandbox line is given at a time.
+const sandboxRoom = 1000
+
 // RoomOf tells the room that the lines of a queue have: a line's own, or all of a pool's. What waits in it is released by
-// that much.
+// that much; of an organisation that is paused, nothing.
 func (a *App) RoomOf(ctx context.Context, q Queue) (Room, error) {
 	now := a.ledger.Now()
 	day := line.DayOf(now)
 	room := Room{More: day.End}
 	u := &unit{app: a, req: &Request{Organisation: q.Organisation, Workspace: q.Workspace}, now: now, fresh: true, aggregates: map[looked]any{}}
 	org, err := u.organisation(ctx)
-	if err != nil {
+	if err != nil || org.State.Paused {
 		return room, err
 	}
 	ids := []string{q.Group}
@@ -247,7 +250,11 @@ func (a *App) RoomOf(ctx context.Context, q Queue) (Room, error) {
 		if err != nil {
 			return room, err
 		}
-		if !l.State.CanSend() || l.State.IsSandbox {
+		if !l.State.CanSend() {
+			continue
+		}
+		if l.State.IsSandbox { // it has no limits
+			room.Sends, room.New = room.Sends+sandboxRoom, room.New+sandboxRoom
 			continue
 		}
 		a.usages.forget(id) // others may have used it

@@ -67,7 +67,7 @@ func (u *unit) depart(ctx context.Context, m *message.Message, c *aggregate[cont
 	limits := org.State.Limits()
 	d.facts = sending.Facts{
 		Moment: sending.Leaving, Now: u.now, Consent: c.State.Consent, Registered: num.State.OptedOut,
-		RequireConsent: org.State.Settings.RequireConsent, Automatic: m.Automatic != "", Confirmation: m.Automatic == message.OptOutConfirmation, ByHand: m.ByStaff, HoldEnds: m.HoldEnds(),
+		RequireConsent: org.State.Settings.RequireConsent, Paused: org.State.Paused, Automatic: m.Automatic != "", Confirmation: m.Automatic == message.OptOutConfirmation, ByHand: m.ByStaff, HoldEnds: m.HoldEnds(),
 		Window: sending.WindowOf(org.State.Settings.QuietHours), Replied: x.State.Replied, Earlier: x.State.Messages, Counted: m.LineID != "",
 		Body: m.Content.Body, Media: len(m.Content.Media), Limits: &limits, ContactID: m.ContactID, NamedLineID: deref(m.NamedLineID),
 	}

@@ -55,7 +55,7 @@ func (a *App) CreateOrganisation(ctx context.Context, req Request, name, timeZon
 	})
 }
 
-// PauseOrganisation stops every write of an organisation; one that is paused stays so.
+// PauseOrganisation stops every write of an organisation, and every message but automatic texts; one that is paused stays so.
 func (a *App) PauseOrganisation(ctx context.Context, req Request, reason string) (Result, error) {
 	return a.changeOrganisation(ctx, req, func(o organisation.Organisation) []events.Event { return o.Pause(reason) })
 }

@@ -424,3 +424,28 @@ func TestMessagesThatWereNeverSentDoNotCountTowardTheThreeBeforeAReply(t *testin
 	require.Equal(t, []any{"failed", "queued"}, []any{status(a.Test, ids[2]), status(a.Test, ids[3])})
 	require.Equal(t, []any{"first_message_rules"}, deferrals(a.Test, ids[3]))
 }
+
+func TestAPauseHoldsWhatWasAcceptedAndTheResumeLetsItGo(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	org := a.Nodes[0].App
+	phone := a.Phone()
+	due := a.Live.Post("/v1/messages", app.Map{"to": phone, "body": "later", "send_at": stamp(time.Hour)}).Is(201).Text("id")
+	test := a.Test.Post("/v1/messages", app.Map{"to": a.Scripted(0), "body": "later", "send_at": stamp(time.Hour)}).Is(201).Text("id")
+	_, err := org.PauseOrganisation(t.Context(), a.Operator(), "unpaid")
+	require.NoError(t, err)
+	a.Advance(time.Hour)
+	for client, id := range map[*app.Client]string{a.Live: due, a.Test: test} {
+		shows(t, message(client, id), app.Map{"status": "queued", "scheduled_for": nil})
+		shows(t, lastDetail(t, client, id, "deferred"), app.Map{"reason": "line_unavailable", "until": nil, "rule": "organisation_paused"})
+	}
+	a.Inbound(phone, a.Lines[0].Phone, "HELP")
+	a.Settle()
+	var answered string
+	a.One(`select status from read.messages where direction = 'outbound' and source is null`, nil, &answered)
+	require.Equal(t, "delivered", answered, "what a contact asks is answered")
+	_, err = org.ResumeOrganisation(t.Context(), a.Operator())
+	require.NoError(t, err)
+	a.Settle()
+	require.Equal(t, []any{"delivered", "delivered"}, []any{status(a.Live, due), status(a.Test, test)})
+}

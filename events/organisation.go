@@ -9,7 +9,7 @@ type OrganisationCreated struct {
 	TimeZone       string    `json:"time_zone"` // IANA name
 }
 
-// OrganisationPaused stops every write of the organisation.
+// OrganisationPaused stops every write of the organisation, and its messages.
 type OrganisationPaused struct {
 	Reason string `json:"reason,omitempty"`
 }

@@ -120,7 +120,7 @@ func (w *outboxChanges) take(r *eventstore.Recorded) {
 		w.answers[r.WorkspaceID] = r
 	case *events.LineProvisioned, *events.PoolLineAdded:
 		w.lines[queuesOf(r.OrganisationID, r.WorkspaceID)] = r
-	case *events.SendingLimitsSet:
+	case *events.SendingLimitsSet, *events.OrganisationResumed:
 		w.lines[r.OrganisationID.String()] = r
 	case *events.IdentityUpdated:
 		w.lines[queuesOf(r.OrganisationID, r.WorkspaceID)] = r

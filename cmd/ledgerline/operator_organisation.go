@@ -14,8 +14,8 @@ import (
 type organisationCommand struct {
 	Create organisationCreateCommand `cmd:"" help:"Open an organisation."`
 	List   organisationListCommand   `cmd:"" help:"All organisations, oldest first."`
-	Pause  organisationPauseCommand  `cmd:"" help:"Refuse every write of an organisation; reads go on."`
-	Resume organisationResumeCommand `cmd:"" help:"Lift the pause."`
+	Pause  organisationPauseCommand  `cmd:"" help:"Refuse every write of an organisation and hold what it has to send; reads go on."`
+	Resume organisationResumeCommand `cmd:"" help:"Lift the pause. What it held leaves at once, as far as the rules allow."`
 	Limits organisationLimitsCommand `cmd:"" help:"Show or change the sending limits of an organisation."`
 }
 

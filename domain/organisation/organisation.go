@@ -95,7 +95,7 @@ func Create(id uuid.UUID, name, timeZone string) ([]events.Event, error) {
 	return []events.Event{&events.OrganisationCreated{OrganisationID: id, Name: name, TimeZone: timeZone}}, nil
 }
 
-// Pause stops every write; pausing again is no event.
+// Pause stops every write and everything that would leave; pausing again is no event.
 func (o Organisation) Pause(reason string) []events.Event {
 	if o.Paused {
 		return nil

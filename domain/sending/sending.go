@@ -27,6 +27,7 @@ type Facts struct {
 	Consent        consent.Status
 	Registered     bool      // the organisation's register of opt-outs holds the number
 	RequireConsent bool      // the organisation's setting
+	Paused         bool      // the organisation is: nothing leaves
 	Automatic      bool      // the answer to a word the contact just sent: exempt from all but its opt-out and the line
 	Confirmation   bool      // it confirms the contact's opt-out: exempt from that, too
 	ByHand         bool      // a person wrote it: its text may be like others
@@ -178,7 +179,7 @@ func identityLimit(f *Facts) *Verdict {
 }
 
 // takenBy is interface section 1 rule 5: a message goes to a line that has room, or waits for one. Automatic texts are
-// answers at once: they need a line in service and no room on it.
+// answers at once: they need a line in service and no room on it, and no pause keeps them.
 func takenBy(f *Facts) Verdict {
 	if f.Automatic {
 		for i := range f.Candidates {
@@ -187,6 +188,11 @@ func takenBy(f *Facts) Verdict {
 			}
 		}
 		return *hold(ReasonLineUnavailable, nil, f.NamedLineID)
+	}
+	if f.Paused { // no line serves it
+		v := hold(ReasonLineUnavailable, nil, f.NamedLineID)
+		v.Detail = map[string]any{"rule": "organisation_paused"}
+		return *v
 	}
 	r := choose(f)
 	if r.Chosen != nil {

@@ -111,3 +111,15 @@ func TestAServiceIdentitySendsAtMostItsDailyLimitPerUsageDay(t *testing.T) {
 	f.Counted = true
 	require.Equal(t, sending.Go, sending.Check(f).Outcome, "it has been counted")
 }
+
+func TestNothingLeavesAPausedOrganisationButAutomaticTexts(t *testing.T) {
+	t.Parallel()
+	f := ready()
+	f.Paused = true
+	v := sending.Check(f)
+	require.Equal(t, sending.Hold, v.Outcome)
+	require.Equal(t, []any{"line_unavailable", "organisation_paused"}, []any{v.Hold.Reason, v.Detail["rule"]})
+	require.Nil(t, v.Hold.Until)
+	f.Automatic = true
+	require.Equal(t, sending.Go, sending.Check(f).Outcome)
+}
