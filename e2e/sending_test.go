@@ -365,6 +365,7 @@ func TestAMessageThatChatCannotCarryGoesBySMSWhereItsPoolAllows(t *testing.T) {
 		{"not_chat", 80, nil, "delivered", "sms", nil},
 		{"not_chat", 80, false, "failed", "chat", "not_on_chat"},
 		{"not_chat", 85, nil, "failed", "chat", "carrier_rejected"},
+		{"not_chat_or_failed", 85, nil, "delivered", "sms", nil},
 		{"not_chat", 88, nil, "failed", "sms", "sms_undeliverable"},
 	} {
 		body := app.Map{"to": a.Scripted(row.digits), "body": "Hello", "pool_id": pool(row.mode)}

@@ -22,7 +22,8 @@ type Carrier interface {
 	// Reachable asks through a line whether a number (E.164) is on the chat channel. ErrCannotTell says that this line has
 	// no means to find out before it sends.
 	Reachable(ctx context.Context, via Via, phone string) (bool, error)
-	// Outcome tells by our message id whether the carrier has taken a message that Send was called with, on whatever node.
+	// Outcome tells by our message id and the channel whether the carrier has taken a message that Send was called with, on whatever
+	// node. A message that chat has taken may go on by SMS: that is another sending, with a carrier's id of its own.
 	// It errs for as long as that is not settled: what is not found has not been taken and never will be.
 	Outcome(context.Context, Outgoing) (accepted Accepted, found bool, err error)
 }

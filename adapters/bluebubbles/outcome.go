@@ -23,6 +23,9 @@ const (
 // Outcome implements processes.Carrier. What has no id yet is looked for among what the server has sent to that number
 // since the try, and belongs to no other message of ours.
 func (a *Adapter) Outcome(ctx context.Context, out processes.Outgoing) (processes.Accepted, bool, error) {
+	if out.Channel != "chat" { // it is refused, always
+		return processes.Accepted{}, false, nil
+	}
 	tries, err := a.tried(ctx, out.MessageID)
 	if err != nil {
 		return processes.Accepted{}, false, err

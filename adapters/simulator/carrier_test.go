@@ -31,17 +31,18 @@ func TestTheSimulatorIsACarrier(t *testing.T) {
 		sim, err := simulator.Open(simulator.Config{Pool: pool, AEAD: keyring.AEAD(), Clock: at, Inbox: inbox, Poll: 50 * time.Millisecond})
 		require.NoError(t, err)
 		t.Cleanup(sim.Close)
-		w := &carriertest.World{Carrier: sim, Inbox: inbox, Via: processes.Via{LineID: "ln_1", Phone: line}, OnChat: number(0), OffChat: number(80)}
+		w := &carriertest.World{Carrier: sim, Inbox: inbox, Via: processes.Via{LineID: "ln_1", Phone: line}, OnChat: number(0), OffChat: number(80), SMS: true}
 		w.Arrived = func(t *testing.T, _, text string) int {
 			t.Helper()
 			list, err := sim.List(t.Context())
 			require.NoError(t, err)
+			n := 0
 			for _, seen := range list {
 				if text == "This is "+seen.MessageID+"." {
-					return seen.Sends
+					n += seen.Sends
 				}
 			}
-			return 0
+			return n
 		}
 		w.Busy = func(*testing.T) string { return number(86) }
 		w.Ready = func(t *testing.T) { // 86 refuses twice

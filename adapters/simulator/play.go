@@ -24,18 +24,19 @@ const (
 const (
 	// stepsSQL locks what it takes until its steps are written down. A process that dies lets go of them at once.
 	stepsSQL = `
-select message_id, carrier_id, script, accepted_at, step, failures, sealed from simulator.messages
+select message_id, channel, carrier_id, script, accepted_at, step, failures, sealed from simulator.messages
 where due_at <= $1 and due_at is not null and sends > 0 and (retry_at is null or retry_at <= now())
 order by due_at limit $2 for update skip locked`
 	nextSQL = `
 select due_at from simulator.messages
 where due_at > $1 and due_at is not null and sends > 0 order by due_at limit 1`
-	advanceSQL = `select simulator.advance($1, $2, $3, $4, $5, $6)`
+	advanceSQL = `select simulator.advance($1, $2, $3, $4, $5, $6, $7)`
 )
 
 // playing is a message whose next step is due.
 type playing struct {
 	MessageID  string
+	Channel    string
 	CarrierID  string
 	Script     string
 	AcceptedAt time.Time
@@ -126,12 +127,12 @@ func (s *Simulator) report(ctx context.Context, tx pgx.Tx, list []playing, now t
 	}
 	_ = group.Wait()
 	var (
-		ids    []string
-		steps  []int16
-		dues   []*time.Time
-		keep   []bool
-		failed []int
-		pauses []*time.Duration
+		ids, channels []string
+		steps         []int16
+		dues          []*time.Time
+		keep          []bool
+		failed        []int
+		pauses        []*time.Duration
 	)
 	for i, p := range list {
 		sc := scriptNamed(p.Script)
@@ -147,12 +148,12 @@ func (s *Simulator) report(ctx context.Context, tx pgx.Tx, list []playing, now t
 				due = nil
 			}
 		}
-		ids, steps = append(ids, p.MessageID), append(steps, int16(p.Step)) //nolint:gosec // scripts are short
+		ids, channels, steps = append(ids, p.MessageID), append(channels, p.Channel), append(steps, int16(p.Step)) //nolint:gosec // scripts are short
 		dues, keep = append(dues, due), append(keep, due != nil && sc.repliesFrom(p.Step))
 		failed, pauses = append(failed, p.Failures), append(pauses, pause)
 	}
 	// Also when ctx has ended meanwhile: what has been reported need not be reported again.
-	_, err = tx.Exec(context.WithoutCancel(ctx), advanceSQL, ids, steps, dues, keep, failed, pauses)
+	_, err = tx.Exec(context.WithoutCancel(ctx), advanceSQL, ids, channels, steps, dues, keep, failed, pauses)
 	return failures, err
 }
 

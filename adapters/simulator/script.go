@@ -84,7 +84,7 @@ func scriptOf(out processes.Outgoing) script {
 	}
 	name := "plain"
 	switch d := digits(out.To); {
-	case d == 85:
+	case d == 85 && out.Channel == "chat": // chat takes it and cannot deliver it; SMS can
 		name = "failed"
 	case d == 86:
 		name = "flaky"

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,20 +24,20 @@ const maxSends = 256
 // commitTimeout bounds a commit; after it nobody knows.
 const commitTimeout = 30 * time.Second
 
-// takeSQL takes a message, or refuses it for now as long as its script says so. A message that comes again is counted
-// and keeps its script going as it was.
+// takeSQL takes a message, or refuses it for now as long as its script says so. A message that comes again by the same channel
+// is counted and keeps its script going as it was.
 const takeSQL = `
-insert into simulator.messages as m (message_id, carrier_id, script, calls, refuses, sends, accepted_at, due_at, sealed)
-select id, carrier, script, 1, greatest(refuses - 1, 0), case when refuses > 0 then 0 else 1 end, at, due, sealed
-from unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::timestamptz[], $6::timestamptz[], $7::bytea[])
-     as t(id, carrier, script, refuses, at, due, sealed)
-on conflict (message_id) do update set
+insert into simulator.messages as m (message_id, channel, carrier_id, script, calls, refuses, sends, accepted_at, due_at, sealed)
+select id, channel, carrier, script, 1, greatest(refuses - 1, 0), case when refuses > 0 then 0 else 1 end, at, due, sealed
+from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::int[], $6::timestamptz[], $7::timestamptz[], $8::bytea[])
+     as t(id, channel, carrier, script, refuses, at, due, sealed)
+on conflict (message_id, channel) do update set
     calls = m.calls + 1,
     refuses = greatest(m.refuses - 1, 0),
     sends = m.sends + case when m.refuses > 0 then 0 else 1 end,
     accepted_at = case when m.sends = 0 then excluded.accepted_at else m.accepted_at end,
     due_at = case when m.sends = 0 then excluded.due_at else m.due_at end
-returning message_id, carrier_id, sends > 0`
+returning message_id, channel, carrier_id, sends > 0`
 
 var errClosed = errors.New("simulator: closed")
 
@@ -49,13 +50,16 @@ type payload struct {
 	Channel string         `json:"channel"`
 }
 
+// sending is what a script runs for: a message by one channel.
+type sending struct{ messageID, channel string }
+
 // call is one Send on its way.
 type call struct {
-	messageID string
-	script    script
-	at        time.Time
-	sealed    []byte
-	answer    chan answer // has room for it
+	sending
+	script script
+	at     time.Time
+	sealed []byte
+	answer chan answer // has room for it
 }
 
 type answer struct {
@@ -66,7 +70,7 @@ type answer struct {
 // Send implements processes.Carrier. Numbers that are not on chat are rejected there with not_on_chat; 88 is rejected by
 // SMS too, with sms_undeliverable.
 func (s *Simulator) Send(ctx context.Context, out processes.Outgoing) (processes.Accepted, error) {
-	c := &call{messageID: out.MessageID, script: scriptOf(out), at: s.cfg.Clock.Now(), answer: make(chan answer, 1)}
+	c := &call{sending: sending{out.MessageID, out.Channel}, script: scriptOf(out), at: s.cfg.Clock.Now(), answer: make(chan answer, 1)}
 	if c.script.rejects != "" {
 		return processes.Accepted{}, &processes.Rejected{Code: c.script.rejects}
 	}
@@ -127,10 +131,10 @@ func (s *Simulator) commit(ctx context.Context) {
 			}
 		}
 		waiting = s.drain(waiting)
-		batch := map[string]*call{}
+		batch := map[sending]*call{}
 		for _, c := range waiting {
-			if batch[c.messageID] == nil {
-				batch[c.messageID] = c
+			if batch[c.sending] == nil {
+				batch[c.sending] = c
 			} else {
 				later = append(later, c)
 			}
@@ -152,7 +156,7 @@ func (s *Simulator) drain(waiting []*call) []*call {
 }
 
 // take commits a batch and answers its calls.
-func (s *Simulator) take(ctx context.Context, batch map[string]*call) {
+func (s *Simulator) take(ctx context.Context, batch map[sending]*call) {
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
 	calls := make([]*call, 0, len(batch))
@@ -160,30 +164,33 @@ func (s *Simulator) take(ctx context.Context, batch map[string]*call) {
 		calls = append(calls, c)
 	}
 	// In the order of keys, so that two simulators cannot wait for each other's rows.
-	slices.SortFunc(calls, func(a, b *call) int { return strings.Compare(a.messageID, b.messageID) })
+	slices.SortFunc(calls, func(a, b *call) int {
+		return cmp.Or(strings.Compare(a.messageID, b.messageID), strings.Compare(a.channel, b.channel))
+	})
 	var (
-		ids, carriers, names []string
-		refuses              []int
-		ats                  []time.Time
-		dues                 []*time.Time
-		sealed               [][]byte
+		ids, channels, carriers, names []string
+		refuses                        []int
+		ats                            []time.Time
+		dues                           []*time.Time
+		sealed                         [][]byte
 	)
 	for _, c := range calls {
-		ids, carriers = append(ids, c.messageID), append(carriers, "sim_"+uuid.Must(uuid.NewV7()).String())
+		ids, channels, carriers = append(ids, c.messageID), append(channels, c.channel), append(carriers, "sim_"+uuid.Must(uuid.NewV7()).String())
 		names, refuses = append(names, c.script.name), append(refuses, c.script.refuses)
 		ats, dues = append(ats, c.at), append(dues, c.script.next(0, c.at))
 		sealed = append(sealed, c.sealed)
 	}
-	answers := make(map[string]answer, len(calls))
-	rows, err := s.cfg.Pool.Query(ctx, takeSQL, ids, carriers, names, refuses, ats, dues, sealed)
+	answers := make(map[sending]answer, len(calls))
+	rows, err := s.cfg.Pool.Query(ctx, takeSQL, ids, channels, carriers, names, refuses, ats, dues, sealed)
 	if err == nil {
-		var id, carrier string
+		var of sending
+		var carrier string
 		var taken bool
-		_, err = pgx.ForEachRow(rows, []any{&id, &carrier, &taken}, func() error {
+		_, err = pgx.ForEachRow(rows, []any{&of.messageID, &of.channel, &carrier, &taken}, func() error {
 			if taken {
-				answers[id] = answer{accepted: processes.Accepted{CarrierID: carrier}}
+				answers[of] = answer{accepted: processes.Accepted{CarrierID: carrier}}
 			} else {
-				answers[id] = answer{err: processes.ErrTransient}
+				answers[of] = answer{err: processes.ErrTransient}
 			}
 			return nil
 		})
@@ -191,7 +198,7 @@ func (s *Simulator) take(ctx context.Context, batch map[string]*call) {
 	for _, c := range calls {
 		switch {
 		case err == nil:
-			c.answer <- answers[c.messageID]
+			c.answer <- answers[c.sending]
 		case pgconn.SafeToRetry(err): // nothing has reached the database
 			c.answer <- answer{err: fmt.Errorf("%w: simulator: %w", processes.ErrTransient, err)}
 		default:

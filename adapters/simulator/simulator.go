@@ -90,17 +90,17 @@ func (s *Simulator) Reachable(_ context.Context, _ processes.Via, phone string) 
 }
 
 const (
-	outcomeSQL = `select carrier_id from simulator.messages where message_id = $1 and sends > 0`
+	outcomeSQL = `select carrier_id from simulator.messages where message_id = $1 and channel = $2 and sends > 0`
 	sendsSQL   = `select coalesce(sum(sends), 0), coalesce(sum(sends - 1) filter (where sends > 1), 0) from simulator.messages`
 	listSQL    = `
-select message_id, carrier_id, script, calls, sends, due_at is null and sends > 0
-from simulator.messages order by accepted_at, message_id`
+select message_id, channel, carrier_id, script, calls, sends, due_at is null and sends > 0
+from simulator.messages order by accepted_at, message_id, channel`
 )
 
 // Outcome implements processes.Carrier.
 func (s *Simulator) Outcome(ctx context.Context, out processes.Outgoing) (processes.Accepted, bool, error) {
 	var accepted processes.Accepted
-	err := s.cfg.Pool.QueryRow(ctx, outcomeSQL, out.MessageID).Scan(&accepted.CarrierID)
+	err := s.cfg.Pool.QueryRow(ctx, outcomeSQL, out.MessageID, out.Channel).Scan(&accepted.CarrierID)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return processes.Accepted{}, false, nil
 	}
@@ -122,6 +122,7 @@ func (s *Simulator) Sends(ctx context.Context) (total, duplicates int64, err err
 // Seen is what the simulator knows of a message.
 type Seen struct {
 	MessageID string
+	Channel   string
 	CarrierID string
 	Script    string
 	Calls     int  // of Send, those that were refused for now included

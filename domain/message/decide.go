@@ -111,7 +111,15 @@ func (m Message) Lost(attempt int, now time.Time) []events.Event {
 
 // arrived adds, before a receipt that overtook the carrier's answer, that the message was sent.
 func (m Message) arrived(carrierID string) []events.Event {
+	if m.ofChat(carrierID) {
+		return nil
+	}
 	return m.Took(m.Attempt, m.Channel, carrierID, true)
+}
+
+// ofChat tells that a receipt is of what was sent on chat before the message went on by SMS. It says nothing about the SMS.
+func (m Message) ofChat(carrierID string) bool {
+	return m.chatID != "" && m.chatID == carrierID
 }
 
 // Deliver takes a delivery receipt. A late or repeated one is no event, nor one for a message that was never tried.
@@ -147,9 +155,10 @@ func (m Message) Fail(code string, details map[string]any) []events.Event {
 	return []events.Event{e}
 }
 
-// Bounce takes the receipt of a message that the carrier took and could not deliver, under the same rules as Deliver.
+// Bounce takes the receipt of a message that the carrier took and could not deliver, under the same rules as Deliver. One that
+// went on by SMS has failed on chat already.
 func (m Message) Bounce(code string, details map[string]any, carrierID string) []events.Event {
-	if m.Attempt == 0 || !m.before(Delivered) {
+	if m.Attempt == 0 || !m.before(Delivered) || m.ofChat(carrierID) {
 		return nil
 	}
 	return append(m.arrived(carrierID), m.Fail(code, details)...)

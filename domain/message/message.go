@@ -80,8 +80,9 @@ type Message struct {
 	Held           *Hold
 	HeldSince      time.Time // since when it has waited for anything but its send_at and retries; zero when it does not
 	ReceiptMissing bool
-	FellBack       bool // it goes by SMS because the chat channel would not do
-	resend         bool // and has not been tried there yet
+	FellBack       bool   // it goes by SMS because the chat channel would not do
+	resend         bool   // and has not been tried there yet
+	chatID         string // the carrier's id of what had been sent on chat by then
 }
 
 // The kinds of automatic texts.
@@ -141,6 +142,7 @@ func (m Message) Apply(event events.Event, in events.Envelope) Message {
 		m.ReceiptMissing = true
 	case *events.MessageFellBack:
 		m.Channel, m.InFlight, m.FellBack, m.resend, m.Failures, m.NotBefore = SMS, false, true, true, 0, time.Time{}
+		m.chatID = m.CarrierID
 	}
 	return m
 }

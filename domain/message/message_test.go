@@ -220,3 +220,14 @@ func TestTheSameHoldIsToldOnceAndLastsSevenDays(t *testing.T) {
 	require.Equal(t, noon.Add(7*24*time.Hour), m.HoldEnds(), "another reason does not begin anew")
 	require.Equal(t, message.Queued, m.Status)
 }
+
+func TestReceiptsOfTheChatSendingSayNothingAboutTheSMS(t *testing.T) {
+	t.Parallel()
+	fellBack := &events.MessageFellBack{MessageRef: ref, Reason: "carrier_rejected"}
+	bySMS := &events.MessageSending{MessageRef: ref, Attempt: 2, LineID: "ln_1", Channel: "sms", AfterSent: true}
+	m := given(queued, routed, sending, sent, fellBack, bySMS)
+	then(t, m.Bounce("carrier_rejected", nil, "c"))
+	then(t, m.Deliver(noon, "c"), delivered)
+	require.Len(t, m.Bounce("carrier_rejected", nil, "s"), 2, "that it was sent, and that it failed")
+	require.Len(t, m.Deliver(noon, "s"), 2)
+}

@@ -69,13 +69,13 @@ func (b *Inbox) Message(_ context.Context, in processes.Inbound) (string, error)
 	return "msg_of_" + in.CarrierID, nil
 }
 
-// Receipts are those of a message, in the order in which they came, each kind once.
+// Receipts are those of a message, in the order in which they came, each kind of a sending once.
 func (b *Inbox) Receipts(messageID string) []processes.Receipt {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var found []processes.Receipt
 	for _, r := range b.receipts {
-		seen := slices.ContainsFunc(found, func(f processes.Receipt) bool { return f.Kind == r.Kind })
+		seen := slices.ContainsFunc(found, func(f processes.Receipt) bool { return f.Kind == r.Kind && f.CarrierID == r.CarrierID })
 		if r.MessageID == messageID && !seen {
 			found = append(found, r)
 		}

@@ -19,6 +19,7 @@ type World struct {
 	Via     processes.Via
 	OnChat  string // a number that is on chat, whose device takes what comes and says nothing by itself
 	OffChat string // one that is not
+	SMS     bool   // the carrier carries text messages, too
 
 	// Arrived counts how often a message has come to the number, by its text.
 	Arrived func(t *testing.T, number, text string) int
@@ -50,6 +51,7 @@ func Run(t *testing.T, open func(t *testing.T) *World) {
 	for name, check := range map[string]func(*testing.T, *World){
 		"a message is taken once and told by our id":                          taken,
 		"what was never sent is not found":                                    neverSent,
+		"each channel is a sending of its own":                                byChannel,
 		"a number that is not on chat is told before and refused for good":    offChat,
 		"what is refused for now was not taken and can be sent again":         refusedForNow,
 		"an answer that is lost leaves the outcome unknown until it is asked": lostAnswer,
@@ -115,6 +117,37 @@ func neverSent(t *testing.T, w *World) {
 	same.Body = "This is msg_1." // the same words are not the same message
 	_, found := w.outcome(t, same)
 	require.False(t, found)
+}
+
+// byChannel is the fallback: a message that chat has taken goes on by SMS.
+func byChannel(t *testing.T, w *World) {
+	chat := w.message(t, "msg_1", w.OnChat)
+	sms := chat
+	sms.Channel = "sms"
+	byChat := w.send(t, chat)
+	_, found := w.outcome(t, sms)
+	require.False(t, found, "what chat has taken is not sent by SMS")
+	if !w.SMS {
+		_, err := w.Carrier.Send(t.Context(), sms)
+		var rejected *processes.Rejected
+		require.ErrorAs(t, err, &rejected)
+		return
+	}
+	w.Deliver(t, w.OnChat)
+	w.eventually(t, "delivered by chat", func() bool { return len(w.Inbox.Receipts("msg_1")) == 1 })
+	bySMS := w.send(t, sms)
+	require.NotEqual(t, byChat, bySMS)
+	w.Deliver(t, w.OnChat)
+	w.eventually(t, "delivered by SMS", func() bool {
+		list := w.Inbox.Receipts("msg_1")
+		return list[len(list)-1].CarrierID == bySMS.CarrierID
+	})
+	for out, accepted := range map[*processes.Outgoing]processes.Accepted{&chat: byChat, &sms: bySMS} {
+		told, found := w.outcome(t, *out)
+		require.True(t, found)
+		require.Equal(t, accepted, told)
+	}
+	require.Equal(t, 2, w.Arrived(t, w.OnChat, chat.Body))
 }
 
 func offChat(t *testing.T, w *World) {
