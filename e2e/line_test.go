@@ -75,6 +75,11 @@ func TestALineIsRenamedMovedAndCarded(t *testing.T) {
 		app.Map{"display_name": "Front desk", "pool_id": pool, "contact_card": app.Map{"name": "Acme", "image_url": ""}})
 	shows(t, patch(app.Map{"contact_card": app.Map{"image_url": "https://example.com/a.png"}}).Is(200).JSON(),
 		app.Map{"display_name": "Front desk", "contact_card": app.Map{"name": "Acme", "image_url": "https://example.com/a.png"}})
+	shows(t, patch(app.Map{"contact_card": app.Map{"image_url": ""}}).Is(200).JSON(), app.Map{"contact_card": app.Map{"name": "Acme", "image_url": ""}})
+	for _, wrong := range []string{"http://example.com/a.png", "ftp://example.com/a.png", "a.png", "https://", " "} {
+		patch(app.Map{"contact_card": app.Map{"image_url": wrong}}).Refused(400, "validation_failed", "body /contact_card/image_url invalid_format")
+	}
+	patch(app.Map{"contact_card": app.Map{"image_url": nil}}).Refused(400, "validation_failed", "body /contact_card/image_url null_not_allowed")
 	id := a.Live.Post("/v1/messages", app.Map{"to": a.Phone(), "body": "Hello", "pool_id": pool}).Is(201).Text("id")
 	a.Settle()
 	require.Equal(t, a.Lines[0].ID, message(a.Live, id)["line_id"], "the pool sends through its line")
@@ -88,7 +93,7 @@ func TestALineIsRenamedMovedAndCarded(t *testing.T) {
 	require.Equal(t, "delivered", status(a.Live, held), "a line that joins the pool takes what waits")
 
 	patch(app.Map{"pool_id": "pool_x", "contact_card": app.Map{"image_url": "http://example.com/a.png"}}).
-		Refused(400, "validation_failed", "body /contact_card/image_url invalid_format")
+		Refused(400, "validation_failed", "body /pool_id not_found", "body /contact_card/image_url invalid_format")
 	patch(app.Map{"pool_id": a.NewWorkspace("Other").PoolID}).Refused(400, "validation_failed", "body /pool_id not_found")
 	a.Live.Do("PATCH", "/v1/lines/"+a.Sandbox.ID, app.Map{"pool_id": pool}).Refused(409, "conflict")
 }

@@ -203,6 +203,9 @@ func (b *jsonBody) stricter(registry huma.Registry, schema *huma.Schema, value a
 			b.integer(schema, v, false, at)
 		}
 	case string:
+		if v == "" && schema.Extensions[mayBeEmpty] == true {
+			return
+		}
 		switch schema.Format {
 		case "email":
 			if address, err := mail.ParseAddress(v); err == nil && address.Address != v {

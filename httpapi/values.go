@@ -98,6 +98,18 @@ func nullable(registry huma.Registry, schema *huma.Schema) *huma.Schema {
 	return schema
 }
 
+// AddressOrNone is an http or https address in a request body, or "", which takes away what is there. A plain text with the
+// format uri cannot be empty.
+type AddressOrNone string
+
+// Schema implements huma.SchemaProvider.
+func (AddressOrNone) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: huma.TypeString, Format: "uri", Extensions: map[string]any{mayBeEmpty: true}}
+}
+
+// mayBeEmpty marks a text with a format that does not hold for "".
+const mayBeEmpty = "x-may-be-empty"
+
 // Timestamp is a time as the interface shows it: UTC, RFC 3339, milliseconds (decisions, section 1).
 type Timestamp struct{ time.Time }
 

@@ -20,15 +20,15 @@ type UpdateLine struct {
 
 // ContactCardInput is what may be changed of a line's card.
 type ContactCardInput struct {
-	Name     httpapi.Optional[string] `json:"name,omitzero" maxLength:"100"`
-	ImageURL httpapi.Optional[string] `json:"image_url,omitzero" format:"uri" pattern:"^https://" maxLength:"2048" doc:"https"`
+	Name     httpapi.Optional[string]                `json:"name,omitzero" maxLength:"100"`
+	ImageURL httpapi.Optional[httpapi.AddressOrNone] `json:"image_url,omitzero" maxLength:"2048" doc:"An https address; an empty text takes the image away"`
 }
 
 func (a *API) updateLine(ctx context.Context, c *httpapi.Call, in *UpdateLine) (httpapi.Done, error) {
 	b := &in.Body
 	return done(a.app.UpdateLine(ctx, request(c), in.ID, line.Change{
 		DisplayName: line.Text{Given: b.DisplayName.Set, To: b.DisplayName.Value}, PoolID: line.Text{Given: b.PoolID.Set, To: b.PoolID.Value},
-		CardName: b.ContactCard.Value.Name.Ptr(), CardImage: b.ContactCard.Value.ImageURL.Ptr(),
+		CardName: b.ContactCard.Value.Name.Ptr(), CardImage: (*string)(b.ContactCard.Value.ImageURL.Ptr()),
 	}))
 }
 
