@@ -222,11 +222,15 @@ type Room struct {
 	More  time.Time // when there may be more room; never zero
 }
 
-// sandboxRoom is how many messages the sandbox line is given at a time.
-const sandboxRoom = 1000
+// At a time, so many messages are given the sandbox line, and so many who wait for a retired line are let go.
+const (
+	sandboxRoom = 1000
+	retiredRoom = 500
+)
 
 // RoomOf tells the room that the lines of a queue have: a line's own, or all of a pool's. What waits in it is released by
-// that much; of an organisation that is paused, nothing.
+// that much; of an organisation that is paused, nothing. There is room on a retired line, so that what waits for it looks for
+// another one, or learns that it waits in vain.
 func (a *App) RoomOf(ctx context.Context, q Queue) (Room, error) {
 	now := a.ledger.Now()
 	day := line.DayOf(now)
@@ -249,6 +253,9 @@ func (a *App) RoomOf(ctx context.Context, q Queue) (Room, error) {
 		l, err := load(ctx, u, a.lines, id)
 		if err != nil {
 			return room, err
+		}
+		if l.State.State == line.Retired && id == q.Group {
+			return Room{Sends: retiredRoom, New: retiredRoom, More: day.End}, nil
 		}
 		if !l.State.CanSend() {
 			continue

@@ -198,6 +198,19 @@ func (d *departure) line(ctx context.Context, id string) (*aggregate[line.Line],
 	return l, err
 }
 
+// senderRetired tells that the message names a line that will not send again.
+func (d *departure) senderRetired(ctx context.Context) (bool, error) {
+	if d.facts.NamedLineID == "" {
+		return false, nil
+	}
+	l, err := d.line(ctx, d.facts.NamedLineID)
+	if err != nil || l.State.State != line.Retired {
+		return false, err
+	}
+	l.lean()
+	return true, nil
+}
+
 func (d *departure) linesFor(ctx context.Context, m *message.Message) ([]*aggregate[line.Line], error) {
 	named := d.facts.NamedLineID
 	poolID := deref(m.PoolID)

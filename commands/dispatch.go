@@ -111,6 +111,14 @@ func (u *unit) beginAttempt(ctx context.Context, m *aggregate[message.Message], 
 		return nil
 	}
 	d.lean()
+	retired, err := d.senderRetired(ctx)
+	if err != nil {
+		return err
+	}
+	if retired {
+		m.record(m.State.Cancel(message.CodeCanceled, map[string]any{"reason": "line_retired"})...)
+		return nil
+	}
 	verdict := sending.Check(d.facts)
 	if verdict.Outcome == sending.Go {
 		if verdict, err = d.inTurn(ctx, in, verdict); err != nil {

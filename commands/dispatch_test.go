@@ -98,7 +98,7 @@ func TestAPoolThatWasChangedOnAnotherNodeIsKnownHere(t *testing.T) {
 	h.begin(h.message(number(1)))
 	made, err := other.CreatePool(t.Context(), h.live(), commands.CreatePool{Name: "Other", Rotation: line.Sticky})
 	require.NoError(t, err)
-	_, err = other.UpdateLine(t.Context(), h.live(), h.line, line.Change{PoolID: line.Text{Given: true, To: made.Ref}})
+	_, err = other.UpdateLine(t.Context(), h.live(), h.line, line.Change{Pool: line.PoolChoice{Given: true, To: &made.Ref}})
 	require.NoError(t, err)
 	require.Equal(t, commands.Wait, h.begin(h.message(number(2))).Step, "there is no line in the default pool any more")
 }

@@ -39,13 +39,6 @@ type Received struct {
 // the conversation where needed, and obeys STOP, START and HELP, all in one append. The request says only through what
 // it came: organisation, workspace and actor are found here. not_found when no line has the number.
 func (a *App) ReceiveInbound(ctx context.Context, req Request, in Inbound) (Received, error) {
-	lineID, found, err := a.owner(ctx, claimLinePhone, in.LinePhone)
-	if err != nil {
-		return Received{}, err
-	}
-	if !found {
-		return Received{}, notFound("line")
-	}
 	from, err := a.phone(in.From, "/from")
 	if err != nil {
 		return Received{}, err
@@ -57,7 +50,7 @@ func (a *App) ReceiveInbound(ctx context.Context, req Request, in Inbound) (Rece
 	var r Received
 	result, err := a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		r = Received{MessageID: a.ids.TypeID("msg")}
-		return u.receive(ctx, &in, lineID, from, &r)
+		return u.receive(ctx, &in, from, &r)
 	})
 	if taken := (*alreadyTaken)(nil); errors.As(err, &taken) {
 		return Received{MessageID: taken.messageID, Duplicate: true}, nil
@@ -74,11 +67,35 @@ type alreadyTaken struct{ messageID string }
 
 func (e *alreadyTaken) Error() string { return "commands: this message was taken before" }
 
-func (u *unit) receive(ctx context.Context, in *Inbound, lineID, from string, r *Received) error {
-	l, err := load(ctx, u, u.app.lines, lineID)
+// lineOf finds the line with a number. One that is remembered may have been retired, and its number given to another: the
+// append leans on it, and when it is retired the ledger is asked whose the number is now.
+func (u *unit) lineOf(ctx context.Context, e164 string) (*aggregate[line.Line], error) {
+	for asked := false; ; asked = true {
+		id, found, err := u.app.owner(ctx, claimLinePhone, e164)
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			return nil, notFound("line")
+		}
+		l, err := load(ctx, u, u.app.lines, id)
+		if err != nil {
+			return nil, err
+		}
+		if l.State.State != line.Retired || asked {
+			l.lean()
+			return l, nil
+		}
+		u.app.owners.Remove(owned{claimLinePhone, e164})
+	}
+}
+
+func (u *unit) receive(ctx context.Context, in *Inbound, from string, r *Received) error {
+	l, err := u.lineOf(ctx, in.LinePhone)
 	if err != nil {
 		return err
 	}
+	lineID := l.State.ID
 	u.req.Organisation, u.req.Workspace, u.ref = l.State.Organisation, l.State.Workspace, r.MessageID
 	if in.CarrierID != "" {
 		u.claim("inbound:"+lineID, in.CarrierID, r.MessageID, func(owner string) error { return &alreadyTaken{owner} })

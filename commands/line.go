@@ -12,7 +12,7 @@ import (
 )
 
 // claimLinePhone is the scope of the numbers of lines: a number belongs to one line of the installation, so that an
-// inbound message finds its workspace.
+// inbound message finds its workspace. A retired line keeps its number until another one takes it.
 const claimLinePhone = "line.phone"
 
 // ProvisionLine is what a line is made of.
@@ -26,7 +26,7 @@ type ProvisionLine struct {
 }
 
 // ProvisionLine puts a line into service in the request's workspace; Ref is its id. A number that a line has already
-// is refused with conflict.
+// is refused with conflict, unless that line is retired.
 func (a *App) ProvisionLine(ctx context.Context, req Request, in ProvisionLine) (Result, error) {
 	id := a.ids.TypeID("ln")
 	e164, err := phone.Parse(in.Phone, "/phone")
@@ -63,6 +63,9 @@ func (a *App) ProvisionLine(ctx context.Context, req Request, in ProvisionLine) 
 			return fault.Invalid("/pool_id", "not_found", "There is no such pool.")
 		}
 		u.ref = id
+		if err := u.freeNumber(ctx, e164); err != nil {
+			return err
+		}
 		err = u.newLine(events.LineProvisioned{
 			LineID: id, Phone: e164, DisplayName: in.DisplayName, PoolID: &poolID, Carrier: in.Carrier, State: string(in.State),
 		}, func(string) error { return fault.New(fault.Conflict, "A line has this number.") })
@@ -72,6 +75,19 @@ func (a *App) ProvisionLine(ctx context.Context, req Request, in ProvisionLine) 
 		pool.record(pool.State.Add(id)...)
 		return nil
 	})
+}
+
+// freeNumber takes a number from a retired line. Retirement is final, so nothing needs to be guarded.
+func (u *unit) freeNumber(ctx context.Context, e164 string) error {
+	owner, found, err := u.ownerNow(ctx, claimLinePhone, e164)
+	if err != nil || !found {
+		return err
+	}
+	l, err := load(ctx, u, u.app.lines, owner)
+	if err == nil && l.State.State == line.Retired {
+		u.release(claimLinePhone, e164, owner)
+	}
+	return err
 }
 
 func (u *unit) newLine(e events.LineProvisioned, taken func(string) error) error {
@@ -140,7 +156,7 @@ func (a *App) UpdateLine(ctx context.Context, req Request, lineID string, c line
 		}
 		u.ref = lineID
 		before := l.State.PoolID
-		issues, err := collect(nil, u.poolAt(ctx, c.PoolID.To, "/pool_id"))
+		issues, err := collect(nil, u.poolAt(ctx, c.Pool.To, "/pool_id"))
 		if err != nil {
 			return err
 		}
@@ -156,12 +172,12 @@ func (a *App) UpdateLine(ctx context.Context, req Request, lineID string, c line
 	})
 }
 
-// poolAt refuses, at pointer, a pool that the request's workspace does not have; "" is none.
-func (u *unit) poolAt(ctx context.Context, id, pointer string) error {
-	if id == "" {
+// poolAt refuses, at pointer, a pool that the request's workspace does not have; nil is none.
+func (u *unit) poolAt(ctx context.Context, id *string, pointer string) error {
+	if id == nil {
 		return nil
 	}
-	_, err := u.pool(ctx, id)
+	_, err := u.pool(ctx, *id)
 	if fault.Is(err, fault.NotFound) {
 		return fault.Invalid(pointer, "not_found", "There is no such pool.")
 	}

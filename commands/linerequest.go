@@ -26,8 +26,8 @@ func (a *App) RequestLines(ctx context.Context, req Request, in RequestLines) (R
 		u.ref = id.String()
 		made := events.LineRequestMade{RequestID: id, Count: in.Count, AreaCodes: in.AreaCodes, Note: in.Note, PoolID: in.PoolID}
 		issues, err := collect(nil, line.CheckRequest(&made))
-		if err == nil && in.PoolID != nil {
-			issues, err = collect(issues, u.poolAt(ctx, *in.PoolID, "/pool_id"))
+		if err == nil {
+			issues, err = collect(issues, u.poolAt(ctx, in.PoolID, "/pool_id"))
 		}
 		switch {
 		case err != nil:

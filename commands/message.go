@@ -212,9 +212,12 @@ func (u *unit) checkMessage(ctx context.Context, in *QueueMessage) ([]fault.Issu
 		if err != nil {
 			return nil, err
 		}
+		l.lean() // retired elsewhere a moment ago, it would never send this
 		switch {
-		case l.State.ID == "" || l.State.Workspace != u.req.Workspace || l.State.State == line.Retired:
+		case l.State.ID == "" || l.State.Workspace != u.req.Workspace:
 			add("/line_id", "not_found", "There is no such line.")
+		case l.State.State == line.Retired:
+			add("/line_id", "retired", "This line is retired and does not send any more.")
 		case !allowed(l.State.ID):
 			return nil, fault.New(fault.Forbidden, "The service identity may not send from this line.")
 		case u.req.Test && !l.State.IsSandbox:

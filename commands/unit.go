@@ -229,8 +229,8 @@ func (u *unit) ownerNow(ctx context.Context, scope, key string) (owner string, f
 	return u.app.owner(ctx, scope, key)
 }
 
-// owner finds who holds a claim. One that never moves, the phone of a line or the secret of a key, may be gone by as it
-// is; for one that does, see ownerNow.
+// owner finds who holds a claim. One that never moves, as the secret of a key, may be gone by as it is, and so may the phone
+// of a line while that is not retired; for one that does, see ownerNow.
 func (a *App) owner(ctx context.Context, scope, key string) (owner string, found bool, err error) {
 	if owner, found = a.owners.Get(owned{scope, key}); found {
 		return owner, true, nil

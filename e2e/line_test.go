@@ -92,6 +92,9 @@ func TestALineIsRenamedMovedAndCarded(t *testing.T) {
 	a.Settle()
 	require.Equal(t, "delivered", status(a.Live, held), "a line that joins the pool takes what waits")
 
+	patch(app.Map{"pool_id": ""}).Refused(400, "validation_failed", "body /pool_id not_found")
+	require.Equal(t, pool, a.Live.Get(path).Is(200).Text("pool_id"))
+	a.Live.Post("/v1/line-requests", app.Map{"count": 1, "pool_id": ""}).Refused(400, "validation_failed", "body /pool_id not_found")
 	patch(app.Map{"pool_id": "pool_x", "contact_card": app.Map{"image_url": "http://example.com/a.png"}}).
 		Refused(400, "validation_failed", "body /pool_id not_found", "body /contact_card/image_url invalid_format")
 	patch(app.Map{"pool_id": a.NewWorkspace("Other").PoolID}).Refused(400, "validation_failed", "body /pool_id not_found")
@@ -113,6 +116,41 @@ func TestALineIsPausedAndGoesBackToWhereItWas(t *testing.T) {
 	a.Settle()
 	require.Equal(t, "delivered", status(a.Live, id))
 	a.Live.Post(path+"/pause", app.Map{"reason": string(make([]byte, 501))}).Is(400)
+}
+
+func TestARetiredLineSendsNoMoreAndAnotherOneMayHaveItsNumber(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t, app.Nodes(app.Everything, app.Everything))
+	there := a.Nodes[1].App // where nobody here hears of it but through the ledger
+	old := a.Lines[0]
+	send := func(c *app.Client, line string) app.Answer {
+		return c.Post("/v1/messages", app.Map{"to": a.Phone(), "body": "Hello", "line_id": line})
+	}
+	send(a.Live, old.ID).Is(201)
+	a.Inbound("+12125550177", old.Phone, "hi")
+	a.Live.Post("/v1/lines/"+old.ID+"/pause", nil).Is(200)
+	waiting := send(a.Live, old.ID).Is(201).Text("id")
+	a.Settle()
+	require.Equal(t, "queued", status(a.Live, waiting))
+
+	_, err := there.ProvisionLine(t.Context(), a.Operator(), commands.ProvisionLine{Phone: old.Phone})
+	require.Error(t, err, "the line has its number still")
+	_, err = there.ChangeLineState(t.Context(), a.Operator(), old.ID, line.Retired, nil)
+	require.NoError(t, err)
+	send(a.Live, old.ID).Refused(400, "validation_failed", "body /line_id retired")
+	a.Settle()
+	shows(t, message(a.Live, waiting), app.Map{"status": "failed", "error_code": "canceled", "error_details": app.Map{"reason": "line_retired"}})
+
+	other := a.NewOrganisation("Other")
+	made, err := there.ProvisionLine(t.Context(), other.Operator(), commands.ProvisionLine{Phone: old.Phone, State: line.Active})
+	require.NoError(t, err)
+	_, err = there.ProvisionLine(t.Context(), a.Operator(), commands.ProvisionLine{Phone: old.Phone})
+	require.Error(t, err)
+	before := len(a.Live.Get("/v1/contacts").Is(200).Data())
+	a.Inbound("+12125550178", old.Phone, "who is this?")
+	require.Len(t, a.Live.Get("/v1/contacts").Is(200).Data(), before)
+	require.Equal(t, []any{made.Ref}, other.Live.Get("/v1/conversations").Is(200).Column("line_id"))
+	send(other.Live, made.Ref).Is(201)
 }
 
 func TestPoolsAreMadeAndChanged(t *testing.T) {

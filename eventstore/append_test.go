@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -237,6 +238,25 @@ func TestOneOfManyRacersTakesAClaim(t *testing.T) {
 	_, found, err = h.ClaimOwner(ctx, "name", "red")
 	require.NoError(t, err)
 	require.False(t, found)
+
+	// What an append releases, another owner may take in the same one; not the other way round, and not what a third has.
+	moves := func(from, to string, takeFirst bool) error {
+		move := h.write()
+		move.Claims = []eventstore.Claim{{Scope: "name", Key: "blue", Owner: from, Release: true}, {Scope: "name", Key: "blue", Owner: to}}
+		if takeFirst {
+			slices.Reverse(move.Claims)
+		}
+		_, err := h.Append(ctx, move)
+		return err
+	}
+	taken := (*eventstore.ClaimTaken)(nil)
+	require.NoError(t, moves("nobody", "a", false))
+	require.NoError(t, moves("a", "b", false))
+	require.ErrorAs(t, moves("a", "c", false), &taken)
+	require.ErrorAs(t, moves("b", "c", true), &taken)
+	owner, _, err = h.ClaimOwner(ctx, "name", "blue")
+	require.NoError(t, err)
+	require.Equal(t, "b", owner)
 }
 
 func TestAQuotaIsNeverPassedByConcurrentAppends(t *testing.T) {

@@ -73,10 +73,8 @@ func (f *facts) decide(shard int, p *pending) (Result, error) {
 			return Result{}, errKeyRace
 		}
 	}
-	for _, c := range a.Claims {
-		if owner, taken := f.claims[claimKey{c.Scope, c.Key}]; !c.Release && taken && owner != c.Owner {
-			return Result{}, &ClaimTaken{Scope: c.Scope, Key: c.Key, Owner: owner}
-		}
+	if taken := f.taken(a.Claims); taken != nil {
+		return Result{}, taken
 	}
 	for i, q := range a.Quotas {
 		used := f.usedSince(q.Key, q.From)
@@ -90,6 +88,26 @@ func (f *facts) decide(shard int, p *pending) (Result, error) {
 		}
 	}
 	return f.accept(shard, p), nil
+}
+
+// taken finds the first claim that somebody else holds, also after what the append released before it.
+func (f *facts) taken(claims []Claim) error {
+	var freed map[claimKey]bool
+	for _, c := range claims {
+		k := claimKey{c.Scope, c.Key}
+		owner, held := f.claims[k]
+		switch {
+		case !held || freed[k]:
+		case c.Release && owner == c.Owner:
+			if freed == nil {
+				freed = map[claimKey]bool{}
+			}
+			freed[k] = true
+		case !c.Release && owner != c.Owner:
+			return &ClaimTaken{Scope: c.Scope, Key: c.Key, Owner: owner}
+		}
+	}
+	return nil
 }
 
 func (f *facts) usedSince(key string, from time.Time) int64 {

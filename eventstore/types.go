@@ -59,7 +59,8 @@ type Guard struct {
 }
 
 // Claim takes or releases a unique thing within a scope: a name in a workspace, the secret of a key. Taking what the
-// owner holds already is no refusal; releasing what it does not hold is none either.
+// owner holds already is no refusal; releasing what it does not hold is none either. They are taken in their order, so that
+// what is released may be taken by another owner in the same append.
 type Claim struct {
 	Scope, Key, Owner string
 	Release           bool

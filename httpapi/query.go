@@ -65,8 +65,8 @@ func oddTime(text string) (code, message string) {
 	if !dateTime.MatchString(text) {
 		return "invalid_format", "Expected a date and time as in RFC 3339."
 	}
-	if year := at.UTC().Year(); year < 1 || year > 9999 {
-		return "out_of_range", "Expected a time that in UTC lies in the years 1 to 9999."
+	if year := at.UTC().Year(); year < 0 || year > 9999 {
+		return "out_of_range", "Expected a time that in UTC lies in the years 0 to 9999."
 	}
 	return "", ""
 }

@@ -115,7 +115,7 @@ func (w *outboxChanges) take(r *eventstore.Recorded) {
 	case *events.ContactDeleted:
 		w.canceled = append(w.canceled, canceling{e.ContactID, r.Position, message.CodeCanceled})
 		ask(e.ContactID)
-	case *events.LineStateChanged:
+	case *events.LineStateChanged, *events.LineCarrierConfigured:
 		w.lines[queuesOf(r.OrganisationID, r.WorkspaceID)] = r
 		w.answers[r.WorkspaceID] = r
 	case *events.LineProvisioned, *events.PoolLineAdded:

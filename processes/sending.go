@@ -94,7 +94,8 @@ func (s *Sending) Types() []string {
 	return events.NamesOf((*events.MessageQueued)(nil), (*events.MessageSent)(nil), (*events.MessageDelivered)(nil), (*events.MessageRead)(nil),
 		(*events.MessageFailed)(nil), (*events.MessageFellBack)(nil), (*events.MessageReceived)(nil),
 		(*events.ContactOptedOut)(nil), (*events.ContactDeleted)(nil),
-		(*events.LineProvisioned)(nil), (*events.LineStateChanged)(nil), (*events.PoolLineAdded)(nil), (*events.SendingLimitsSet)(nil), (*events.OrganisationResumed)(nil),
+		(*events.LineProvisioned)(nil), (*events.LineStateChanged)(nil), (*events.LineCarrierConfigured)(nil), (*events.PoolLineAdded)(nil),
+		(*events.SendingLimitsSet)(nil), (*events.OrganisationResumed)(nil),
 		(*events.IdentityUpdated)(nil))
 }
 

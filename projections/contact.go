@@ -304,6 +304,6 @@ func (v Viewer) contacts() *filter {
 // Contact finds a contact that the viewer can see; found is false when there is none.
 func (s *Store) Contact(ctx context.Context, v Viewer, id string) (c Contact, found bool, err error) {
 	f := v.contacts()
-	f.equal("c.id", id)
+	f.add("c.id = %s", id)
 	return single(ctx, s, "contact", scanContact, `select `+contactColumns+` from read.contacts c`+f.where(), f.args...)
 }

@@ -250,7 +250,7 @@ func (s *Store) Conversations(ctx context.Context, v Viewer, by ConversationFilt
 func (s *Store) Conversation(ctx context.Context, v Viewer, id string) (c Conversation, found bool, err error) {
 	f := &filter{}
 	f.add("v.workspace_id = %s", v.Workspace)
-	f.equal("v.id", id)
+	f.add("v.id = %s", id)
 	if v.Agent != uuid.Nil {
 		f.add("v.assignee in (%s, '"+uuid.Nil.String()+"')", v.Agent)
 	}

@@ -92,7 +92,7 @@ func (s *Store) LineNow(ctx context.Context, organisation uuid.UUID, v Viewer, i
 	day := line.DayOf(s.ledger.Now())
 	f := &filter{args: []any{day.Date, organisation}}
 	f.add("l.workspace_id = %s", v.Workspace)
-	f.equal("l.id", id)
+	f.add("l.id = %s", id)
 	return single(ctx, s, "line", scanLine(day), lineSQL+f.where(), f.args...)
 }
 

@@ -233,7 +233,7 @@ func (v Viewer) messages() *filter {
 // Message finds a message that the viewer can see; found is false when there is none.
 func (s *Store) Message(ctx context.Context, v Viewer, id string) (m Message, found bool, err error) {
 	f := v.messages()
-	f.equal("m.id", id)
+	f.add("m.id = %s", id)
 	return single(ctx, s, "message", scanMessage, `select `+messageColumns+` from read.messages m`+f.where(), f.args...)
 }
 

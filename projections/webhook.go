@@ -129,7 +129,7 @@ func (s *Store) webhooks(v Viewer) (sql string, f *filter) {
 // Webhook finds an endpoint of the workspace; found is false when there is none.
 func (s *Store) Webhook(ctx context.Context, v Viewer, id string) (w Webhook, found bool, err error) {
 	sql, f := s.webhooks(v)
-	f.equal("w.id", id)
+	f.add("w.id = %s", id)
 	return single(ctx, s, "webhook", scanWebhook, sql+f.where(), f.args...)
 }
 

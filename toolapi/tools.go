@@ -47,6 +47,9 @@ func (in *GetContactInput) Check() []fault.Issue {
 	if (in.Body.ContactID == nil) == (in.Body.Phone == nil) {
 		return []fault.Issue{{Location: "body", Path: "/contact_id", Code: "exactly_one", Message: "Exactly one of contact_id and phone is needed."}}
 	}
+	if in.Body.Phone != nil && *in.Body.Phone == "" { // to the list, that is any contact
+		return []fault.Issue{{Location: "body", Path: "/phone", Code: "invalid_phone", Message: "This is not a valid phone number."}}
+	}
 	return nil
 }
 
@@ -160,12 +163,18 @@ func (a *API) listConversations(ctx context.Context, c *httpapi.Call, in *ListCo
 // ListLinesInput is the input of list_lines.
 type ListLinesInput struct {
 	Body struct {
-		PoolID string `json:"pool_id,omitempty" doc:"pool_ id; only the lines of this pool"`
+		PoolID *string `json:"pool_id,omitempty" doc:"pool_ id; only the lines of this pool"`
 	}
 }
 
 func (a *API) listLines(ctx context.Context, c *httpapi.Call, in *ListLinesInput) (lines, error) {
-	found, err := a.reads.Lines(ctx, c, &readapi.ListLines{PoolID: in.Body.PoolID})
+	var query readapi.ListLines
+	if id := in.Body.PoolID; id != nil {
+		if query.PoolID = *id; query.PoolID == "" { // to the list, that is no pool in particular
+			return lines{}, fault.Invalid("/pool_id", "invalid_format", "Expected an id that begins with pool_.")
+		}
+	}
+	found, err := a.reads.Lines(ctx, c, &query)
 	return found, inBody(err, "/pool_id")
 }
 

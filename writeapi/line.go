@@ -27,7 +27,7 @@ type ContactCardInput struct {
 func (a *API) updateLine(ctx context.Context, c *httpapi.Call, in *UpdateLine) (httpapi.Done, error) {
 	b := &in.Body
 	return done(a.app.UpdateLine(ctx, request(c), in.ID, line.Change{
-		DisplayName: line.Text{Given: b.DisplayName.Set, To: b.DisplayName.Value}, PoolID: line.Text{Given: b.PoolID.Set, To: b.PoolID.Value},
+		DisplayName: line.Text{Given: b.DisplayName.Set, To: b.DisplayName.Value}, Pool: line.PoolChoice{Given: b.PoolID.Set, To: b.PoolID.Ptr()},
 		CardName: b.ContactCard.Value.Name.Ptr(), CardImage: (*string)(b.ContactCard.Value.ImageURL.Ptr()),
 	}))
 }

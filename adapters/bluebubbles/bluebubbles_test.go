@@ -77,6 +77,7 @@ func TestWithoutThePrivateAPINobodyKnowsWhoIsOnIMessageBeforeSending(t *testing.
 	require.ErrorIs(t, err, processes.ErrTransient, "nothing was sent")
 	_, err = w.adapter.Reachable(t.Context(), processes.Via{LineID: "ln_2"}, contact)
 	require.ErrorIs(t, err, bluebubbles.ErrNoAccount)
+	require.Contains(t, fmt.Sprint(w.log), "a line without an account is asked to send")
 }
 
 // TestNoErrorAndNoLogHoldsAPasswordANumberOrAText goes through what can go wrong.

@@ -156,6 +156,9 @@ func bare(err error) error {
 func (a *Adapter) account(ctx context.Context, lineID string) (Account, error) {
 	account, err := a.cfg.Lines.Account(ctx, lineID)
 	if err != nil {
+		if errors.Is(err, ErrNoAccount) && a.news(lineID, err) {
+			a.cfg.Logger.Warn("bluebubbles: a line without an account is asked to send", "line_id", lineID)
+		}
 		return account, fmt.Errorf("%w: %w", processes.ErrTransient, err)
 	}
 	return account, nil
@@ -163,7 +166,7 @@ func (a *Adapter) account(ctx context.Context, lineID string) (Account, error) {
 
 // Reachable implements processes.Carrier. Only a server with the private API can tell.
 func (a *Adapter) Reachable(ctx context.Context, via processes.Via, phone string) (bool, error) {
-	account, err := a.cfg.Lines.Account(ctx, via.LineID)
+	account, err := a.account(ctx, via.LineID)
 	if err != nil {
 		return false, err
 	}

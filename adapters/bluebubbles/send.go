@@ -179,11 +179,18 @@ func (a *Adapter) verdict(account Account, err error) error {
 
 // complain logs a server's refusal, once in a row.
 func (a *Adapter) complain(lineID string, err error) {
+	if a.news(lineID, err) {
+		a.cfg.Logger.Warn("bluebubbles: the server of a line refuses", "line_id", lineID, "error", err)
+	}
+}
+
+// news tells whether this is not what was wrong with the line last.
+func (a *Adapter) news(lineID string, err error) bool {
 	if last, ok := a.failed.Get(lineID); ok && last.Error() == err.Error() {
-		return
+		return false
 	}
 	a.failed.Add(lineID, err)
-	a.cfg.Logger.Warn("bluebubbles: the server of a line refuses", "line_id", lineID, "error", err)
+	return true
 }
 
 func closeAll(parts []part) {

@@ -17,6 +17,11 @@ const (
 // Carriers lists them all.
 func Carriers() []string { return []string{Simulator, BlueBubbles} }
 
+// needsAccount tells whether a carrier knows lines by an account only.
+func needsAccount(carrier string) bool { return carrier == BlueBubbles }
+
+func (l Line) lacksAccount() bool { return needsAccount(l.Carrier) && l.Account.URL == "" }
+
 // How a BlueBubbles server sends: through the Messages app's scripts, or through the private API, which can also tell who
 // is on iMessage.
 const (

@@ -117,8 +117,12 @@ func (l Line) move(to State, reason, by string) events.Event {
 	return e
 }
 
-// CanSend tells whether the line may carry a message. A ready line may: its first message makes it warming.
+// CanSend tells whether the line may carry a message. A ready line may: its first message makes it warming. None may whose
+// carrier does not know it.
 func (l Line) CanSend() bool {
+	if l.lacksAccount() {
+		return false
+	}
 	switch l.State {
 	case Ready, Warming, Active, Throttled:
 		return true
@@ -198,22 +202,32 @@ func Provision(e events.LineProvisioned) ([]events.Event, error) {
 	if !slices.Contains([]State{Provisioning, Ready, Warming, Active}, State(e.State)) {
 		return nil, fault.Invalid("/state", "invalid_value", "A line begins as provisioning, ready, warming or active.")
 	}
+	if needsAccount(e.Carrier) && State(e.State) != Provisioning {
+		return nil, fault.Invalid("/state", "needs_account", "A line of this carrier begins as provisioning: it can send when it has been given an account.")
+	}
 	return []events.Event{&e}, nil
 }
 
 // Operate is the operator's move: to ready, quarantined or retired (decisions section 8). retired is final, and
-// ready is reached from provisioning, paused and quarantined. Other moves are refused with conflict.
+// ready is reached from provisioning, paused and quarantined, by a line that has the account that its carrier needs. Other
+// moves are refused with conflict, and so is any that would take its sandbox line from a workspace.
 func (l Line) Operate(to State, reason *string) ([]events.Event, error) {
 	var allowed bool
 	switch to {
 	case Ready:
 		allowed = l.State == Provisioning || l.State == Paused || l.State == Quarantined
+		if allowed && l.lacksAccount() {
+			return nil, fault.New(fault.Conflict, "The line has no account at its carrier yet.")
+		}
 	case Quarantined:
 		allowed = l.State != Retired && l.State != Quarantined
 	case Retired:
 		allowed = l.State != Retired
 	default:
 		return nil, fault.Invalid("/state", "invalid_value", "An operator moves a line to ready, quarantined or retired.")
+	}
+	if l.IsSandbox && to != Ready {
+		return nil, fault.New(fault.Conflict, "The sandbox line belongs to its workspace and cannot become %s.", to)
 	}
 	if !allowed {
 		return nil, fault.New(fault.Conflict, "A line that is %s cannot become %s.", l.State, to)

@@ -51,6 +51,38 @@ func TestTheOperatorsMoves(t *testing.T) {
 	require.True(t, fault.Is(err, fault.ValidationFailed))
 }
 
+func TestTheSandboxLineStaysItsWorkspaces(t *testing.T) {
+	t.Parallel()
+	for _, from := range line.States() {
+		for _, to := range []line.State{line.Quarantined, line.Retired} {
+			_, err := line.Line{ID: "ln_1", State: from, IsSandbox: true}.Operate(to, nil)
+			require.True(t, fault.Is(err, fault.Conflict), "%s to %s", from, to)
+		}
+	}
+	_, err := line.Line{State: line.Quarantined, IsSandbox: true}.Operate(line.Ready, nil)
+	require.NoError(t, err)
+}
+
+func TestALineIsOpenedWithTheAccountThatItsCarrierNeeds(t *testing.T) {
+	t.Parallel()
+	for _, s := range []line.State{line.Ready, line.Warming, line.Active} {
+		_, err := line.Provision(events.LineProvisioned{LineID: "ln_1", Carrier: line.BlueBubbles, State: string(s)})
+		require.True(t, fault.Is(err, fault.ValidationFailed), s)
+		require.False(t, line.Line{Carrier: line.BlueBubbles, State: s}.CanSend(), s)
+	}
+	made, err := line.Provision(events.LineProvisioned{LineID: "ln_1", Carrier: line.BlueBubbles, State: string(line.Provisioning)})
+	require.NoError(t, err)
+	l := line.Line{}.Apply(made[0], events.Envelope{})
+	_, err = l.Operate(line.Ready, nil)
+	require.True(t, fault.Is(err, fault.Conflict))
+	account, err := l.ConfigureCarrier(line.BlueBubbles, events.CarrierAccount{URL: "https://mac.example", Password: "x", Method: line.PrivateAPI})
+	require.NoError(t, err)
+	l = l.Apply(account[0], events.Envelope{})
+	opened, err := l.Operate(line.Ready, nil)
+	require.NoError(t, err)
+	require.True(t, l.Apply(opened[0], events.Envelope{}).CanSend())
+}
+
 func TestALineBeginsInAStateToBeginIn(t *testing.T) {
 	t.Parallel()
 	pool := "pool_1"

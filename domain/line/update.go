@@ -21,11 +21,25 @@ type Text struct {
 	To    string
 }
 
+// PoolChoice is the pool that a change may give, or take away with nil. "" is the id of no pool, and not of none.
+type PoolChoice struct {
+	Given bool
+	To    *string
+}
+
+// id is what a line without a pool has instead of one.
+func (c PoolChoice) id() string {
+	if c.To == nil {
+		return ""
+	}
+	return *c.To
+}
+
 // Change is what customers may change of a line (administration 4.4). What is not given stays; the fields of the card merge
 // into the card that is there.
 type Change struct {
 	DisplayName Text
-	PoolID      Text
+	Pool        PoolChoice
 	CardName    *string
 	CardImage   *string // an https address
 }
@@ -43,11 +57,11 @@ func (l Line) Update(c Change) ([]events.Event, error) {
 	if c.DisplayName.Given && c.DisplayName.To != l.DisplayName {
 		e.Changed, e.DisplayName = append(e.Changed, "display_name"), textOrNil(c.DisplayName.To)
 	}
-	if c.PoolID.Given && c.PoolID.To != l.PoolID {
+	if c.Pool.Given && c.Pool.id() != l.PoolID {
 		if l.IsSandbox {
 			return nil, fault.New(fault.Conflict, "The sandbox line is in no pool.")
 		}
-		e.Changed, e.PoolID = append(e.Changed, "pool_id"), textOrNil(c.PoolID.To)
+		e.Changed, e.PoolID = append(e.Changed, "pool_id"), c.Pool.To
 	}
 	card := l.Card
 	if c.CardName != nil {

@@ -19,7 +19,7 @@ func TestALinesCardMergesAndWhatIsSoAlreadyIsNoEvent(t *testing.T) {
 	t.Parallel()
 	l := line.Line{ID: "ln_1", State: line.Active, PoolID: "pool_1", DisplayName: "One", Card: events.ContactCard{Name: "Acme", ImageURL: "https://a/1.png"}}
 	changed, err := l.Update(line.Change{
-		DisplayName: line.Text{Given: true}, PoolID: line.Text{Given: true, To: "pool_2"}, CardImage: ptr("https://a/2.png"),
+		DisplayName: line.Text{Given: true}, Pool: line.PoolChoice{Given: true, To: ptr("pool_2")}, CardImage: ptr("https://a/2.png"),
 	})
 	require.NoError(t, err)
 	require.Equal(t, []events.Event{&events.LineUpdated{
@@ -29,12 +29,12 @@ func TestALinesCardMergesAndWhatIsSoAlreadyIsNoEvent(t *testing.T) {
 	l = l.Apply(changed[0], events.Envelope{})
 	require.Empty(t, l.DisplayName)
 	require.Equal(t, "pool_2", l.PoolID)
-	for _, c := range []line.Change{{}, {DisplayName: line.Text{Given: true}, PoolID: line.Text{Given: true, To: "pool_2"}, CardName: ptr("Acme")}} {
+	for _, c := range []line.Change{{}, {DisplayName: line.Text{Given: true}, Pool: line.PoolChoice{Given: true, To: ptr("pool_2")}, CardName: ptr("Acme")}} {
 		same, err := l.Update(c)
 		require.NoError(t, err)
 		require.Empty(t, same)
 	}
-	cleared, err := l.Update(line.Change{CardName: ptr(""), CardImage: ptr(""), PoolID: line.Text{Given: true}})
+	cleared, err := l.Update(line.Change{CardName: ptr(""), CardImage: ptr(""), Pool: line.PoolChoice{Given: true}})
 	require.NoError(t, err)
 	l = l.Apply(cleared[0], events.Envelope{})
 	require.Empty(t, l.Card)
@@ -51,7 +51,7 @@ func TestWhatCannotBeChangedOfALine(t *testing.T) {
 	require.Len(t, fault.Of(err).Issues, 1)
 	_, err = line.Line{State: line.Retired}.Update(line.Change{CardName: ptr("x")})
 	require.True(t, fault.Is(err, fault.Conflict))
-	_, err = line.Line{State: line.Active, IsSandbox: true}.Update(line.Change{PoolID: line.Text{Given: true, To: "pool_1"}})
+	_, err = line.Line{State: line.Active, IsSandbox: true}.Update(line.Change{Pool: line.PoolChoice{Given: true, To: ptr("pool_1")}})
 	require.True(t, fault.Is(err, fault.Conflict))
 }
 
