@@ -70,6 +70,10 @@ func measureConversations(ctx context.Context, b *bench) error {
 		{"with a label on 20", all, projections.ConversationFilter{Label: "rare"}, nil},
 		{"of a contact", all, projections.ConversationFilter{ContactID: contactID(77)}, nil},
 		{"searched, found often", all, projections.ConversationFilter{Q: "ann"}, nil},
+		{"searched, found often, open, what an agent sees", agent, projections.ConversationFilter{Q: "ann", Status: "open"}, nil},
+		{"searched, found 200 times", all, projections.ConversationFilter{Q: "company 4321"}, nil},
+		{"searched, found once", all, projections.ConversationFilter{Q: "p77777@"}, nil},
+		{"searched, found by nobody", all, projections.ConversationFilter{Q: "nobody at all"}, nil},
 	} {
 		var took []time.Duration
 		rows := 0
