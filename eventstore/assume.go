@@ -18,9 +18,9 @@ import (
 // errAssumed says that the batch was decided on assumptions that do not hold.
 const errAssumed = "LL002"
 
-// restAfterMiss is how many batches go the careful way after an assumption failed: where others write to the shard
-// too, or callers often collide, guessing would cost more than it saves.
-const restAfterMiss = 16
+// longestRest is how many batches go the careful way, at most, after an assumption failed. It is one after a chance collision, and
+// twice as many after each further one: where others write to the shard too, guessing costs more than it saves.
+const longestRest = 16
 
 // assumption is what a batch is taken to find, and the question that makes sure.
 type assumption struct {
@@ -145,11 +145,15 @@ func (c *committer) tryAssumed(ctx context.Context, batch []*pending) (outcomes 
 		as.question(b, c.shard, head)
 	})
 	if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && refused.Code == errAssumed {
-		c.rest = restAfterMiss
+		c.penalty = min(max(2*c.penalty, 1), longestRest)
+		c.rest = c.penalty
 		if _, err = conn.Exec(ctx, "rollback"); err != nil {
 			return nil, false, err
 		}
 		return nil, false, nil
+	}
+	if err == nil {
+		c.penalty = 0
 	}
 	return outcomes, true, err
 }

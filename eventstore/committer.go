@@ -20,6 +20,8 @@ type committer struct {
 	queue  chan *pending
 	done   chan struct{} // closed when nothing more is taken
 	rest   int           // batches that are not guessed, see assume
+	// penalty is how long the last rest was; 0 after a guess that was right.
+	penalty int
 }
 
 // reconnectFor bounds how long appends wait for a database that is away, before they are refused.
