@@ -4,4 +4,5 @@ package sending
 var (
 	MayMention = mayMention
 	Mention    = mention
+	Plain      = plain
 )

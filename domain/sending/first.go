@@ -37,14 +37,15 @@ func firstMessageBreaks(f *Facts) []string {
 	if f.Media > 0 {
 		broken = append(broken, "media")
 	}
-	links, addresses := mentions(f.Body)
+	body := plain(f.Body)
+	links, addresses := mentions(body)
 	if links {
 		broken = append(broken, "link")
 	}
 	if addresses {
 		broken = append(broken, "email")
 	}
-	if phone.Mentioned(f.Body) {
+	if phone.Mentioned(body) {
 		broken = append(broken, "phone_number")
 	}
 	return broken
@@ -75,9 +76,6 @@ func mayMention(body string) bool {
 			if body[i-1] > ' ' && body[i+1] > ' ' {
 				return true
 			}
-		}
-		if body[i] >= utf8.RuneSelf && body[i] == 0xe3 { // ideographic full stops separate the labels of a host, too
-			return true
 		}
 	}
 	return false

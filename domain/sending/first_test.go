@@ -3,6 +3,7 @@ package sending_test
 import (
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/stretchr/testify/require"
 
@@ -24,6 +25,19 @@ func TestUntilTheContactRepliesAMessageIsShortAndPlain(t *testing.T) {
 		"call 555-2671":                                {"phone_number"},
 		"order 12345678 of 2026-03-02 costs 1,299.00":  nil,
 		"at 10:30, table 12":                           nil,
+		"see evil。com":                                 {"link"},
+		"see evil｡com":                                 {"link"},
+		"see ｅｖｉｌ．ｃｏｍ":                                 {"link"},
+		"see evil\u200b.com":                           {"link"},
+		"see e\u00advil.com":                           {"link"},
+		"sam＠example．com":                              {"email"},
+		"call ４１５５５５２６７１":                              {"phone_number"},
+		"call ٤١٥-٥٥٥-٢٦٧١":                            {"phone_number"},
+		"call 415–555–2671":                            {"phone_number"},
+		"call 415\u2009555\u202f2671":                  {"phone_number"},
+		"call ①(415)555–2671":                          {"phone_number"},
+		"你好。我是小明，今天下午见。":                               nil,
+		"Grüße — bis später, 3 × 4 = 12 ½":             nil,
 		"a@example.com or www.example.com, 4155552671": {"link", "email", "phone_number"},
 	} {
 		f := ready()
@@ -40,6 +54,21 @@ func TestUntilTheContactRepliesAMessageIsShortAndPlain(t *testing.T) {
 		f.Replied = true
 		require.Equal(t, sending.Go, sending.Check(f).Outcome, body)
 	}
+}
+
+func TestDigitsOfAllScriptsAreReadAsDigits(t *testing.T) {
+	t.Parallel()
+	count := 0
+	for _, row := range [][]rune{[]rune("0123456789"), []rune("٠١٢٣٤٥٦٧٨٩"), []rune("०१२३४५६७८९"), []rune("０１２３４５６７８９"), []rune("𝟎𝟏𝟐𝟑𝟒𝟓𝟔𝟕𝟖𝟗"), []rune("𞥐𞥑𞥒𞥓𞥔𞥕𞥖𞥗𞥘𞥙")} {
+		require.Equal(t, "0123456789", sending.Plain(string(row)))
+	}
+	for r := range unicode.MaxRune {
+		if unicode.Is(unicode.Nd, r) {
+			require.Contains(t, "0123456789", sending.Plain(string(r)), "%U", r)
+			count++
+		}
+	}
+	require.Zero(t, count%10)
 }
 
 func FuzzWhatIsSparedTheSearchHasNoAddressInIt(f *testing.F) {

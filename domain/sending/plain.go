@@ -1,0 +1,62 @@
+package sending
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// plain writes a text as a reader takes it, so that no other way to write an address or a number passes: compatibility forms
+// (fullwidth letters, circled digits) as what they stand for, digits of all scripts as 0 to 9, every dash, space and full stop
+// as the usual one, and what cannot be seen not at all.
+func plain(text string) string {
+	if ascii(text) {
+		return text
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r < utf8.RuneSelf:
+			return r
+		case unicode.Is(unicode.Nd, r):
+			return digit(r)
+		case unicode.Is(unicode.Pd, r), r == '\u2212': // minus
+			return '-'
+		case unicode.Is(unicode.Zs, r):
+			return ' '
+		case unicode.Is(unicode.Cf, r):
+			return -1
+		}
+		switch r {
+		case '\u3002', '\u06d4', '\u0964', '\u1362', '\u166e', '\u1803', '\ua4ff': // the full stops of other scripts
+			return '.'
+		}
+		return r
+	}, norm.NFKC.String(text))
+}
+
+func ascii(text string) bool {
+	for i := range len(text) {
+		if text[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// digit is 0 to 9 for a decimal digit of any script: they stand ten in a row, from zero on.
+func digit(r rune) rune {
+	const ten = 10
+	for _, block := range unicode.Nd.R16 {
+		if lo := rune(block.Lo); lo <= r && r <= rune(block.Hi) {
+			return '0' + (r-lo)%ten
+		}
+	}
+	for _, block := range unicode.Nd.R32 {
+		if lo := rune(block.Lo); lo <= r && r <= rune(block.Hi) { //nolint:gosec // it is a rune
+			return '0' + (r-lo)%ten
+		}
+	}
+	return r
+}
