@@ -100,6 +100,19 @@ func TestASessionTokenTellsItsUser(t *testing.T) {
 	accepted(t, verifier(t, cfg), longest)
 }
 
+func TestOnlyALastingTokenOutlivesADay(t *testing.T) {
+	t.Parallel()
+	cfg := sessions(nil)
+	lasting := cfg
+	lasting.Lasting = "dev.json"
+	token, err := httpapi.SignSession(lasting, someUser, 1000*time.Hour)
+	require.NoError(t, err)
+	accepted(t, verifier(t, lasting), token)
+	notAccepted(t, verifier(t, cfg), token)
+	month := jwt.MapClaims{"exp": today.Add(1000 * time.Hour).Unix()}
+	notAccepted(t, verifier(t, lasting), signed(t, jwt.SigningMethodHS256, secret, "", month))
+}
+
 func TestTheClaimsOfASessionToken(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, sessions(nil))

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -29,8 +30,6 @@ import (
 // from elsewhere must not be able to move the clock.
 type Dev struct {
 	Clock *clock.Movable
-	// Moved is called after the clock was moved and before the answer; may be nil.
-	Moved func(now time.Time)
 
 	node *Node
 }
@@ -138,9 +137,6 @@ func (d *Dev) moveClock(c *gin.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.Moved != nil {
-		d.Moved(moved)
-	}
 	d.settle(c.Request.Context())
 	return now{httpapi.TimestampOf(moved)}, nil
 }
@@ -155,8 +151,12 @@ func (d *Dev) move(advance, to *string) (time.Time, error) {
 		return moved, backwards(err, "/now")
 	}
 	by, err := duration.Parse(*advance)
-	if err != nil {
+	days, _, _ := strings.Cut(*advance, "T")
+	switch {
+	case err != nil, strings.HasSuffix(*advance, "P"), strings.HasSuffix(*advance, "T"):
 		return time.Time{}, fault.Invalid("/advance", "duration", "This is not a duration as ISO 8601 writes it, for example PT2H.")
+	case strings.ContainsAny(days, "YM"):
+		return time.Time{}, fault.Invalid("/advance", "duration", "Years and months have no fixed length: give weeks, days, hours, minutes and seconds, or now.")
 	}
 	moved, err := d.Clock.Advance(by.ToTimeDuration())
 	return moved, backwards(err, "/advance")
@@ -239,6 +239,8 @@ func (d *Dev) inbound(c *gin.Context) (any, error) {
 		Body    string         `json:"body"`
 		Media   []events.Media `json:"media"`
 		Channel string         `json:"channel"`
+		// CarrierID is the carrier's own id of the message: the same one again is a duplicate.
+		CarrierID string `json:"carrier_id"`
 	}
 	if err := read(c, &in); err != nil {
 		return nil, err
@@ -260,6 +262,12 @@ func (d *Dev) inbound(c *gin.Context) (any, error) {
 	if in.Body == "" && len(in.Media) == 0 {
 		wrong("/body", "required", "Give a body, media or both.")
 	}
+	for i := range in.Media {
+		checkMedia(&in.Media[i], fmt.Sprintf("/media/%d", i), wrong)
+	}
+	if len(in.CarrierID) > maxCarrierID {
+		wrong("/carrier_id", "too_long", fmt.Sprintf("A carrier's id has at most %d bytes.", maxCarrierID))
+	}
 	if in.Channel == "" {
 		in.Channel = "chat"
 	}
@@ -270,7 +278,22 @@ func (d *Dev) inbound(c *gin.Context) (any, error) {
 		return nil, fault.Invalids(issues...)
 	}
 	id, err := processes.NewReports(d.node.App).Message(c.Request.Context(), processes.Inbound{
-		Line: to, From: in.From, Body: in.Body, Media: in.Media, Channel: in.Channel,
+		Line: to, From: in.From, Body: in.Body, Media: in.Media, Channel: in.Channel, CarrierID: in.CarrierID,
 	})
 	return map[string]string{"message_id": id}, err
+}
+
+const maxCarrierID = 255
+
+// checkMedia holds an attachment against what messages show (interface 2.4).
+func checkMedia(m *events.Media, path string, wrong func(path, code, message string)) {
+	switch at, err := url.Parse(m.URL); {
+	case m.URL == "":
+		wrong(path+"/url", "required", "An attachment needs its address.")
+	case err != nil || at.Scheme == "" || at.Host == "":
+		wrong(path+"/url", "uri", "This is not the address of a file.")
+	}
+	if m.Size != nil && *m.Size < 0 {
+		wrong(path+"/size", "minimum", "A size is 0 bytes or more.")
+	}
 }

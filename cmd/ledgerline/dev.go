@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 
@@ -47,7 +46,6 @@ type dev struct {
 	database *localpg.Server // nil when it is another's
 	node     *service.Node
 	file     *devFile
-	writing  sync.Mutex // of the file
 }
 
 // Run implements the command. It returns nil when it was asked to stop.
@@ -190,7 +188,7 @@ func (d *dev) serve(ctx context.Context, dsn string, keyring *eventstore.Keyring
 		return err
 	}
 	d.file.BaseURL, d.file.ReadURL, d.file.WriteURL = base, base, base
-	d.node.RegisterDev(service.Dev{Clock: d.clock, Moved: func(time.Time) { d.renew() }})
+	d.node.RegisterDev(service.Dev{Clock: d.clock})
 
 	serving, stop := context.WithCancel(ctx)
 	served := make(chan error, 1)
@@ -229,26 +227,17 @@ func (d *dev) wait(ctx context.Context, served chan error) error {
 	if d.database != nil {
 		ended = d.database.Done()
 	}
-	for {
-		renew, giveUp := d.clock.Timer(d.clock.Now().Add(httpapi.MaxSession / 2))
-		moved := d.clock.Changed()
-		select {
-		case <-ctx.Done():
-			giveUp()
-			d.con.say("stopping")
-			return nil
-		case err := <-served:
-			served <- err
-			return nil // its error is taken by who waits for the server
-		case <-ended:
-			return fmt.Errorf("the private PostgreSQL has ended; its log is %s", d.database.Log())
-		case err := <-d.node.Failed():
-			return err
-		case <-renew:
-			d.renew()
-		case <-moved:
-			giveUp()
-		}
+	select {
+	case <-ctx.Done():
+		d.con.say("stopping")
+		return nil
+	case err := <-served:
+		served <- err
+		return nil // its error is taken by who waits for the server
+	case <-ended:
+		return fmt.Errorf("the private PostgreSQL has ended; its log is %s", d.database.Log())
+	case err := <-d.node.Failed():
+		return err
 	}
 }
 

@@ -50,6 +50,11 @@ func TestADevIsFoundAgainByItsNextStartAndLeavesNothingBehind(t *testing.T) {
 		require.Equal(t, http.StatusOK, status)
 	}
 
+	status, _ = request(t, http.MethodPost, f.BaseURL+"/dev/clock", "", `{"advance":"P40D"}`)
+	require.Equal(t, http.StatusOK, status)
+	status, _ = request(t, http.MethodGet, f.ReadURL+"/v1/contacts", f.Sessions["owner"], "")
+	require.Equal(t, http.StatusOK, status, "sessions outlive a move of the clock")
+
 	postgres := postgresOf(t, dir)
 	require.Equal(t, exitOK, first.signal(syscall.SIGINT), &first.err)
 	require.False(t, runs(postgres))

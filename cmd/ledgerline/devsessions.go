@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	"ledgerline/clock"
 	"ledgerline/httpapi"
@@ -13,30 +14,24 @@ const (
 	sessionAudience = "ledgerline"
 )
 
+// devSession is how long the sessions in dev.json live, by the dev's clock: no walk through the years outlives them.
+const devSession = 50 * 365 * 24 * time.Hour
+
 func devSessions(secret []byte, c clock.Clock) httpapi.SessionConfig {
-	return httpapi.SessionConfig{Issuer: sessionIssuer, Audience: sessionAudience, Secret: secret, Clock: c}
+	return httpapi.SessionConfig{Issuer: sessionIssuer, Audience: sessionAudience, Secret: secret, Clock: c, Lasting: "dev.json"}
 }
 
 // writeFile writes dev.json with fresh sessions.
 func (d *dev) writeFile() error {
-	d.writing.Lock()
-	defer d.writing.Unlock()
 	d.file.Sessions = make(map[string]string, len(d.file.Users))
 	for role, user := range d.file.Users {
-		token, err := httpapi.SignSession(devSessions(d.secret, d.clock), user, httpapi.MaxSession)
+		token, err := httpapi.SignSession(devSessions(d.secret, d.clock), user, devSession)
 		if err != nil {
 			return fmt.Errorf("sign the session of %s: %w", role, err)
 		}
 		d.file.Sessions[role] = token
 	}
 	return d.file.write(d.dir)
-}
-
-// renew keeps the sessions in dev.json good: they end after 24 hours, and a clock that is moved gets there quickly.
-func (d *dev) renew() {
-	if err := d.writeFile(); err != nil {
-		d.log.Error("the sessions in dev.json were not renewed", "error", err)
-	}
 }
 
 // welcome says where everything is.
