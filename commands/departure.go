@@ -71,6 +71,9 @@ func (u *unit) depart(ctx context.Context, m *message.Message, c *aggregate[cont
 		Window: sending.WindowOf(org.State.Settings.QuietHours), Replied: x.State.Replied, Earlier: x.State.Messages, Counted: m.LineID != "",
 		Body: m.Content.Body, Media: len(m.Content.Media), Limits: &limits, ContactID: m.ContactID, NamedLineID: deref(m.NamedLineID),
 	}
+	if m.Held != nil {
+		d.facts.HeldFor = m.Held.Reason
+	}
 	if !d.facts.Automatic { // nothing else asks for them
 		if d.facts.Zones, err = u.app.zonesOf(m.Content.To); err != nil {
 			return nil, err

@@ -40,7 +40,7 @@ type Report struct {
 	Messages      int   // accepted and received
 	Events        int64
 	Sends         int64 // taken by the simulator
-	Reconciled    int   // sends whose outcome the carrier told later, by a receipt or when it was asked
+	Reconciled    int   // sends whose outcome the carrier told when it was asked later
 	Asked         int   // of them those that no receipt could tell of
 	Rebuilt       int   // answers that a retry built again from the view
 	Took          time.Duration

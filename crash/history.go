@@ -49,7 +49,7 @@ type lifetime struct {
 	under     bool // an attempt is under way
 	carrierID string
 	failed    bool
-	asked     bool // the carrier was asked whether it has it, or a receipt came first
+	asked     bool // the carrier was asked whether it has it
 }
 
 // stage is how far a message has come; it never goes back.

@@ -60,7 +60,7 @@ func TestAScheduledMessageIsQueuedWhenItIsDueAlsoBehindOneThatIsHeld(t *testing.
 	require.Equal(t, []any{"queued", "scheduled"}, []any{status(a.Live, held), status(a.Live, scheduled)})
 	a.Advance(time.Minute)
 	require.Equal(t, "queued", status(a.Live, scheduled))
-	require.Equal(t, []any{"send_at", "contact_busy"}, deferrals(a.Live, scheduled))
+	require.Equal(t, []any{"contact_busy"}, deferrals(a.Live, scheduled))
 }
 
 func TestAnyNumberOfScheduledMessagesStepsAside(t *testing.T) {

@@ -94,7 +94,7 @@ type MessageSent struct {
 	LineID     string `json:"line_id"`
 	Channel    string `json:"channel"`
 	CarrierID  string `json:"carrier_id"`
-	Reconciled bool   `json:"reconciled,omitempty"` // found out after a crash, not from the call itself
+	Reconciled bool   `json:"reconciled,omitempty"` // found out by asking the carrier after a crash, not from the call itself or a receipt
 }
 
 // MessageRetried tells that an attempt failed for now and when the next one is due.

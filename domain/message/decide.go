@@ -114,7 +114,7 @@ func (m Message) arrived(carrierID string) []events.Event {
 	if m.ofChat(carrierID) {
 		return nil
 	}
-	return m.Took(m.Attempt, m.Channel, carrierID, true)
+	return m.Took(m.Attempt, m.Channel, carrierID, false)
 }
 
 // ofChat tells that a receipt is of what was sent on chat before the message went on by SMS. It says nothing about the SMS.

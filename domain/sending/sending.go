@@ -32,6 +32,7 @@ type Facts struct {
 	Confirmation   bool      // it confirms the contact's opt-out: exempt from that, too
 	ByHand         bool      // a person wrote it: its text may be like others
 	HoldEnds       time.Time // when a message that is held already fails; zero when it is not held
+	HeldFor        string    // the reason for which it was held last
 
 	Zones  []*time.Location // that the number may be in
 	Window Window
@@ -146,10 +147,11 @@ func first(f *Facts, rules []rule) Verdict {
 	return Verdict{Outcome: Go}
 }
 
-// expire refuses what has been held too long (decisions section 7).
+// expire refuses what has been held too long (decisions section 7). It names the reason for which it was held, not the one that
+// would hold it now: at the moment at which it ends it may be night.
 func expire(f *Facts, v Verdict) Verdict {
 	if v.Outcome == Hold && !f.HoldEnds.IsZero() && !f.Now.Before(f.HoldEnds) {
-		return Verdict{Outcome: Refuse, Code: message.CodeHoldExpired, Detail: map[string]any{"reason": v.Hold.Reason}}
+		return Verdict{Outcome: Refuse, Code: message.CodeHoldExpired, Detail: map[string]any{"reason": f.HeldFor}}
 	}
 	return v
 }

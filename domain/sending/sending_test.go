@@ -91,7 +91,9 @@ func TestAMessageWithoutALineIsHeldUntilTheHoldExpires(t *testing.T) {
 	f.HoldEnds = noon.Add(1)
 	require.Equal(t, sending.Hold, sending.Check(f).Outcome)
 	f.HoldEnds = noon
-	require.Equal(t, "hold_expired", sending.Check(f).Code)
+	f.HeldFor = "first_message_rules"
+	expired := sending.Check(f)
+	require.Equal(t, []any{"hold_expired", "first_message_rules"}, []any{expired.Code, expired.Detail["reason"]})
 	f.Candidates = ready().Candidates
 	require.Equal(t, sending.Go, sending.Check(f).Outcome)
 	f.Moment, f.Candidates = sending.Accepting, nil
