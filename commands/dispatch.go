@@ -327,25 +327,32 @@ func (a *App) CancelMessage(ctx context.Context, req Request, messageID, code st
 	return a.moveMessage(ctx, req, messageID, func(m message.Message, _ time.Time) []events.Event { return m.Cancel(code, details) })
 }
 
-// HoldBehind tells that a message waits because an earlier one to the same contact does. One that waits for its own send_at
-// does so until then, which is answered; the zero time otherwise.
-func (a *App) HoldBehind(ctx context.Context, req Request, messageID string) (due time.Time, err error) {
-	known, err := find(ctx, a.messages, messageID, false)
+// HoldBehind tells that messages wait because an earlier one to the same contact does. Those that wait for their own send_at
+// do so until then, the earliest of which is answered; the zero time when there is none. What is told already is asked of
+// the ledger's present, in one round trip: another node may have told something else since.
+func (a *App) HoldBehind(ctx context.Context, req Request, messageIDs []string) (due time.Time, err error) {
+	known, err := a.messages.folder.LoadMany(ctx, messageIDs)
 	if err != nil {
-		return due, err
+		return due, unreadable(err)
 	}
 	now := a.ledger.Now()
-	if known.State.Status == message.Scheduled && now.Before(known.State.NotBefore) {
-		return known.State.NotBefore, nil
+	for i := range known {
+		m := &known[i].State
+		if m.Status == message.Scheduled && now.Before(m.NotBefore) {
+			if due.IsZero() || m.NotBefore.Before(due) {
+				due = m.NotBefore
+			}
+			continue
+		}
+		if len(m.Behind(now)) == 0 {
+			continue
+		}
+		_, _, err := a.moveMessage(ctx, req, m.MessageID, func(m message.Message, now time.Time) []events.Event { return m.Behind(now) })
+		if err != nil && !fault.Is(err, fault.NotFound) {
+			return due, err
+		}
 	}
-	if len(known.State.Behind(now)) == 0 && known.State.Exists() {
-		return due, nil // it is told already
-	}
-	_, _, err = a.moveMessage(ctx, req, messageID, func(m message.Message, now time.Time) []events.Event { return m.Behind(now) })
-	if fault.Is(err, fault.NotFound) {
-		return due, nil
-	}
-	return due, err
+	return due, nil
 }
 
 // MayStillLeave asks consent again, of the ledger's present, for a message whose attempt has begun and taken its time before

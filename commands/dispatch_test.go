@@ -103,6 +103,28 @@ func TestAPoolThatWasChangedOnAnotherNodeIsKnownHere(t *testing.T) {
 	require.Equal(t, commands.Wait, h.begin(h.message(number(2))).Step, "there is no line in the default pool any more")
 }
 
+func TestWhyAMessageWaitsIsToldAlsoWhenAnotherNodeToldSomethingElseSince(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	other, _ := h.node()
+	link := text(number(1))
+	link.Body = "see https://example.com"
+	q, err := h.QueueMessage(t.Context(), h.live(), link)
+	require.NoError(t, err)
+	behind := func() {
+		_, err := h.HoldBehind(t.Context(), system(), []string{q.Ref})
+		require.NoError(t, err)
+	}
+	behind()
+	_, err = other.BeginAttempt(t.Context(), system(), commands.Begin{MessageID: q.Ref})
+	require.NoError(t, err)
+	held, err := other.FindMessage(t.Context(), q.Ref)
+	require.NoError(t, err)
+	require.Equal(t, "first_message_rules", held.Held.Reason)
+	behind()
+	require.Equal(t, "contact_busy", h.state(q.Ref).Held.Reason)
+}
+
 func TestAReceiptThatOvertakesTheCarriersAnswerTellsThatItWasSent(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

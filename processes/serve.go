@@ -44,6 +44,7 @@ type serving struct {
 	task    Task
 	next    *time.Time // when it goes on
 	blocked bool       // something holds the contact or its line, or is tried again: nothing passes it but automatic texts
+	behind  []string   // what waits because of that, and is still to be told so
 	none    bool       // nothing is open
 	queued  bool       // it stands in a queue for room now
 	waited  bool       // and did before
@@ -71,6 +72,9 @@ func (s *Sending) serve(ctx context.Context, task Task) (Outcome, error) {
 				return Done, err
 			}
 		}
+		if err := s.holdBehind(ctx, &turn); err != nil {
+			return Done, err
+		}
 		if len(open) < outboxPage {
 			break
 		}
@@ -95,9 +99,8 @@ func (s *Sending) serveOne(ctx context.Context, turn *serving, o opened) error {
 		}
 	}
 	if turn.blocked && !o.Automatic {
-		due, err := s.app.HoldBehind(ctx, s.request(uuid.Nil), o.MessageID)
-		turn.goOn(due)
-		return err
+		turn.behind = append(turn.behind, o.MessageID)
+		return nil
 	}
 	t, err := s.bring(ctx, o)
 	if err != nil || t.Step != commands.Wait {
@@ -111,6 +114,17 @@ func (s *Sending) serveOne(ctx context.Context, turn *serving, o opened) error {
 	}
 	turn.queued = true
 	return s.wait(ctx, turn.task, o, &t)
+}
+
+// holdBehind tells what waits behind another message.
+func (s *Sending) holdBehind(ctx context.Context, turn *serving) error {
+	if len(turn.behind) == 0 {
+		return nil
+	}
+	due, err := s.app.HoldBehind(ctx, s.request(uuid.Nil), turn.behind)
+	turn.goOn(due)
+	turn.behind = turn.behind[:0]
+	return err
 }
 
 // bring takes one message as far as it goes now.
