@@ -310,6 +310,11 @@ func (d *departure) inTurn(ctx context.Context, in *Begin, v sending.Verdict) (s
 	if err != nil || !others {
 		return v, err
 	}
+	known := d.facts // a line that it is not new to needs no turn
+	known.Candidates = slices.DeleteFunc(slices.Clone(known.Candidates), func(c sending.Candidate) bool { return c.New })
+	if without := sending.Check(known); without.Outcome == sending.Go {
+		return without, nil
+	}
 	return sending.Verdict{
 		Outcome: sending.Hold, Hold: message.Hold{Reason: sending.ReasonNewHour, LineID: c.Line.ID}, Detail: map[string]any{"queued": true},
 	}, nil

@@ -1,6 +1,7 @@
 package commands_test
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"testing"
@@ -123,6 +124,27 @@ func TestWhyAMessageWaitsIsToldAlsoWhenAnotherNodeToldSomethingElseSince(t *test
 	require.Equal(t, "first_message_rules", held.Held.Reason)
 	behind()
 	require.Equal(t, "contact_busy", h.state(q.Ref).Held.Reason)
+}
+
+func TestWhoIsNewToOneLineAndKnownToAnotherOfThePoolNeedsNoTurn(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	round := line.RoundRobin
+	_, err := h.UpdatePool(t.Context(), h.live(), h.wsp.DefaultPoolID, line.PoolChange{Rotation: &round})
+	require.NoError(t, err)
+	h.begin(h.message(number(1)))
+	_, err = h.ProvisionLine(t.Context(), h.live(), commands.ProvisionLine{Phone: "+12125550198", State: line.Active})
+	require.NoError(t, err)
+	turn := func(to string) commands.Attempt {
+		a, err := h.BeginAttempt(t.Context(), system(), commands.Begin{
+			MessageID: h.message(to), Ahead: func(context.Context, commands.Queue) (bool, error) { return true, nil },
+		})
+		require.NoError(t, err)
+		return a
+	}
+	require.Equal(t, commands.Wait, turn(number(2)).Step)
+	known := turn(number(1))
+	require.Equal(t, []any{commands.Send, h.line}, []any{known.Step, known.Line.ID}, "the other line is less used, and others come first there")
 }
 
 func TestAReceiptThatOvertakesTheCarriersAnswerTellsThatItWasSent(t *testing.T) {
