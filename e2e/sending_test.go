@@ -213,7 +213,13 @@ func TestCapacityIsNeverExceededByAnyNumberOfProcessesAndWhatWaitsIsReleasedInOr
 		a.Advance(time.Hour)
 		expect(more, "hour by hour")
 	}
-	a.Advance(21*time.Hour - 5*time.Hour) // over 3 AM to 9 AM
+	a.Advance(15*time.Hour - 5*time.Hour) // 3 AM: a new usage day, in the night
+	expect(0, "quiet hours")
+	for range 3 { // as many as there is room for are let go again and again, and keep their places
+		a.Advance(time.Minute)
+		expect(0, "quiet hours")
+	}
+	a.Advance(6*time.Hour - 3*time.Minute)
 	for _, more := range []int{perHour, perHour, perHour, perDay - 3*perHour, 0} {
 		expect(more, "the next day")
 		a.Advance(time.Hour)

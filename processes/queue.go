@@ -16,18 +16,32 @@ import (
 // the lines. A queue is a key of the release process, which is due when there may be room, and lets go as many as there is room
 // for. A million that wait are a million rows that nobody touches.
 
+// A place in a queue is kept until its contact has left it. Who was let go stands apart until it is served, and so does who
+// was let go and turned out to rest in quiet hours, until these end: neither is overtaken by those who came later.
 const (
-	waitSQL = `insert into sending_waiting (contact_id, queue, position) values ($1, $2, $3)
-		on conflict (contact_id) do update set queue = excluded.queue, position = excluded.position`
+	goingPlace   = "/go"
+	restingPlace = "/rest"
+)
+
+const (
+	// Who was let go while it was looked at is looked at again, and stays let go until then: $4 is the place it was seen at.
+	waitSQL = `insert into sending_waiting as w (contact_id, queue, position) values ($1, $2, $3)
+		on conflict (contact_id) do update set queue = excluded.queue, position = excluded.position, not_before = null
+		where w.queue <> excluded.queue || '` + goingPlace + `' or w.queue = $4`
+	restSQL       = `update sending_waiting set queue = $2, not_before = $3 where contact_id = $1 and queue = $4`
 	waitNoMoreSQL = `delete from sending_waiting where contact_id = $1`
 	// The first of the queue, and not whether there is one: for that the planner may read a table of a million who stand in
 	// another queue.
-	aheadSQL = `select coalesce((select position from sending_waiting where queue = $1 order by position limit 1) < $2, false)`
-	letGoSQL = `delete from sending_waiting where contact_id in
-		(select contact_id from sending_waiting where queue = $1 order by position limit $2 for update skip locked) returning contact_id`
+	aheadSQL = `select coalesce((select position from sending_waiting where queue = $1 order by position limit 1) < $3, false)
+		or coalesce((select position from sending_waiting where queue = $2 order by position limit 1) < $3, false)`
+	restedSQL = `update sending_waiting set queue = $1, not_before = null where queue = $2 and not_before <= $3`
+	goingSQL  = `select count(*) from sending_waiting where queue = $1`
+	letGoSQL  = `update sending_waiting set queue = $3 where contact_id in
+		(select contact_id from sending_waiting where queue = $1 order by position limit $2 for update) returning contact_id`
 	// A deadline that has changed is noticed by whoever works on the key just now.
-	wakeSQL   = `update process_todo set due_at = least(due_at, $2) - interval '1 microsecond' where process = '` + sendingProcess + `' and key = any($1)`
-	anyoneSQL = `select (select position from sending_waiting where queue = $1 order by position limit 1) is not null`
+	wakeSQL = `update process_todo set due_at = least(due_at, $2) - interval '1 microsecond' where process = '` + sendingProcess + `' and key = any($1)`
+	leftSQL = `select (select position from sending_waiting where queue = $1 order by position limit 1) is not null,
+		(select min(not_before) from sending_waiting where queue = $2 and not_before is not null)`
 )
 
 // queuesOf is what the keys of all queues of a workspace begin with; those of an organisation begin with its id.
@@ -56,17 +70,36 @@ func queueNamed(key string) (q commands.Queue, err error) {
 	return q, err
 }
 
+// queueOf is the queue that a place is in.
+func queueOf(place string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(place, goingPlace), restingPlace)
+}
+
 // wait puts a contact into the queue in which its message waits, until there may be room.
 func (s *Sending) wait(ctx context.Context, task Task, o opened, t *commands.Attempt) error {
-	key := queueKey(t.Queue)
-	due := t.Until
-	if hold := t.Message.Held; hold != nil && hold.Until != nil && hold.Until.Before(due) {
+	key, due := queueKey(t.Queue), t.Until
+	switch hold := t.Message.Held; {
+	case hold != nil && hold.Until != nil && hold.Until.Before(due):
 		due = *hold.Until
+	case o.Place == nil: // without a known end, what is waited for may have come before this place is there to be seen
+		due = s.clock.Now()
 	}
 	var b pgx.Batch
-	b.Queue(waitSQL, task.Key, key, o.Position)
-	QueueAsks(&b, Ask{Process: releaseProcess, Key: key, Shard: task.Shard, DueAt: due, Position: t.Position})
-	if err := s.ledger.Pool().SendBatch(ctx, &b).Close(); err != nil {
+	b.Queue(waitSQL, task.Key, key, o.Position, o.Place)
+	return s.askRelease(ctx, &b, Ask{Process: releaseProcess, Key: key, Shard: task.Shard, DueAt: due, Position: t.Position})
+}
+
+// rest keeps a contact's place in its queue while it may not be written to.
+func (s *Sending) rest(ctx context.Context, task Task, o opened, t *commands.Attempt) error {
+	key := queueOf(*o.Place)
+	var b pgx.Batch
+	b.Queue(restSQL, task.Key, key+restingPlace, t.Until, *o.Place)
+	return s.askRelease(ctx, &b, Ask{Process: releaseProcess, Key: key, Shard: task.Shard, DueAt: t.Until, Position: t.Position})
+}
+
+func (s *Sending) askRelease(ctx context.Context, b *pgx.Batch, ask Ask) error {
+	QueueAsks(b, ask)
+	if err := s.ledger.Pool().SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("processes: queue: %w", err)
 	}
 	s.release.Wake()
@@ -81,10 +114,18 @@ func (s *Sending) leaveQueue(ctx context.Context, contactID string) error {
 	return nil
 }
 
-// ahead tells whether somebody waits in a queue who came before.
+// ahead tells whether somebody who came before waits in a queue. Who has a place in it goes when it is let go.
 func (s *Sending) ahead(o opened) func(context.Context, commands.Queue) (bool, error) {
 	return func(ctx context.Context, q commands.Queue) (others bool, err error) {
-		if err := s.ledger.Pool().QueryRow(ctx, aheadSQL, queueKey(&q), o.Position).Scan(&others); err != nil {
+		key := queueKey(&q)
+		before := key + goingPlace
+		if o.Place != nil && queueOf(*o.Place) == key {
+			if *o.Place != key+goingPlace {
+				return true, nil
+			}
+			before = key // nor do those matter who were let go with it
+		}
+		if err := s.ledger.Pool().QueryRow(ctx, aheadSQL, key, before, o.Position).Scan(&others); err != nil {
 			return false, fmt.Errorf("processes: queue: %w", err)
 		}
 		return others, nil
@@ -109,26 +150,39 @@ func (s *Sending) letGo(ctx context.Context, task Task) (Outcome, error) {
 	if q.New {
 		most = room.New
 	}
-	released, left, err := s.releaseSome(ctx, task.Key, most)
+	released, left, next, err := s.releaseSome(ctx, task.Key, most)
 	if err != nil {
 		return Done, err
 	}
 	if released > 0 {
 		s.send.Wake()
 	}
-	switch soon := s.clock.Now().Add(lookAgain); {
-	case !left:
-		return Done, nil
-	case released > 0 && soon.Before(room.More):
-		return Again(soon), nil
+	again := room.More
+	if soon := s.clock.Now().Add(lookAgain); released > 0 && soon.Before(again) {
+		again = soon
 	}
-	return Again(room.More), nil
+	switch {
+	case !left && next == nil:
+		return Done, nil
+	case !left, next != nil && next.Before(again):
+		return Again(*next), nil
+	}
+	return Again(again), nil
 }
 
-func (s *Sending) releaseSome(ctx context.Context, key string, most int) (released int, left bool, err error) {
+// releaseSome lets as many go as there is room for, less those who are on their way already. It tells whether others are
+// left, and when the first of those who rest may be written to.
+func (s *Sending) releaseSome(ctx context.Context, key string, most int) (released int, left bool, next *time.Time, err error) {
 	err = pgx.BeginFunc(ctx, s.ledger.Pool(), func(tx pgx.Tx) error {
-		if most > 0 {
-			rows, err := tx.Query(ctx, letGoSQL, key, most)
+		if _, err := tx.Exec(ctx, restedSQL, key, key+restingPlace, s.clock.Now()); err != nil {
+			return err
+		}
+		var going int
+		if err := tx.QueryRow(ctx, goingSQL, key+goingPlace).Scan(&going); err != nil {
+			return err
+		}
+		if most -= going; most > 0 {
+			rows, err := tx.Query(ctx, letGoSQL, key, most, key+goingPlace)
 			if err != nil {
 				return err
 			}
@@ -146,10 +200,10 @@ func (s *Sending) releaseSome(ctx context.Context, key string, most int) (releas
 				}
 			}
 		}
-		return tx.QueryRow(ctx, anyoneSQL, key).Scan(&left)
+		return tx.QueryRow(ctx, leftSQL, key, key+restingPlace).Scan(&left, &next)
 	})
 	if err != nil {
-		return 0, false, fmt.Errorf("processes: queue: %w", err)
+		return 0, false, nil, fmt.Errorf("processes: queue: %w", err)
 	}
-	return released, left, nil
+	return released, left, next, nil
 }

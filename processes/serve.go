@@ -12,10 +12,11 @@ import (
 	"ledgerline/commands"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/message"
+	"ledgerline/domain/sending"
 	"ledgerline/events"
 )
 
-const outboxSQL = `select message_id, position, automatic, cancel, exists (select from sending_waiting w where w.contact_id = $1)
+const outboxSQL = `select message_id, position, automatic, cancel, (select w.queue from sending_waiting w where w.contact_id = $1)
 	from sending_outbox where contact_id = $1 and position > $2 order by position limit $3`
 
 // opened is a message that is still open, and where it was accepted.
@@ -24,7 +25,7 @@ type opened struct {
 	Position  int64
 	Automatic bool
 	Cancel    *string // the error code with which it is to fail
-	Waiting   bool    // its contact stands in a queue for room
+	Place     *string // of its contact in a queue for room
 }
 
 func (s *Sending) outbox(ctx context.Context, contactID string, after int64) ([]opened, error) {
@@ -67,7 +68,7 @@ func (s *Sending) serve(ctx context.Context, task Task) (Outcome, error) {
 		}
 		turn.none = after == 0 && len(open) == 0
 		for _, o := range open {
-			turn.waited = turn.waited || o.Waiting
+			turn.waited = turn.waited || o.Place != nil
 			if err := s.serveOne(ctx, &turn, o); err != nil {
 				return Done, err
 			}
@@ -109,11 +110,15 @@ func (s *Sending) serveOne(ctx context.Context, turn *serving, o opened) error {
 	turn.goOn(t.Until)
 	// An automatic text answers what the contact just asked: it waits for its line alone, and holds up nobody.
 	turn.blocked = turn.blocked || !t.StepsAside && !o.Automatic
-	if t.Queue == nil {
-		return nil
+	switch {
+	case t.Queue != nil:
+		turn.queued = true
+		return s.wait(ctx, turn.task, o, &t)
+	case o.Place != nil && !turn.queued && t.Message.Held != nil && t.Message.Held.Reason == sending.ReasonQuietHours:
+		turn.queued = true
+		return s.rest(ctx, turn.task, o, &t)
 	}
-	turn.queued = true
-	return s.wait(ctx, turn.task, o, &t)
+	return nil
 }
 
 // holdBehind tells what waits behind another message.
