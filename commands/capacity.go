@@ -47,6 +47,7 @@ func (u *usages) ofIdentity(id string, day line.Day) int {
 // lineUsage is what one line has used on a day.
 type lineUsage struct {
 	mu       sync.Mutex
+	reads    int    // how often it was read from the ledger
 	day      string // what is remembered is of this usage day; "" before anything was read
 	sends    int
 	newToday int
@@ -120,6 +121,7 @@ func (u *usages) read(ctx context.Context, l *lineUsage, lineID string, now time
 	if err != nil {
 		return unreadable(err)
 	}
+	l.reads++
 	l.day, l.sends, l.newToday, l.newTimes, l.texts = day.Date, sum(used[0]), sum(used[1]), nil, map[string]int{}
 	for _, b := range used[2] {
 		for range b.Used {
@@ -137,12 +139,21 @@ func sum(buckets []eventstore.Bucket) int {
 	return int(n)
 }
 
-// took notes what a message that was appended has used.
-func (u *usages) took(lineID string, at time.Time, day line.Day, isNew bool, text string) {
+// reads tells how often a line's usage was read: asked before an append, for took after it.
+func (u *usages) reads(lineID string) int {
 	l := u.line(lineID)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.day != day.Date {
+	return l.reads
+}
+
+// took notes what a message that was appended has used, unless the usage was read since: that has it already, perhaps, and
+// must not have it twice.
+func (u *usages) took(lineID string, reads int, at time.Time, day line.Day, isNew bool, text string) {
+	l := u.line(lineID)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.day != day.Date || l.reads != reads {
 		return // it is read when it is asked for
 	}
 	l.sends++

@@ -192,7 +192,8 @@ func (u *unit) reserve(d *departure, m *message.Message, c *sending.Candidate) {
 	}
 	u.quotas = append(u.quotas, u.takes(c, limits, text, d.facts.Automatic)...)
 	lineID, isNew, at := c.Line.ID, c.New, u.now.Truncate(time.Microsecond)
-	u.advance = append(u.advance, func(*eventstore.Append) { u.app.usages.took(lineID, at, day, isNew, text) })
+	reads := u.app.usages.reads(lineID)
+	u.advance = append(u.advance, func(*eventstore.Append) { u.app.usages.took(lineID, reads, at, day, isNew, text) })
 }
 
 func identityQuota(id string) string { return "identity:" + id }

@@ -1,0 +1,28 @@
+package commands
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ledgerline/domain/line"
+)
+
+func TestWhatALineHasUsedIsNeverRememberedTwice(t *testing.T) {
+	t.Parallel()
+	u, err := newUsages(nil, 1)
+	require.NoError(t, err)
+	noon := time.Date(2026, 3, 2, 17, 0, 0, 0, time.UTC)
+	day := line.DayOf(noon)
+	l := u.line("ln_1")
+	l.day, l.texts = day.Date, map[string]int{}
+
+	reads := u.reads("ln_1")
+	u.took("ln_1", reads, noon, day, true, "")
+	require.Equal(t, []int{1, 1, 1}, []int{l.sends, l.newToday, len(l.newTimes)})
+
+	l.reads++ // another message had the usage read, after this one's append and before it is noted
+	u.took("ln_1", reads, noon, day, true, "")
+	require.Equal(t, []int{1, 1, 1}, []int{l.sends, l.newToday, len(l.newTimes)})
+}
