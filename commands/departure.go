@@ -300,22 +300,49 @@ func (d *departure) queue(forNew bool) *Queue {
 	return &Queue{Organisation: d.unit.req.Organisation, Workspace: d.unit.req.Workspace, Group: d.group, New: forNew}
 }
 
-// inTurn holds a message to a new contact that would pass others who wait for the same room.
-func (d *departure) inTurn(ctx context.Context, in *Begin, v sending.Verdict) (sending.Verdict, error) {
-	c := v.Line
-	if in.Ahead == nil || !c.New || c.Taken || c.Line.IsSandbox || d.facts.Automatic {
-		return v, nil
+// maxAhead bounds how many who wait are counted for one message.
+const maxAhead = 1000
+
+// inTurn holds a message to a new contact that would pass others who wait for the same room. Where those use up what there is today,
+// it waits for the day's end, whatever the hour says; so the reason stays true while it waits. behind tells that others came first.
+func (d *departure) inTurn(ctx context.Context, in *Begin, v sending.Verdict) (turn sending.Verdict, behind bool, err error) {
+	hold := v.Hold
+	switch {
+	case in.Ahead == nil || d.facts.Automatic:
+		return v, false, nil
+	case v.Outcome == sending.Go && v.Line.New && !v.Line.Taken && !v.Line.Line.IsSandbox:
+		others, err := in.Ahead(ctx, *d.queue(true))
+		if err != nil || !others {
+			return v, false, err
+		}
+		known := d.facts // a line that it is not new to needs no turn
+		known.Candidates = slices.DeleteFunc(slices.Clone(known.Candidates), func(c sending.Candidate) bool { return c.New })
+		if without := sending.Check(known); without.Outcome == sending.Go {
+			return without, false, nil
+		}
+		hold = message.Hold{Reason: sending.ReasonNewHour, LineID: v.Line.Line.ID}
+	case v.Outcome != sending.Hold || v.Hold.Reason != sending.ReasonNewHour:
+		return v, false, nil
 	}
-	others, err := in.Ahead(ctx, *d.queue(true))
-	if err != nil || !others {
-		return v, err
+	taken, err := d.dayTaken(ctx, in)
+	switch {
+	case err != nil:
+		return v, false, err
+	case taken:
+		until := line.DayOf(d.unit.now).End
+		hold.Reason, hold.Until = sending.ReasonNewDay, &until
+	case v.Outcome == sending.Hold:
+		return v, false, nil
 	}
-	known := d.facts // a line that it is not new to needs no turn
-	known.Candidates = slices.DeleteFunc(slices.Clone(known.Candidates), func(c sending.Candidate) bool { return c.New })
-	if without := sending.Check(known); without.Outcome == sending.Go {
-		return without, nil
+	return sending.Verdict{Outcome: sending.Hold, Hold: hold, Detail: map[string]any{"queued": true}}, true, nil
+}
+
+// dayTaken tells whether those who came before use up what the lines can take of new contacts today.
+func (d *departure) dayTaken(ctx context.Context, in *Begin) (bool, error) {
+	room := sending.NewToday(&d.facts)
+	if in.Before == nil || room > maxAhead {
+		return false, nil
 	}
-	return sending.Verdict{
-		Outcome: sending.Hold, Hold: message.Hold{Reason: sending.ReasonNewHour, LineID: c.Line.ID}, Detail: map[string]any{"queued": true},
-	}, nil
+	before, err := in.Before(ctx, *d.queue(true), room)
+	return before >= room, err
 }

@@ -54,6 +54,7 @@ type Queue struct {
 	Workspace    uuid.UUID
 	Group        string // id of the line or the pool
 	New          bool   // for room for new contacts
+	Behind       bool   // others came before it and wait there
 }
 
 // Begin asks for an attempt.
@@ -62,6 +63,8 @@ type Begin struct {
 	// Ahead tells whether somebody who came before waits in a queue; nil for nobody. It is asked only for contacts that are
 	// new to a line.
 	Ahead func(context.Context, Queue) (bool, error)
+	// Before counts those who came before and have a place in a queue, up to most; nil when nobody counts.
+	Before func(ctx context.Context, q Queue, most int) (int, error)
 }
 
 // BeginAttempt takes a message for sending: it asks the rules again, chooses the line, and appends message.routed and
@@ -119,11 +122,9 @@ func (u *unit) beginAttempt(ctx context.Context, m *aggregate[message.Message], 
 		m.record(m.State.Cancel(message.CodeCanceled, map[string]any{"reason": "line_retired"})...)
 		return nil
 	}
-	verdict := sending.Check(d.facts)
-	if verdict.Outcome == sending.Go {
-		if verdict, err = d.inTurn(ctx, in, verdict); err != nil {
-			return err
-		}
+	verdict, behind, err := d.inTurn(ctx, in, sending.Check(d.facts))
+	if err != nil {
+		return err
 	}
 	switch verdict.Outcome {
 	case sending.Go:
@@ -139,6 +140,7 @@ func (u *unit) beginAttempt(ctx context.Context, m *aggregate[message.Message], 
 		switch until := verdict.Hold.Until; {
 		case verdict.ForLine() && !d.facts.Automatic:
 			t.Queue = d.queue(verdict.Hold.Reason == sending.ReasonNewHour || verdict.Hold.Reason == sending.ReasonNewDay)
+			t.Queue.Behind = behind
 		case until != nil && until.Before(t.Until):
 			t.Until = *until
 		}

@@ -131,7 +131,7 @@ func TestNewContactsOfALineAreLimitedPerHourAndDayAndTheDayRollsOverAt3AMInNewYo
 	require.Equal(t, []any{"delivered", "delivered", "queued"}, []any{status(a.Live, ids[3]), status(a.Live, ids[4]), status(a.Live, ids[5])})
 	a.Advance(time.Hour)
 	rollover := 15 * time.Hour // 3 AM
-	shows(t, lastDetail(t, a.Live, ids[7], "deferred"), app.Map{"reason": "line_new_contacts_hour"})
+	shows(t, lastDetail(t, a.Live, ids[7], "deferred"), app.Map{"reason": "line_new_contacts_day", "until": stamp(rollover)})
 	a.Advance(rollover - 2*time.Hour)
 	require.Equal(t, map[any]int{"delivered": 5, "queued": 3}, counted(t, a.Live, ids), "there is room again, and it is night")
 	a.Advance(6 * time.Hour)
@@ -455,4 +455,53 @@ func TestAPauseHoldsWhatWasAcceptedAndTheResumeLetsItGo(t *testing.T) {
 	require.NoError(t, err)
 	a.Settle()
 	require.Equal(t, []any{"delivered", "delivered"}, []any{status(a.Live, due), status(a.Test, test)})
+}
+
+func TestWhoJoinsAQueueThatUsesUpTheDayIsToldTheDay(t *testing.T) {
+	t.Parallel()
+	limits := line.DefaultLimits()
+	limits.NewContactsPerHour, limits.NewContactsPerDay = 2, 4
+	a := app.Start(t, app.Limits(limits))
+	var ids []string
+	for i := range 12 { // two lines: four now, four within the day, and four more
+		ids = append(ids, a.Live.Post("/v1/messages", app.Map{"to": fmt.Sprintf("+1212777%04d", i), "body": fmt.Sprint("Hello ", i)}).Is(201).Text("id"))
+		a.Settle()
+	}
+	rollover := 15 * time.Hour // 3 AM in New York
+	for i, id := range ids {
+		switch {
+		case i < 4:
+			require.Equal(t, "delivered", status(a.Live, id))
+		case i < 8:
+			require.Equal(t, []any{"line_new_contacts_hour"}, deferrals(a.Live, id), i)
+			require.Equal(t, stamp(time.Hour), message(a.Live, id)["scheduled_for"])
+		default:
+			require.Equal(t, []any{"line_new_contacts_day"}, deferrals(a.Live, id), i)
+			require.Equal(t, stamp(rollover), message(a.Live, id)["scheduled_for"])
+		}
+	}
+	a.Advance(time.Hour)
+	require.Equal(t, map[any]int{"delivered": 8, "queued": 4}, counted(t, a.Live, ids))
+	a.Advance(rollover - time.Hour)
+	require.Equal(t, "queued", status(a.Live, ids[11]), "it is night")
+	a.Advance(6 * time.Hour)
+	require.Equal(t, map[any]int{"delivered": 12}, counted(t, a.Live, ids))
+}
+
+func TestTheEndOfAHoldThatHasPassedIsNotShown(t *testing.T) {
+	t.Parallel()
+	limits := line.DefaultLimits()
+	limits.NewContactsPerHour = 1
+	a := app.Start(t, app.Limits(limits))
+	var ids []string
+	for i := range 3 {
+		ids = append(ids, a.Live.Post("/v1/messages", app.Map{"to": fmt.Sprintf("+1212777%04d", i), "body": fmt.Sprint("Hello ", i), "line_id": a.Lines[0].ID}).Is(201).Text("id"))
+		a.Settle()
+	}
+	require.Equal(t, stamp(time.Hour), message(a.Live, ids[2])["scheduled_for"])
+	a.Advance(time.Hour)
+	shows(t, message(a.Live, ids[2]), app.Map{"status": "queued", "scheduled_for": nil})
+	require.Nil(t, a.Live.Get("/v1/messages?status=queued").Is(200).At("data.0.scheduled_for"))
+	a.Advance(time.Hour)
+	require.Equal(t, "delivered", status(a.Live, ids[2]))
 }

@@ -34,6 +34,10 @@ const (
 	// another queue.
 	aheadSQL = `select coalesce((select position from sending_waiting where queue = $1 order by position limit 1) < $3, false)
 		or coalesce((select position from sending_waiting where queue = $2 order by position limit 1) < $3, false)`
+	// For the same reason in the order of the queue, though only the number counts.
+	beforeSQL = `select (select count(*) from (select from sending_waiting where queue = $1 and position < $4 order by position limit $5) x)
+		+ (select count(*) from (select from sending_waiting where queue = $2 and position < $4 order by position limit $5) x)
+		+ (select count(*) from (select from sending_waiting where queue = $3 and position < $4 order by position limit $5) x)`
 	restedSQL = `update sending_waiting set queue = $1, not_before = null where queue = $2 and not_before <= $3`
 	goingSQL  = `select count(*) from sending_waiting where queue = $1`
 	letGoSQL  = `update sending_waiting set queue = $3 where contact_id in
@@ -78,11 +82,13 @@ func queueOf(place string) string {
 // wait puts a contact into the queue in which its message waits, until there may be room.
 func (s *Sending) wait(ctx context.Context, task Task, o opened, t *commands.Attempt) error {
 	key, due := queueKey(t.Queue), t.Until
-	switch hold := t.Message.Held; {
-	case hold != nil && hold.Until != nil && hold.Until.Before(due):
-		due = *hold.Until
-	case o.Place == nil: // without a known end, what is waited for may have come before this place is there to be seen
+	hold := t.Message.Held
+	ends := hold != nil && hold.Until != nil && hold.Until.Before(due)
+	switch {
+	case o.Place == nil && (t.Queue.Behind || !ends): // what is waited for may have come before this place is there to be seen
 		due = s.clock.Now()
+	case ends:
+		due = *hold.Until
 	}
 	var b pgx.Batch
 	b.Queue(waitSQL, task.Key, key, o.Position, o.Place)
@@ -129,6 +135,18 @@ func (s *Sending) ahead(o opened) func(context.Context, commands.Queue) (bool, e
 			return false, fmt.Errorf("processes: queue: %w", err)
 		}
 		return others, nil
+	}
+}
+
+// before counts those who came before and have a place in a queue, up to most of each kind of place.
+func (s *Sending) before(o opened) func(context.Context, commands.Queue, int) (int, error) {
+	return func(ctx context.Context, q commands.Queue, most int) (before int, err error) {
+		key := queueKey(&q)
+		err = s.ledger.Pool().QueryRow(ctx, beforeSQL, key, key+goingPlace, key+restingPlace, o.Position, most).Scan(&before)
+		if err != nil {
+			return 0, fmt.Errorf("processes: queue: %w", err)
+		}
+		return before, nil
 	}
 }
 

@@ -136,7 +136,7 @@ func (s *Sending) holdBehind(ctx context.Context, turn *serving) error {
 func (s *Sending) bring(ctx context.Context, o opened) (commands.Attempt, error) {
 	by := s.request(uuid.Nil)
 	for {
-		t, err := s.app.BeginAttempt(ctx, by, commands.Begin{MessageID: o.MessageID, Ahead: s.ahead(o)})
+		t, err := s.app.BeginAttempt(ctx, by, commands.Begin{MessageID: o.MessageID, Ahead: s.ahead(o), Before: s.before(o)})
 		if fault.Is(err, fault.NotFound) {
 			return commands.Attempt{}, nil
 		}

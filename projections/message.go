@@ -207,13 +207,18 @@ const messageColumns = `m.id, m.conversation_id, m.contact_id, m.direction, m.ch
 	m.external_id, m.is_test, m.media, m.metadata, m.error_code, m.error_details, m.source, m.sent_by_staff,
 	m.scheduled_for, m.sent_at, m.delivered_at, m.read_at, m.created_at, m.updated_at`
 
-func scanMessage(row pgx.CollectableRow) (Message, error) {
+// scanMessage reads messages as they are now. A hold whose end has passed while the message still waits, for there was no room for it
+// then, has no end that is known: so a million that wait need not be told anew every hour.
+func (s *Store) scanMessage(row pgx.CollectableRow) (Message, error) {
 	var m Message
 	var scheduled, sent, delivered, read *time.Time
 	var created, updated time.Time
 	err := row.Scan(&m.ID, &m.ConversationID, &m.ContactID, &m.Direction, &m.Channel, &m.Status, &m.Body, &m.From, &m.To, &m.LineID,
 		&m.ExternalID, &m.IsTest, &m.Media, &m.Metadata, &m.ErrorCode, &m.ErrorDetails, &m.Source, &m.SentByStaff,
 		&scheduled, &sent, &delivered, &read, &created, &updated)
+	if scheduled != nil && m.Status != "scheduled" && !scheduled.After(s.ledger.Now()) {
+		scheduled = nil
+	}
 	m.ScheduledFor, m.SentAt, m.DeliveredAt, m.ReadAt = stampOrNull(scheduled), stampOrNull(sent), stampOrNull(delivered), stampOrNull(read)
 	m.CreatedAt, m.UpdatedAt = stamp(created), stamp(updated)
 	return m, err
@@ -234,7 +239,7 @@ func (v Viewer) messages() *filter {
 func (s *Store) Message(ctx context.Context, v Viewer, id string) (m Message, found bool, err error) {
 	f := v.messages()
 	f.add("m.id = %s", id)
-	return single(ctx, s, "message", scanMessage, `select `+messageColumns+` from read.messages m`+f.where(), f.args...)
+	return single(ctx, s, "message", s.scanMessage, `select `+messageColumns+` from read.messages m`+f.where(), f.args...)
 }
 
 // MessageFilter are the filters of the message list (decisions, section 7); empty ones do not filter.
@@ -257,7 +262,7 @@ func (s *Store) Messages(ctx context.Context, v Viewer, by MessageFilter, after 
 		f.add("(m.created_at, m.id) < (%s::timestamptz, "+f.arg(after.ID)+")", after.At)
 	}
 	sql := `select ` + messageColumns + ` from read.messages m` + f.where() + ` order by m.created_at desc, m.id desc limit ` + f.arg(limit+1)
-	found, err := list(ctx, s, "messages", scanMessage, sql, f.args...)
+	found, err := list(ctx, s, "messages", s.scanMessage, sql, f.args...)
 	if err != nil {
 		return Page[Message]{}, err
 	}

@@ -108,3 +108,16 @@ func weigh(lineID, contactID string) uint64 {
 	sum *= 0xff51afd7ed558ccd
 	return sum ^ sum>>33
 }
+
+// NewToday is how many messages to new contacts the candidates to which the contact is new can still take on this usage day.
+func NewToday(f *Facts) int {
+	day := line.DayOf(f.Now)
+	room := 0
+	for i := range f.Candidates {
+		if c := &f.Candidates[i]; c.New && !c.Taken && c.Line.CanSend() {
+			caps := c.Line.Caps(f.Limits, day)
+			room += max(min(caps.NewPerDay-c.Usage.New, caps.SendsPerDay-c.Usage.Sends), 0)
+		}
+	}
+	return room
+}
