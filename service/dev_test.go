@@ -27,6 +27,10 @@ func TestTheDevClockMovesForwardAndFiresWhatBecameDue(t *testing.T) {
 	require.Equal(t, "2026-03-02T17:00:02.000Z", a.Nobody().Post("/dev/clock", app.Map{"advance": "PT2S"}).Is(200).Text("now"))
 	require.Equal(t, "read", a.Live.Get("/v1/messages/"+sent).Is(200).Text("status"), "it answers when what became due is done")
 
+	soon := a.Live.Post("/v1/messages", app.Map{"to": "+12125550112", "body": "Hello"}).Is(201).Text("id")
+	a.Nobody().Post("/dev/clock", app.Map{"advance": "PT0S"}).Is(200)
+	require.Equal(t, "delivered", a.Live.Get("/v1/messages/"+soon).Is(200).Text("status"), "moved by nothing, it waits for what is under way")
+
 	later := a.Live.Post("/v1/messages", app.Map{"to": "+12125550111", "body": "Later", "send_at": "2026-03-03T17:00:00Z"}).Is(201).Text("id")
 	a.Nobody().Post("/dev/clock", app.Map{"now": "2026-03-03T17:00:00Z"}).Is(200)
 	require.Equal(t, "delivered", a.Live.Get("/v1/messages/"+later).Is(200).Text("status"))
