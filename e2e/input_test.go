@@ -211,8 +211,8 @@ func TestBodiesThatAreNoJSONOrTooLarge(t *testing.T) {
 	a.Live.Post("/v1/contacts", `{"phone":"`+a.Phone()+`","fields":{"n":1e999}}`).Refused(400, "validation_failed", "body /fields/n out_of_range")
 	half := a.Live.Post("/v1/contacts", `{"phone":"`+a.Phone()+`","first_name":"\ud800x"}`)
 	require.Contains(t, []int{201, 400}, half.Status, "half a character is refused or replaced")
-	kept := a.Live.Post("/v1/contacts", `{"phone":"`+a.Phone()+`","fields":{"n":12345678901234567890,"m":0.1,"\ufdd0":"x","":{"":null}}}`).Is(201)
-	require.Equal(t, app.Map{"n": 12345678901234567890.0, "m": 0.1, "\ufdd0": "x", "": app.Map{"": nil}}, kept.At("fields"))
+	kept := a.Live.Post("/v1/contacts", `{"phone":"`+a.Phone()+`","fields":{"n":9007199254740991,"m":0.1,"\ufdd0":"x","":{"":null}}}`).Is(201)
+	require.Equal(t, app.Map{"n": 9007199254740991.0, "m": 0.1, "\ufdd0": "x", "": app.Map{"": nil}}, kept.At("fields"))
 }
 
 func TestWrongPathsAndMethodsGetTheSameShape(t *testing.T) {
