@@ -149,6 +149,9 @@ func (l Line) Mature(limits *Limits, day Day) []events.Event {
 
 // Pause stops a line that is in use; any other is refused with conflict (administration 3.1).
 func (l Line) Pause(reason string) ([]events.Event, error) {
+	if err := checkReason(reason); err != nil {
+		return nil, err
+	}
 	switch l.State {
 	case Warming, Active, Throttled:
 		return []events.Event{l.move(Paused, reason, "")}, nil
@@ -159,6 +162,9 @@ func (l Line) Pause(reason string) ([]events.Event, error) {
 
 // Resume takes a line back to where it was paused from. One that the platform paused stays paused.
 func (l Line) Resume(reason string) ([]events.Event, error) {
+	if err := checkReason(reason); err != nil {
+		return nil, err
+	}
 	switch {
 	case l.State != Paused:
 		return nil, fault.New(fault.Conflict, "A line that is %s is not paused.", l.State)
@@ -202,6 +208,12 @@ func Provision(e events.LineProvisioned) ([]events.Event, error) {
 	if !slices.Contains([]State{Provisioning, Ready, Warming, Active}, State(e.State)) {
 		return nil, fault.Invalid("/state", "invalid_value", "A line begins as provisioning, ready, warming or active.")
 	}
+	if e.DisplayName != nil {
+		change := Change{DisplayName: Text{Given: true, To: *e.DisplayName}}
+		if err := change.check(); err != nil {
+			return nil, err
+		}
+	}
 	if needsAccount(e.Carrier) && State(e.State) != Provisioning {
 		return nil, fault.Invalid("/state", "needs_account", "A line of this carrier begins as provisioning: it can send when it has been given an account.")
 	}
@@ -212,6 +224,11 @@ func Provision(e events.LineProvisioned) ([]events.Event, error) {
 // ready is reached from provisioning, paused and quarantined, by a line that has the account that its carrier needs. Other
 // moves are refused with conflict, and so is any that would take its sandbox line from a workspace.
 func (l Line) Operate(to State, reason *string) ([]events.Event, error) {
+	if reason != nil {
+		if err := checkReason(*reason); err != nil {
+			return nil, err
+		}
+	}
 	var allowed bool
 	switch to {
 	case Ready:

@@ -2,6 +2,7 @@ package line_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -49,6 +50,28 @@ func TestTheOperatorsMoves(t *testing.T) {
 	}
 	_, err := line.Line{State: line.Ready}.Operate(line.Active, nil)
 	require.True(t, fault.Is(err, fault.ValidationFailed))
+}
+
+func TestNamesAndReasonsAreBoundedWhoeverGivesThem(t *testing.T) {
+	t.Parallel()
+	edge, past := strings.Repeat("ä", 500), strings.Repeat("ä", 501)
+	moves := map[string]func(string) error{
+		"pause":   func(r string) error { _, err := line.Line{State: line.Active}.Pause(r); return err },
+		"resume":  func(r string) error { _, err := line.Line{State: line.Paused}.Resume(r); return err },
+		"operate": func(r string) error { _, err := line.Line{State: line.Active}.Operate(line.Retired, &r); return err },
+		"cancel": func(r string) error {
+			id := uuid.New()
+			_, err := line.Requests{Open: []line.Request{{ID: id}}}.Cancel(id, &r)
+			return err
+		},
+	}
+	for name, move := range moves {
+		require.NoError(t, move(edge), name)
+		require.Equal(t, "/reason", fault.Of(move(past)).Issues[0].Path, name)
+	}
+	name := strings.Repeat("ä", 81)
+	_, err := line.Provision(events.LineProvisioned{LineID: "ln_1", Carrier: line.Simulator, State: string(line.Ready), DisplayName: &name})
+	require.Equal(t, "/display_name", fault.Of(err).Issues[0].Path)
 }
 
 func TestTheSandboxLineStaysItsWorkspaces(t *testing.T) {

@@ -150,5 +150,10 @@ func (r Requests) Cancel(id uuid.UUID, reason *string) ([]events.Event, error) {
 	if _, err := r.Find(id); err != nil {
 		return nil, err
 	}
+	if reason != nil {
+		if err := checkReason(*reason); err != nil {
+			return nil, err
+		}
+	}
 	return []events.Event{&events.LineRequestCancelled{RequestID: id, Reason: reason}}, nil
 }

@@ -15,6 +15,16 @@ const (
 	maxCardImage   = 2048
 )
 
+// maxReason is the longest reason of a move, in characters (administration section 8).
+const maxReason = 500
+
+func checkReason(reason string) error {
+	if utf8.RuneCountInString(reason) > maxReason {
+		return fault.Invalid("/reason", "too_long", "A reason has at most %d characters.", maxReason)
+	}
+	return nil
+}
+
 // Text is a text that a change may give, or take away with "".
 type Text struct {
 	Given bool
