@@ -57,7 +57,7 @@ func (a *App) CreateOrganisation(ctx context.Context, req Request, name, timeZon
 
 // PauseOrganisation stops every write of an organisation, and every message but automatic texts; one that is paused stays so.
 func (a *App) PauseOrganisation(ctx context.Context, req Request, reason string) (Result, error) {
-	return a.changeOrganisation(ctx, req, func(o organisation.Organisation) []events.Event { return o.Pause(reason) })
+	return a.changeOrganisation(ctx, req, func(o organisation.Organisation) ([]events.Event, error) { return o.Pause(reason) })
 }
 
 // ResumeOrganisation lifts the pause.
@@ -65,16 +65,17 @@ func (a *App) ResumeOrganisation(ctx context.Context, req Request) (Result, erro
 	return a.changeOrganisation(ctx, req, organisation.Organisation.Resume)
 }
 
-func (a *App) changeOrganisation(ctx context.Context, req Request, change func(organisation.Organisation) []events.Event) (Result, error) {
+func (a *App) changeOrganisation(ctx context.Context, req Request, change func(organisation.Organisation) ([]events.Event, error)) (Result, error) {
 	req.Workspace = uuid.Nil
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		org, err := u.organisation(ctx)
 		if err != nil {
 			return err
 		}
-		org.record(change(org.State)...)
+		changed, err := change(org.State)
+		org.record(changed...)
 		u.ref = req.Organisation.String()
-		return nil
+		return err
 	})
 }
 

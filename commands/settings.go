@@ -4,7 +4,24 @@ import (
 	"context"
 
 	"ledgerline/domain/line"
+	"ledgerline/domain/organisation"
+	"ledgerline/events"
 )
+
+// FindOrganisation reads the request's organisation from the ledger; not_found when there is none.
+func (a *App) FindOrganisation(ctx context.Context, req Request) (organisation.Organisation, error) {
+	u := &unit{app: a, req: &req, now: a.ledger.Now(), fresh: true, aggregates: map[looked]any{}}
+	org, err := u.organisation(ctx)
+	if err != nil {
+		return organisation.Organisation{}, err
+	}
+	return org.State, nil
+}
+
+// SetCompliance changes the compliance settings of the request's organisation, for all its workspaces (administration 4.7).
+func (a *App) SetCompliance(ctx context.Context, req Request, change organisation.ComplianceChange) (Result, error) {
+	return a.changeOrganisation(ctx, req, func(o organisation.Organisation) ([]events.Event, error) { return o.SetCompliance(change) })
+}
 
 // SetSendingLimits is the operator's change of the limits of the request's organisation, as a whole.
 func (a *App) SetSendingLimits(ctx context.Context, req Request, limits line.Limits) (Result, error) {
@@ -22,10 +39,9 @@ func (a *App) SetSendingLimits(ctx context.Context, req Request, limits line.Lim
 
 // SendingLimits are the limits of the request's organisation.
 func (a *App) SendingLimits(ctx context.Context, req Request) (line.Limits, error) {
-	u := &unit{app: a, req: &req, now: a.ledger.Now(), fresh: true, aggregates: map[looked]any{}}
-	org, err := u.organisation(ctx)
+	org, err := a.FindOrganisation(ctx, req)
 	if err != nil {
 		return line.Limits{}, err
 	}
-	return org.State.Limits(), nil
+	return org.Limits(), nil
 }

@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/google/uuid"
 
 	"ledgerline/commands"
+	"ledgerline/domain/fault"
 	"ledgerline/service"
 )
 
@@ -46,7 +46,7 @@ func (w *workbench) owner(ctx context.Context, stream, what string) (org, worksp
 		return org, workspace, err
 	}
 	if len(found) == 0 {
-		return org, workspace, fmt.Errorf("there is no such %s", what)
+		return org, workspace, fault.New(fault.NotFound, "There is no such %s.", what)
 	}
 	return found[0].OrganisationID, found[0].WorkspaceID, nil
 }

@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"github.com/google/uuid"
 
 	"ledgerline/commands"
+	"ledgerline/domain/fault"
 	"ledgerline/projections"
-	"ledgerline/service"
 )
 
 type lineRequestCommand struct {
@@ -24,7 +23,7 @@ type lineRequestListCommand struct {
 
 // Run implements the command.
 func (c *lineRequestListCommand) Run(ctx context.Context, con *console) error {
-	w, err := c.openLineRequests(ctx, con)
+	w, err := c.directory(ctx, con, projections.LineRequests)
 	if err != nil {
 		return err
 	}
@@ -36,31 +35,16 @@ func (c *lineRequestListCommand) Run(ctx context.Context, con *console) error {
 	return con.print(list)
 }
 
-// openLineRequests opens the installation with the requests brought to the ledger's present.
-func (i *installation) openLineRequests(ctx context.Context, con *console) (*workbench, error) {
-	w, err := i.open(ctx, con, service.Roles{Project: true})
-	if err != nil {
-		return nil, err
-	}
-	for shard := range w.Ledger.Shards() {
-		if err := w.Store.Current(ctx, shard, projections.LineRequests); err != nil {
-			w.Close()
-			return nil, err
-		}
-	}
-	return w, nil
-}
-
 // onRequest carries out a command on a request, for whatever workspace made it.
 func (i *installation) onRequest(ctx context.Context, con *console, id uuid.UUID, status string, do func(*workbench, commands.Request) error) error {
-	w, err := i.openLineRequests(ctx, con)
+	w, err := i.directory(ctx, con, projections.LineRequests)
 	if err != nil {
 		return err
 	}
 	defer w.Close()
 	found, ok, err := w.Store.AnyLineRequest(ctx, id)
 	if err == nil && !ok {
-		err = errors.New("there is no such request")
+		err = fault.New(fault.NotFound, "There is no such request.")
 	}
 	if err != nil {
 		return err

@@ -8,7 +8,6 @@ import (
 	"ledgerline/commands"
 	"ledgerline/domain/organisation"
 	"ledgerline/projections"
-	"ledgerline/service"
 )
 
 type organisationCommand struct {
@@ -17,6 +16,8 @@ type organisationCommand struct {
 	Pause  organisationPauseCommand  `cmd:"" help:"Refuse every write of an organisation and hold what it has to send; reads go on."`
 	Resume organisationResumeCommand `cmd:"" help:"Lift the pause. What it held leaves at once, as far as the rules allow."`
 	Limits organisationLimitsCommand `cmd:"" help:"Show or change the sending limits of an organisation."`
+
+	Compliance organisationComplianceCommand `cmd:"" help:"Show or change what an organisation asks of its messages: consent, quiet hours, STOP words, the answer to an opt-out."`
 }
 
 type organisationCreateCommand struct {
@@ -66,7 +67,7 @@ type organisationListCommand struct {
 
 // Run implements the command.
 func (c *organisationListCommand) Run(ctx context.Context, con *console) error {
-	w, err := c.openDirectory(ctx, con)
+	w, err := c.directory(ctx, con, projections.Directory)
 	if err != nil {
 		return err
 	}
@@ -76,22 +77,6 @@ func (c *organisationListCommand) Run(ctx context.Context, con *console) error {
 		return err
 	}
 	return con.print(list)
-}
-
-// openDirectory opens the installation with the directory of organisations brought to the ledger's present, which
-// nobody else may be doing.
-func (i *installation) openDirectory(ctx context.Context, con *console) (*workbench, error) {
-	w, err := i.open(ctx, con, service.Roles{Project: true})
-	if err != nil {
-		return nil, err
-	}
-	for shard := range w.Ledger.Shards() {
-		if err := w.Store.Current(ctx, shard, projections.Directory); err != nil {
-			w.Close()
-			return nil, err
-		}
-	}
-	return w, nil
 }
 
 type workspaceCommand struct {
@@ -122,7 +107,7 @@ type workspaceListCommand struct {
 
 // Run implements the command.
 func (c *workspaceListCommand) Run(ctx context.Context, con *console) error {
-	w, err := c.openDirectory(ctx, con)
+	w, err := c.directory(ctx, con, projections.Directory)
 	if err != nil {
 		return err
 	}

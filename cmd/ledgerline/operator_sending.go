@@ -58,6 +58,7 @@ func (c *keyRevokeCommand) Run(ctx context.Context, con *console) error {
 
 type poolCommand struct {
 	Create poolCreateCommand `cmd:"" help:"Make a pool of lines."`
+	List   poolListCommand   `cmd:"" help:"The pools of all workspaces, or of one."`
 }
 
 type poolCreateCommand struct {
@@ -82,6 +83,7 @@ func (c *poolCreateCommand) Run(ctx context.Context, con *console) error {
 
 type lineCommand struct {
 	Create lineCreateCommand `cmd:"" help:"Put a line into service."`
+	List   lineListCommand   `cmd:"" help:"The lines of all workspaces, or of one: their state, pool, health and what they did today."`
 	State  lineStateCommand  `cmd:"" help:"Move a line to ready, quarantined or retired."`
 
 	Carrier lineCarrierCommand `cmd:"" help:"Say who carries a line's messages, and with which account."`
@@ -95,7 +97,7 @@ type lineCreateCommand struct {
 	Pool      string    `help:"Its pool (default: that of the request, else the workspace's default pool)." placeholder:"POOL"`
 	Request   uuid.UUID `help:"The request for lines that it serves." placeholder:"UUID"`
 	Carrier   string    `help:"Who carries its messages, simulator or bluebubbles; see also: line carrier (default: ${default})." default:"simulator" enum:"simulator,bluebubbles" placeholder:"NAME"`
-	State     string    `help:"The state to begin in (default: ${default})." enum:"provisioning,ready,warming,active" default:"provisioning" placeholder:"STATE"`
+	State     string    `help:"The state to begin in: provisioning, ready, warming or active (default: ${default}). A line of bluebubbles begins as provisioning." enum:"provisioning,ready,warming,active" default:"provisioning" placeholder:"STATE"`
 }
 
 // Run implements the command.

@@ -76,6 +76,8 @@ func TestToolsWorkBesideADevAndWithoutOne(t *testing.T) { //nolint:tparallel // 
 		require.Contains(t, open.out.String(), "line.carrier_configured")
 		require.NotContains(t, open.out.String(), "hunter2")
 	})
+	t.Run("lines and pools are listed", func(t *testing.T) { listed(t, data, f) })
+	t.Run("compliance is shown and changed", func(t *testing.T) { compliant(t, data, f) })
 	t.Run("an organisation from nothing", func(t *testing.T) { fromNothing(t, data, contacts) })
 	t.Run("an export opens personal data only when asked to", func(t *testing.T) {
 		closed := launch(t, "export", "--workspace", f.WorkspaceID.String(), data)

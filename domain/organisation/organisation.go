@@ -96,19 +96,22 @@ func Create(id uuid.UUID, name, timeZone string) ([]events.Event, error) {
 }
 
 // Pause stops every write and everything that would leave; pausing again is no event.
-func (o Organisation) Pause(reason string) []events.Event {
-	if o.Paused {
-		return nil
+func (o Organisation) Pause(reason string) ([]events.Event, error) {
+	if utf8.RuneCountInString(reason) > maxReason {
+		return nil, fault.Invalid("/reason", "too_long", "A reason has at most %d characters.", maxReason)
 	}
-	return []events.Event{&events.OrganisationPaused{Reason: reason}}
+	if o.Paused {
+		return nil, nil
+	}
+	return []events.Event{&events.OrganisationPaused{Reason: reason}}, nil
 }
 
 // Resume lifts the pause; without one it is no event.
-func (o Organisation) Resume() []events.Event {
+func (o Organisation) Resume() ([]events.Event, error) {
 	if !o.Paused {
-		return nil
+		return nil, nil
 	}
-	return []events.Event{&events.OrganisationResumed{}}
+	return []events.Event{&events.OrganisationResumed{}}, nil
 }
 
 // ConfirmationText is what a contact gets once when it opted out by a message.
@@ -153,7 +156,11 @@ func (o Organisation) CreateWorkspace(e events.WorkspaceCreated) ([]events.Event
 	return []events.Event{&e}, nil
 }
 
-const maxName = 120
+// The longest texts, in characters.
+const (
+	maxName   = 120
+	maxReason = 500
+)
 
 // CheckName refuses a name that is empty, has only spaces or more than limit characters.
 func CheckName(pointer, name string, limit int) error {

@@ -30,11 +30,21 @@ func TestAnOrganisationHasANameAndATimeZone(t *testing.T) {
 func TestAPauseIsToldOnceAndLifted(t *testing.T) {
 	t.Parallel()
 	o := organisation.Organisation{ID: uuid.New()}
-	require.Empty(t, o.Resume())
-	o = o.Apply(o.Pause("unpaid")[0], events.Envelope{})
-	require.True(t, o.Paused)
-	require.Empty(t, o.Pause("again"))
-	require.False(t, o.Apply(o.Resume()[0], events.Envelope{}).Paused)
+	do := func(changed []events.Event, err error) int {
+		require.NoError(t, err)
+		for _, e := range changed {
+			o = o.Apply(e, events.Envelope{})
+		}
+		return len(changed)
+	}
+	require.Equal(t, 0, do(o.Resume()))
+	require.Equal(t, 1, do(o.Pause("unpaid")))
+	require.Equal(t, []any{true, "unpaid"}, []any{o.Paused, o.PauseReason})
+	require.Equal(t, 0, do(o.Pause("again")))
+	require.Equal(t, 1, do(o.Resume()))
+	require.False(t, o.Paused)
+	_, err := o.Pause(strings.Repeat("ä", 501))
+	require.Equal(t, "/reason", fault.Of(err).Issues[0].Path)
 }
 
 func TestAUserHasOneRoleInAWorkspace(t *testing.T) {

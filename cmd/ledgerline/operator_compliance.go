@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"ledgerline/commands"
+	"ledgerline/domain/consent"
+	"ledgerline/domain/organisation"
+	"ledgerline/domain/sending"
+	"ledgerline/events"
+)
+
+type organisationComplianceCommand struct {
+	installation
+	ID                 uuid.UUID `arg:"" help:"The organisation."`
+	RequireConsent     *bool     `help:"true: only contacts that are opted_in may be messaged." placeholder:"true|false"`
+	QuietHours         *string   `help:"When nothing leaves, in each contact's local time, for example 19:00-10:00. They cover the platform's, which none leaves alone." placeholder:"HH:MM-HH:MM|none"`
+	StopKeyword        []string  `help:"A word that opts out, besides the built-in ones; may be repeated. In place of those that are there." placeholder:"WORD" sep:"none" xor:"words"`
+	NoStopKeywords     bool      `help:"Take away all words besides the built-in ones." xor:"words"`
+	OptOutConfirmation *string   `help:"The text that answers an opt-out; an empty one is the standard text." placeholder:"TEXT"`
+}
+
+// complianceShown is what the command prints: the settings as they hold.
+type complianceShown struct {
+	OrganisationID      uuid.UUID         `json:"organisation_id"`
+	QuietHours          events.QuietHours `json:"quiet_hours"`
+	PlatformQuietHours  events.QuietHours `json:"platform_quiet_hours"`
+	StopKeywords        []string          `json:"stop_keywords"`
+	BuiltInStopKeywords []string          `json:"built_in_stop_keywords"`
+	OptOutConfirmation  string            `json:"opt_out_confirmation"`
+	RequireConsent      bool              `json:"require_consent"`
+}
+
+// Run implements the command.
+func (c *organisationComplianceCommand) Run(ctx context.Context, con *console) error {
+	change, err := c.change()
+	if err != nil {
+		return err
+	}
+	return c.do(ctx, con, func(w *workbench) (any, error) {
+		req := commands.Request{Organisation: c.ID, Actor: operator}
+		if change != (organisation.ComplianceChange{}) {
+			if _, err := w.App.SetCompliance(ctx, req, change); err != nil {
+				return nil, err
+			}
+		}
+		org, err := w.App.FindOrganisation(ctx, req)
+		return complianceShown{
+			c.ID, org.Settings.Quiet(), sending.PlatformQuietHours(), append([]string{}, org.Settings.StopWords...), consent.StopWords(),
+			org.ConfirmationText(), org.Settings.RequireConsent,
+		}, err
+	})
+}
+
+func (c *organisationComplianceCommand) change() (organisation.ComplianceChange, error) {
+	change := organisation.ComplianceChange{RequireConsent: c.RequireConsent, OptOutConfirmation: c.OptOutConfirmation}
+	if c.NoStopKeywords || len(c.StopKeyword) > 0 {
+		change.StopWords = &c.StopKeyword
+	}
+	if c.QuietHours != nil {
+		change.QuietHours = &events.QuietHours{}
+		if *c.QuietHours != "none" {
+			start, end, found := strings.Cut(*c.QuietHours, "-")
+			if !found || start == "" || end == "" {
+				return change, usage("--quiet-hours takes two times, for example 19:00-10:00, or none")
+			}
+			*change.QuietHours = events.QuietHours{Start: start, End: end}
+		}
+	}
+	return change, nil
+}

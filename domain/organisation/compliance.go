@@ -1,0 +1,139 @@
+package organisation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"ledgerline/domain/consent"
+	"ledgerline/domain/fault"
+	"ledgerline/domain/sending"
+	"ledgerline/events"
+)
+
+// The bounds of administration 4.7 and section 8. How long a word may be is not stated: as long as the keyword of an opt-out.
+const (
+	maxConfirmation = 300
+	maxStopWords    = 20
+	maxStopWord     = 40
+)
+
+// ComplianceChange is what may be changed of the compliance settings; nil leaves what is there.
+type ComplianceChange struct {
+	QuietHours         *events.QuietHours // "" and "" for the platform's alone
+	StopWords          *[]string
+	OptOutConfirmation *string // "" for the standard text
+	RequireConsent     *bool
+}
+
+// SetCompliance changes the compliance settings; what is so already is no event. Quiet hours must cover the platform's and
+// leave a time to send at; a STOP word must be a word, and none that means something else.
+func (o Organisation) SetCompliance(c ComplianceChange) ([]events.Event, error) {
+	s := o.Settings
+	e := &events.ComplianceChanged{
+		QuietHours: s.QuietHours, StopKeywords: append([]string{}, s.StopWords...), OptOutConfirmation: s.OptOutConfirmation, RequireConsent: s.RequireConsent,
+	}
+	var issues []fault.Issue
+	if c.QuietHours != nil {
+		e.QuietHours = *c.QuietHours
+		issues = append(issues, quietHoursIssues(e.QuietHours)...)
+	}
+	if c.StopWords != nil {
+		e.StopKeywords = distinctWords(*c.StopWords)
+		issues = append(issues, stopWordIssues(e.StopKeywords)...)
+	}
+	if c.OptOutConfirmation != nil {
+		e.OptOutConfirmation = strings.TrimSpace(*c.OptOutConfirmation)
+		if utf8.RuneCountInString(e.OptOutConfirmation) > maxConfirmation {
+			issues = append(issues, issue("/opt_out_confirmation", "too_long", "The text has at most 300 characters."))
+		}
+	}
+	if c.RequireConsent != nil {
+		e.RequireConsent = *c.RequireConsent
+	}
+	if len(issues) > 0 {
+		return nil, fault.Invalids(issues...)
+	}
+	if e.QuietHours == s.QuietHours && slices.Equal(e.StopKeywords, s.StopWords) &&
+		e.OptOutConfirmation == s.OptOutConfirmation && e.RequireConsent == s.RequireConsent {
+		return nil, nil
+	}
+	return []events.Event{e}, nil
+}
+
+// Quiet is the quiet hours that hold: the platform's, unless the organisation has longer ones.
+func (s Settings) Quiet() events.QuietHours {
+	if s.QuietHours == (events.QuietHours{}) {
+		return sending.PlatformQuietHours()
+	}
+	return s.QuietHours
+}
+
+// quietHoursIssues: the platform's quiet hours pass midnight, so what covers them begins at or before their start in the
+// evening and ends at or after their end in the morning. Between the two there is the time to send at.
+func quietHoursIssues(q events.QuietHours) []fault.Issue {
+	if q == (events.QuietHours{}) {
+		return nil
+	}
+	starts, ok1 := sending.Minutes(q.Start)
+	ends, ok2 := sending.Minutes(q.End)
+	var issues []fault.Issue
+	if !ok1 {
+		issues = append(issues, issue("/quiet_hours/start", "invalid_format", "Expected a time as HH:MM."))
+	}
+	if !ok2 {
+		issues = append(issues, issue("/quiet_hours/end", "invalid_format", "Expected a time as HH:MM."))
+	}
+	if len(issues) > 0 {
+		return issues
+	}
+	platform := sending.PlatformQuietHours()
+	latest, _ := sending.Minutes(platform.Start)
+	earliest, _ := sending.Minutes(platform.End)
+	switch {
+	case starts > latest || starts < earliest:
+		return []fault.Issue{issue("/quiet_hours/start", "out_of_range", "Quiet hours must cover "+platform.Start+" to "+platform.End+": they begin at "+platform.Start+" or earlier in the day.")}
+	case ends < earliest || ends > latest:
+		return []fault.Issue{issue("/quiet_hours/end", "out_of_range", "Quiet hours must cover "+platform.Start+" to "+platform.End+": they end at "+platform.End+" or later in the day.")}
+	case starts <= ends:
+		return []fault.Issue{issue("/quiet_hours", "out_of_range", "These quiet hours leave no time to send at: they must end before they begin again.")}
+	}
+	return nil
+}
+
+func stopWordIssues(words []string) []fault.Issue {
+	var issues []fault.Issue
+	if len(words) > maxStopWords {
+		issues = append(issues, issue("/stop_keywords", "too_many_items", "Expected at most 20 words."))
+	}
+	for i, word := range words {
+		at := fmt.Sprintf("/stop_keywords/%d", i)
+		meant, said := consent.Recognise(word, true, []string{word})
+		other, _ := consent.Recognise(word, true, nil)
+		switch {
+		case meant == consent.None || said == "":
+			issues = append(issues, issue(at, "invalid_value", "A word needs letters or digits."))
+		case utf8.RuneCountInString(word) > maxStopWord:
+			issues = append(issues, issue(at, "too_long", "A word has at most 40 characters."))
+		case other == consent.Start || other == consent.Help:
+			issues = append(issues, issue(at, "reserved", "This word asks for something else."))
+		}
+	}
+	return issues
+}
+
+// distinctWords trims words and leaves out those that are there already; the order stays.
+func distinctWords(words []string) []string {
+	list := make([]string, 0, len(words))
+	for _, word := range words {
+		if word = strings.TrimSpace(word); !slices.Contains(list, word) {
+			list = append(list, word)
+		}
+	}
+	return list
+}
+
+func issue(pointer, code, message string) fault.Issue {
+	return fault.Issue{Location: "body", Path: pointer, Code: code, Message: message}
+}
