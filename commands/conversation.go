@@ -60,6 +60,8 @@ type UpdateConversation struct {
 	Labels []string // names, in place of the contact's; nil leaves them
 	// Agent is set for somebody with the role agent, who may change what it sees and assign it to itself or to nobody.
 	Agent uuid.UUID
+	// Forbidden is what the caller is refused, if it sees the conversation at all; nil for nothing.
+	Forbidden error
 }
 
 // UpdateConversation changes a conversation of the request's workspace; Ref is its id. All of it happens or nothing.
@@ -72,6 +74,9 @@ func (a *App) UpdateConversation(ctx context.Context, req Request, id string, in
 			return err
 		}
 		u.ref = id
+		if in.Forbidden != nil {
+			return in.Forbidden
+		}
 		if to := in.Assignee.To; in.Agent != uuid.Nil && to != nil && *to != in.Agent {
 			return fault.New(fault.Forbidden, "You can assign a conversation to yourself or to nobody.")
 		}

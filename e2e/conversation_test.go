@@ -131,7 +131,11 @@ func TestWhoIsAskingAndTheTeamsOfTheWorkspace(t *testing.T) {
 		"workspaces": []any{app.Map{"id": a.ID.String(), "name": "Main", "role": "agent"}},
 	})
 	shows(t, a.Test.Get("/v1/me").Is(200).JSON(), app.Map{"type": "key", "env": "test", "role": nil, "user": nil, "scopes": []any{"admin", "read", "send"}})
-	require.Equal(t, []app.Map{{"id": team.Ref, "name": "Support", "member_ids": []any{agent.String()}, "created_at": stamp(0)}}, a.Live.Get("/v1/teams").Is(200).Data())
+	for c, members := range map[*app.Client]any{
+		a.Sessions[organisation.Agent]: []any{agent.String()}, a.Live: nil, a.Key(apikey.Live, nil, apikey.Read): nil,
+	} {
+		require.Equal(t, []app.Map{{"id": team.Ref, "name": "Support", "member_ids": members, "created_at": stamp(0)}}, c.Get("/v1/teams").Is(200).Data())
+	}
 	require.Empty(t, a.NewWorkspace("Other").Live.Get("/v1/teams").Is(200).Data())
 }
 
@@ -218,6 +222,8 @@ func TestAgentsSeeAndChangeWhatIsTheirsOrNobodys(t *testing.T) {
 	agent.Do("PATCH", free.path(""), app.Map{"assignee_user_id": boss}).Refused(403, "forbidden")
 	for _, change := range []app.Map{{"team_id": nil}, {"handled_by": "team"}, {"labels": []string{"x"}}} {
 		agent.Do("PATCH", mine.path(""), change).Refused(403, "forbidden")
+		agent.Do("PATCH", theirs.path(""), change).Refused(404, "not_found")
+		agent.Do("PATCH", "/v1/conversations/cnv_none", change).Refused(404, "not_found")
 	}
 	agent.Do("PATCH", free.path(""), app.Map{"assignee_user_id": me, "status": "closed"}).Is(200)
 	agent.Do("PATCH", mine.path(""), app.Map{"assignee_user_id": nil}).Is(200)

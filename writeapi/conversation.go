@@ -48,16 +48,13 @@ func setting[T any](n httpapi.Nullable[T]) conversation.Setting[T] {
 }
 
 func (a *API) updateConversation(ctx context.Context, c *httpapi.Call, in *UpdateConversation) (httpapi.Done, error) {
-	if err := in.mayChange(c); err != nil {
-		return httpapi.Done{}, err
-	}
 	b := &in.Body
 	update := commands.UpdateConversation{
 		Change: conversation.Change{
 			Status: conversation.Status(b.Status.Value), SnoozedUntil: setting(b.SnoozedUntil), Assignee: setting(b.AssigneeUserID), Team: setting(b.TeamID),
 			HandledBy: b.HandledBy.Ptr(),
 		},
-		Labels: b.Labels.Value, Agent: agent(c),
+		Labels: b.Labels.Value, Agent: agent(c), Forbidden: in.mayChange(c),
 	}
 	if b.MarkRead.Value {
 		var err error
