@@ -231,10 +231,21 @@ func TestTheWorkspaceOfACall(t *testing.T) {
 	other.Live.Get("/v1/contacts/" + contact).Is(200)
 	owner.Header("x-workspace-id", stranger.ID.String()).Get("/v1/contacts").Refused(403, "forbidden")
 
+	// Who has to choose a workspace learns here which there are.
+	me := owner.Get("/v1/me").Is(200)
+	shows(t, me.JSON(), app.Map{
+		"type": "user", "role": nil, "workspace_id": nil, "workspace_name": nil, "organisation_id": a.Organisation.String(), "organisation_name": "Acme",
+	})
+	require.Len(t, me.At("user.workspaces"), 2)
+	require.Equal(t, []any{}, me.At("user.team_ids"))
+	owner.Header("x-workspace-id", stranger.ID.String()).Get("/v1/me").Refused(403, "forbidden")
+	shows(t, owner.Header("x-workspace-id", other.ID.String()).Get("/v1/me").Is(200).JSON(), app.Map{"role": "owner", "workspace_id": other.ID.String()})
+
 	single := a.As(stranger.Session(stranger.Users[organisation.Owner]))
 	single.Get("/v1/contacts").Is(200)
 	nowhere := a.As(a.Session(a.AddUser("nowhere", nil)))
 	nowhere.Get("/v1/contacts").Refused(403, "forbidden")
+	nowhere.Get("/v1/me").Refused(403, "forbidden")
 	nobody := a.As(a.Session(uuid.New()))
 	nobody.Get("/v1/contacts").Refused(401, "unauthorized")
 }

@@ -1,6 +1,10 @@
 package httpapi
 
-import "ledgerline/domain/fault"
+import (
+	"github.com/google/uuid"
+
+	"ledgerline/domain/fault"
+)
 
 // Permission is one thing that a role may do.
 type Permission uint32
@@ -51,11 +55,17 @@ type Access struct {
 	Roles Permission // sessions whose role has any of these permissions: PermInbox | PermInboxFull
 	// NoTestKeys refuses test-mode keys, because what the route does is live (interface, section 5 rule 8).
 	NoTestKeys bool
+	// AnyWorkspace lets a session with several workspaces in without choosing one, whatever its roles there: the caller then
+	// has no workspace and no role.
+	AnyWorkspace bool
 }
 
 // admit returns nil or fault forbidden.
 func (a Access) admit(c *Caller) error {
 	if c.Kind == KindSession {
+		if a.AnyWorkspace && c.WorkspaceID == uuid.Nil {
+			return nil
+		}
 		if !c.Can(a.Roles) {
 			return fault.New(fault.Forbidden, "Your role does not allow this.")
 		}

@@ -47,7 +47,9 @@ type Credentials struct {
 	Token string
 	// WorkspaceHeader is x-workspace-id: a UUID, or "" when it was not sent.
 	WorkspaceHeader string
-	IP              netip.Addr
+	// AnyWorkspace lets a session that has to choose a workspace do without: its caller has none, and no role.
+	AnyWorkspace bool
+	IP           netip.Addr
 	// Fresh asks for what holds at this moment. Without it the answer may be a moment old: a write leans on the
 	// caller's Guards, and is refused with ErrStaleCaller when they do not hold any more.
 	Fresh bool

@@ -115,7 +115,7 @@ func (a *API) pass(q *request, e *endpoint) error {
 	if err != nil {
 		return err
 	}
-	credentials.Fresh = !e.write
+	credentials.Fresh, credentials.AnyWorkspace = !e.write, e.Access.AnyWorkspace
 	q.credentials = credentials
 	if err := a.enter(q, e); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 type Team struct {
 	ID        string   `json:"id" format:"uuid"`
 	Name      string   `json:"name"`
-	MemberIDs []string `json:"member_ids" nullable:"false" doc:"uuid of each user in it"`
+	MemberIDs []string `json:"member_ids" nullable:"true" doc:"uuid of each user in it; null for API keys"`
 	CreatedAt string   `json:"created_at" format:"date-time"`
 }
 
@@ -66,19 +66,19 @@ func (s *Store) Person(ctx context.Context, v Viewer, id uuid.UUID) (Person, boo
 	return person, true, err
 }
 
-// Place is the names of a workspace and its organisation.
+// Place is the names of an organisation and of one of its workspaces.
 type Place struct {
-	OrganisationID   string `json:"organisation_id" format:"uuid"`
-	OrganisationName string `json:"organisation_name"`
-	WorkspaceID      string `json:"workspace_id" format:"uuid"`
-	WorkspaceName    string `json:"workspace_name"`
-	TimeZone         string `json:"time_zone" doc:"IANA name"`
+	OrganisationID   string  `json:"organisation_id" format:"uuid"`
+	OrganisationName string  `json:"organisation_name"`
+	WorkspaceID      *string `json:"workspace_id" format:"uuid" doc:"null for a signed-in user of several workspaces who chose none"`
+	WorkspaceName    *string `json:"workspace_name"`
+	TimeZone         string  `json:"time_zone" doc:"IANA name"`
 }
 
-const placeSQL = `select o.id::text, o.name, w.id::text, w.name, o.time_zone from read.workspaces w join read.organisations o on o.id = w.organisation_id
-	where w.id = $1`
+const placeSQL = `select o.id::text, o.name, w.id::text, w.name, o.time_zone
+	from read.organisations o left join read.workspaces w on w.organisation_id = o.id and w.id = $2 where o.id = $1`
 
-// Place finds the viewer's workspace; found is false when there is none.
-func (s *Store) Place(ctx context.Context, v Viewer) (Place, bool, error) {
-	return single(ctx, s, "workspace", pgx.RowToStructByPos[Place], placeSQL, v.Workspace)
+// Place finds an organisation, and the workspace of it that is named, if there is one; found is false without the organisation.
+func (s *Store) Place(ctx context.Context, organisation, workspace uuid.UUID) (Place, bool, error) {
+	return single(ctx, s, "workspace", pgx.RowToStructByPos[Place], placeSQL, organisation, workspace)
 }

@@ -58,11 +58,15 @@ func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors
 	}, a.savedReplies)
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/teams", ID: "list_teams", Summary: "List teams by name", Tags: []string{"people"},
-		Access: httpapi.Access{Keys: reads, Roles: httpapi.PermInboxRead},
+		Access:      httpapi.Access{Keys: reads, Roles: httpapi.PermInboxRead},
+		Description: "API keys see the names of teams, and not who is in them.",
 	}, a.teams)
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/me", ID: "get_me", Summary: "Tell who makes the request", Tags: []string{"people"},
-		Access: httpapi.Access{Keys: []httpapi.Scope{httpapi.ScopeRead, httpapi.ScopeSend, httpapi.ScopeAdmin}, Roles: httpapi.PermPersonal},
+		Access: httpapi.Access{
+			Keys: []httpapi.Scope{httpapi.ScopeRead, httpapi.ScopeSend, httpapi.ScopeAdmin}, Roles: httpapi.PermPersonal, AnyWorkspace: true,
+		},
+		Description: "A signed-in user finds the workspaces to choose from in `user.workspaces`, also without x-workspace-id.",
 	}, a.me)
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/labels", ID: "list_labels", Summary: "List labels by name", Tags: []string{"labels"},

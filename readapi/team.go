@@ -16,6 +16,11 @@ func (a *API) teams(ctx context.Context, c *httpapi.Call, _ *struct{}) (httpapi.
 		return httpapi.List[projections.Team]{}, err
 	}
 	found, err := a.store.Teams(ctx, v)
+	if c.Kind != httpapi.KindSession { // no key can reach the details of teams (interface section 5 rule 4)
+		for i := range found {
+			found[i].MemberIDs = nil
+		}
+	}
 	return httpapi.List[projections.Team]{Data: found}, err
 }
 
@@ -24,9 +29,10 @@ type Me struct {
 	Type string `json:"type" enum:"user,key,identity"`
 	ID   string `json:"id" doc:"Of the user, the key or the identity"`
 	projections.Place
+
 	Env    string              `json:"env" enum:"live,test"`
 	Scopes []string            `json:"scopes" doc:"Of an API key"`
-	Role   *string             `json:"role" enum:"owner,admin,billing,manager,agent,developer,analyst" doc:"Of a signed-in user, in this workspace"`
+	Role   *string             `json:"role" enum:"owner,admin,billing,manager,agent,developer,analyst" doc:"Of a signed-in user, in this workspace; null while none is chosen"`
 	User   *projections.Person `json:"user" doc:"null for API keys"`
 }
 
@@ -35,9 +41,9 @@ func (a *API) me(ctx context.Context, c *httpapi.Call, _ *struct{}) (Me, error) 
 	if err := a.store.Current(ctx, v.Shard, projections.Directory); err != nil {
 		return Me{}, err
 	}
-	place, found, err := a.store.Place(ctx, v)
+	place, found, err := a.store.Place(ctx, c.OrganisationID, c.WorkspaceID)
 	if err == nil && !found {
-		err = fault.New(fault.NotFound, "There is no such workspace.")
+		err = fault.New(fault.NotFound, "There is no such organisation.")
 	}
 	if err != nil {
 		return Me{}, err
@@ -52,8 +58,10 @@ func (a *API) me(ctx context.Context, c *httpapi.Call, _ *struct{}) (Me, error) 
 	if c.Kind != httpapi.KindSession {
 		return me, nil
 	}
-	role := string(c.Role)
-	me.Type, me.Role = "user", &role
+	me.Type = "user"
+	if role := string(c.Role); role != "" {
+		me.Role = &role
+	}
 	person, found, err := a.store.Person(ctx, v, uuid.MustParse(c.ID))
 	if found {
 		me.User = &person

@@ -106,6 +106,9 @@ func (a *authenticator) user(ctx context.Context, c httpapi.Credentials, id uuid
 		return httpapi.Caller{}, err
 	}
 	workspace, err := chosen(access, c.WorkspaceHeader)
+	if c.AnyWorkspace && c.WorkspaceHeader == "" && len(access.User.Roles) > 1 {
+		workspace, err = uuid.Nil, nil
+	}
 	if err != nil {
 		return httpapi.Caller{}, err
 	}
