@@ -38,7 +38,7 @@ func (u *unit) createContact(ctx context.Context, in *CreateContact) error {
 	if issues, err = collect(issues, err); err != nil {
 		return err
 	}
-	issues, err = collect(issues, u.memberAt(ctx, in.OwnerUserID, "/owner_user_id"))
+	issues, err = collect(issues, u.memberAt(ctx, nil, in.OwnerUserID, "/owner_user_id"))
 	if err != nil {
 		return err
 	}
@@ -128,9 +128,10 @@ func collect(issues []fault.Issue, err error) ([]fault.Issue, error) {
 	return issues, err
 }
 
-// memberAt refuses, at pointer, a user who is not a member of the request's workspace.
-func (u *unit) memberAt(ctx context.Context, id *uuid.UUID, pointer string) error {
-	if id == nil {
+// memberAt refuses, at pointer, a user who is not a member of the request's workspace. Who is there now may stay: it may have
+// left, which whoever sends back what it was shown need not know.
+func (u *unit) memberAt(ctx context.Context, now, id *uuid.UUID, pointer string) error {
+	if id == nil || now != nil && *now == *id {
 		return nil
 	}
 	user, err := u.user(ctx, *id)

@@ -68,7 +68,7 @@ func (u *unit) updateContact(ctx context.Context, c *aggregate[contact.Contact],
 			return err
 		}
 	}
-	if issues, err = collect(issues, u.memberAt(ctx, in.Owner.Value, "/owner_user_id")); err != nil {
+	if issues, err = collect(issues, u.memberAt(ctx, c.State.Owner, in.Owner.Value, "/owner_user_id")); err != nil {
 		return err
 	}
 	if issues, err = collect(issues, contact.CheckFields(patch.Fields, "/fields")); err != nil {

@@ -86,7 +86,7 @@ func (a *App) UpdateConversation(ctx context.Context, req Request, id string, in
 		changed, err := conv.State.Change(in.Change, u.now)
 		issues, err := collect(nil, err)
 		for _, check := range []func() error{
-			func() error { return u.memberAt(ctx, in.Assignee.To, "/assignee_user_id") },
+			func() error { return u.memberAt(ctx, conv.State.Assignee, in.Assignee.To, "/assignee_user_id") },
 			func() error { return u.teamAt(ctx, in.Team.To, "/team_id") },
 			func() error { return u.handlerAt(in.HandledBy) },
 		} {
@@ -106,6 +106,29 @@ func (a *App) UpdateConversation(ctx context.Context, req Request, id string, in
 		conv.record(changed...)
 		return nil
 	})
+}
+
+// UnassignFormer takes a conversation of the request's workspace from somebody who is no member of it any more. One that was
+// given to somebody else meanwhile, or whose assignee is a member again, stays as it is, and taken is false.
+func (a *App) UnassignFormer(ctx context.Context, req Request, id string, userID uuid.UUID) (r Result, taken bool, err error) {
+	r, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		taken = false
+		conv, err := u.conversation(ctx, id, uuid.Nil)
+		if err != nil {
+			return err
+		}
+		u.ref = id
+		user, err := u.user(ctx, userID)
+		if err != nil || user.State.MemberOf(req.Workspace) || conv.State.Assignee == nil || *conv.State.Assignee != userID {
+			return err
+		}
+		user.lean()
+		changed, err := conv.State.Change(conversation.Change{Assignee: conversation.Setting[uuid.UUID]{Given: true}}, u.now)
+		conv.record(changed...)
+		taken = len(changed) > 0
+		return err
+	})
+	return r, taken, err
 }
 
 // relabel gives the contact of a conversation other labels, and adds what is wrong with their names to the issues.

@@ -191,6 +191,37 @@ func TestAConversationIsChangedAllAtOnceOrNotAtAll(t *testing.T) {
 	})
 }
 
+func TestWhoLeavesAWorkspaceLeavesItsConversationsToNobody(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t, app.TwoNodes())
+	other := a.NewWorkspace("Other")
+	leaver := a.AddUser("leaver", map[uuid.UUID]organisation.Role{a.ID: organisation.Agent, other.ID: organisation.Agent})
+	open, closed, theirs, elsewhere := newTalk(a, "Open"), newTalk(a, "Closed"), newTalk(a, "Theirs"), other.Live.Post("/v1/messages", app.Map{"to": a.Phone(), "body": "x"}).Is(201).Text("conversation_id")
+	for _, c := range []talk{open, closed} {
+		a.Live.Do("PATCH", c.path(""), app.Map{"assignee_user_id": leaver}).Is(200)
+	}
+	a.Live.Do("PATCH", closed.path(""), app.Map{"status": "closed"}).Is(200)
+	a.Live.Do("PATCH", "/v1/contacts/"+open.contact, app.Map{"owner_user_id": leaver}).Is(200)
+	boss := a.Users[organisation.Manager].String()
+	a.Live.Do("PATCH", theirs.path(""), app.Map{"assignee_user_id": boss}).Is(200)
+	other.Live.Do("PATCH", "/v1/conversations/"+elsewhere, app.Map{"assignee_user_id": leaver}).Is(200)
+
+	_, err := a.Nodes[1].App.RevokeRole(t.Context(), a.Operator(), leaver)
+	require.NoError(t, err)
+	a.Settle()
+	for _, c := range []talk{open, closed} {
+		require.Nil(t, conversation(a.Live, c.conversation)["assignee_user_id"])
+	}
+	require.Equal(t, "closed", conversation(a.Live, closed.conversation)["status"])
+	require.Equal(t, boss, conversation(a.Live, theirs.conversation)["assignee_user_id"])
+	require.Equal(t, leaver.String(), conversation(other.Live, elsewhere)["assignee_user_id"], "the membership there goes on")
+	a.Sessions[organisation.Agent].Get(open.path("")).Is(200)
+	a.Live.Do("PATCH", open.path(""), app.Map{"assignee_user_id": leaver}).Refused(400, "validation_failed", "body /assignee_user_id not_a_member")
+	shows(t, a.Live.Do("PATCH", "/v1/contacts/"+open.contact, app.Map{"owner_user_id": leaver, "company": "Acme"}).Is(200).JSON(),
+		app.Map{"owner_user_id": leaver.String(), "company": "Acme"})
+	a.Live.Do("PATCH", "/v1/contacts/"+closed.contact, app.Map{"owner_user_id": leaver}).Refused(400, "validation_failed", "body /owner_user_id not_a_member")
+}
+
 func TestAgentsSeeAndChangeWhatIsTheirsOrNobodys(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)

@@ -13,7 +13,7 @@ import (
 // Consumers are the processes as readers of the ledger: good for their names and for the events that they want, not to
 // be run.
 func Consumers() []feed.Consumer {
-	return []feed.Consumer{&Sending{}, &Snooze{}, &Lines{}, &Importing{}, &Webhooks{}}
+	return []feed.Consumer{&Sending{}, &Snooze{}, &Lines{}, &Importing{}, &Webhooks{}, &Leaving{}}
 }
 
 const (

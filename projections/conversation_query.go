@@ -258,6 +258,13 @@ func (s *Store) Conversation(ctx context.Context, v Viewer, id string) (c Conver
 		`select `+conversationColumns+` from read.conversations v join read.contacts c on c.id = v.contact_id`+f.where(), f.args...)
 }
 
+const assignedSQL = `select v.id from read.conversations v where v.workspace_id = $1 and v.assignee = $2 limit $3`
+
+// AssignedTo finds conversations of a workspace that are assigned to somebody, whatever their status, in no order.
+func (s *Store) AssignedTo(ctx context.Context, workspace, user uuid.UUID, most int) ([]string, error) {
+	return list(ctx, s, "assigned conversations", pgx.RowTo[string], assignedSQL, workspace, user, most)
+}
+
 const unreadSQL = `select unread_count from read.conversations where id = $1 and workspace_id = $2`
 
 // Unread counts what came into a conversation since a person of the team read or answered; 0 when there is none.

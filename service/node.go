@@ -230,6 +230,11 @@ func (n *Node) follow(ctx, run context.Context) error {
 			return err
 		}
 		consumers = append(consumers, webhooks)
+		leaving, err := n.leaving(ctx, run)
+		if err != nil {
+			return err
+		}
+		consumers = append(consumers, leaving)
 	}
 	if len(consumers) == 0 {
 		return nil
@@ -269,6 +274,20 @@ func (n *Node) snooze(ctx, run context.Context) (*processes.Snooze, error) {
 	}
 	n.goes(run, "snooze", snooze.Run)
 	return snooze, nil
+}
+
+func (n *Node) leaving(ctx, run context.Context) (*processes.Leaving, error) {
+	leaving, err := processes.NewLeaving(processes.LeavingConfig{
+		App: n.App, Ledger: n.Ledger, Store: n.Store, Clock: n.Clock, Lease: n.cfg.Lease, Logger: n.cfg.Logger,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := processes.Prepare(ctx, n.Ledger, leaving.Name()); err != nil {
+		return nil, err
+	}
+	n.goes(run, "leaving", leaving.Run)
+	return leaving, nil
 }
 
 func (n *Node) lines(ctx, run context.Context) (*processes.Lines, error) {
