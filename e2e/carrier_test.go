@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"context"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 	"ledgerline/events"
 	"ledgerline/processes"
 	"ledgerline/testkit/app"
+	"ledgerline/testkit/sink"
 )
 
 // mac gives the first line to a BlueBubbles server, and gives where that reports to.
@@ -54,6 +56,30 @@ func TestAMessageThroughBlueBubblesIsSentDeliveredReadAndAnswered(t *testing.T) 
 	require.Equal(t, "opted_out", a.Live.Get("/v1/contacts/"+contact.(string)).Is(200).Text("consent_status")) //nolint:errcheck // an id is a text
 	require.Len(t, a.Live.Get("/v1/messages?direction=inbound").Is(200).Data(), 1, "reported twice, taken once")
 	require.Len(t, server.To(phone), 2, "the opt-out is confirmed")
+}
+
+func TestAContactsAttachmentIsShownWhereTheServiceIsReached(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t, app.BaseURL("https://ledgerline.example/"))
+	server, _ := mac(t, a)
+	s := sink.Start(t)
+	hook(a.Live, s.URL, "message.received")
+	server.Put(bluebubblestest.Message{Address: a.Phone(), Text: "look", Attachments: []bluebubblestest.Attachment{
+		{Name: "photo.heic", MIME: "image/heic", Bytes: []byte("a photo")},
+	}})
+	server.ReportAll()
+	a.Settle()
+	shown := a.Live.Get("/v1/messages?direction=inbound").Is(200).Data()[0]
+	address := text(object(shown["media"].([]any)[0]), "url") //nolint:errcheck,forcetypeassert // fails the test
+	rest, ours := strings.CutPrefix(address, "https://ledgerline.example/carriers/bluebubbles/"+a.Lines[0].ID+"/media/")
+	require.True(t, ours, address)
+	require.Len(t, s.Got(), 1)
+	require.Equal(t, shown["media"], object(s.Got()[0].JSON(t)["data"])["media"])
+	response, err := http.Get(a.Nodes[0].URL + bluebubbles.MediaPath(a.Lines[0].ID, rest)) //nolint:noctx // a test
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	require.Equal(t, "image/heic", response.Header.Get("Content-Type"))
 }
 
 func TestASendWhoseAnswerWasLostIsFoundAtTheServerAndNotRepeated(t *testing.T) {

@@ -2,6 +2,7 @@ package projections
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -134,6 +135,16 @@ func emptyIsNull(s string) *string {
 	return &s
 }
 
+// complete gives attachments that lie behind the service, of which the ledger has the path alone, the address under which it is
+// reached now.
+func complete(media []Media, base string) {
+	for i := range media {
+		if strings.HasPrefix(media[i].URL, "/") {
+			media[i].URL = base + media[i].URL
+		}
+	}
+}
+
 // Media is one attachment as the API shows it.
 type Media struct {
 	URL      string  `json:"url"`
@@ -221,6 +232,7 @@ func (s *Store) scanMessage(row pgx.CollectableRow) (Message, error) {
 	}
 	m.ScheduledFor, m.SentAt, m.DeliveredAt, m.ReadAt = stampOrNull(scheduled), stampOrNull(sent), stampOrNull(delivered), stampOrNull(read)
 	m.CreatedAt, m.UpdatedAt = stamp(created), stamp(updated)
+	complete(m.Media, s.base)
 	return m, err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -24,12 +25,17 @@ type Store struct {
 	ledger   *eventstore.Ledger
 	progress *feed.Progress
 	counts   *segmentCounts
+	base     string // see ShownAt
 }
 
 // NewStore makes a store.
 func NewStore(ledger *eventstore.Ledger, progress *feed.Progress) *Store {
 	return &Store{pool: ledger.Pool(), ledger: ledger, progress: progress, counts: newSegmentCounts()}
 }
+
+// ShownAt says where the service is reached, without a slash at its end: what lies behind addresses of its own is shown there.
+// Call it before anything is read.
+func (s *Store) ShownAt(base string) { s.base = strings.TrimSuffix(base, "/") }
 
 // Close ends what is still being counted. Queries are the caller's to end.
 func (s *Store) Close() { s.counts.close() }

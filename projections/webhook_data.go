@@ -69,8 +69,8 @@ type WorkflowCall struct {
 	Data       map[string]any `json:"data" doc:"As the node's config has it"`
 }
 
-func tellReceived(r *eventstore.Recorded, e *events.MessageReceived, _ *views) (told, bool) {
-	m, _, ok := messageAt([]eventstore.Recorded{*r}, r.Version)
+func tellReceived(r *eventstore.Recorded, e *events.MessageReceived, v *views) (told, bool) {
+	m, _, ok := v.messageAt([]eventstore.Recorded{*r}, r.Version)
 	return told{m, e.IsTest, e.ContactID}, ok
 }
 
@@ -79,7 +79,7 @@ func tellReceived(r *eventstore.Recorded, e *events.MessageReceived, _ *views) (
 func status[E any](id func(*E) string) source {
 	return tells("message.status", func(_ *eventstore.Recorded, e *E, v *views) { v.history(id(e)) },
 		func(r *eventstore.Recorded, e *E, v *views) (told, bool) {
-			m, before, ok := messageAt(v.histories[id(e)], r.Version)
+			m, before, ok := v.messageAt(v.histories[id(e)], r.Version)
 			return told{MessageChange{m, before}, m.IsTest, m.ContactID}, ok && before != "" && before != m.Status
 		})
 }

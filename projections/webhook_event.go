@@ -142,7 +142,7 @@ func (s *Store) Tell(ctx context.Context, recorded []*eventstore.Recorded) ([]Te
 	if len(recorded) == 0 {
 		return nil, nil
 	}
-	v := newViews()
+	v := newViews(s.base)
 	needs := map[*Projection]bool{}
 	for _, r := range recorded {
 		for _, source := range sourcesOf[r.Type] {

@@ -18,10 +18,12 @@ type views struct {
 	conversations map[string]Conversation
 	lines         map[string]Line
 	owners        map[uuid.UUID][]string // lines that were asked for, by organisation
+	base          string                 // see Store.ShownAt
 }
 
-func newViews() *views {
+func newViews(base string) *views {
 	return &views{
+		base:      base,
 		histories: map[string][]eventstore.Recorded{}, contacts: map[string]Contact{},
 		conversations: map[string]Conversation{}, lines: map[string]Line{}, owners: map[uuid.UUID][]string{},
 	}
@@ -102,7 +104,7 @@ func keysOf[T any](m map[string]T) []string {
 }
 
 // messageAt is a message as the read model showed it at a version of its stream, with its status before.
-func messageAt(history []eventstore.Recorded, version int) (m Message, before string, ok bool) {
+func (v *views) messageAt(history []eventstore.Recorded, version int) (m Message, before string, ok bool) {
 	c := NewChanges()
 	row := func() Row {
 		for _, change := range c.of(messagesTable).rows {
@@ -123,7 +125,9 @@ func messageAt(history []eventstore.Recorded, version int) (m Message, before st
 	if len(c.of(messagesTable).rows) == 0 {
 		return Message{}, "", false
 	}
-	return messageOf(row()), before, true
+	m = messageOf(row())
+	complete(m.Media, v.base)
+	return m, before, true
 }
 
 // messageOf is the message that a row of its table holds.

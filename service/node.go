@@ -165,6 +165,7 @@ func (n *Node) assemble(ctx context.Context) (err error) {
 		return err
 	}
 	n.Store = projections.NewStore(n.Ledger, n.progress)
+	n.Store.ShownAt(cfg.BaseURL)
 	if err := projections.Prepare(ctx, n.Ledger, cfg.Logger); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -55,8 +56,8 @@ type Config struct {
 	Lines Lines
 	AEAD  AEAD
 	Inbox processes.Inbox
-	// BaseURL is where this service is reached: servers are told to report there, and attachments are shown there. Without
-	// one no server is told, and reading after them is all that is heard.
+	// BaseURL is where this service is reached: servers are told to report there. Without one no server is told, which is
+	// logged, and reading after them is all that is heard.
 	BaseURL string
 	// InsideMedia lets attachments of outgoing messages be fetched from private addresses.
 	InsideMedia bool
@@ -78,6 +79,8 @@ type Adapter struct {
 	fetch  *http.Client              // of attachments, which customers name
 	known  *lru.Cache[string, bool]  // messages from contacts that the Inbox has
 	failed *lru.Cache[string, error] // servers whose trouble was logged, by line
+
+	unreached sync.Once // that no server can report was logged
 }
 
 var _ processes.Carrier = (*Adapter)(nil)

@@ -328,8 +328,8 @@ func TestAContactsAttachmentsAreShownToWhoHasTheirAddress(t *testing.T) {
 	require.Len(t, in.Media, 2)
 	require.Equal(t, "photo.heic", *in.Media[0].Filename)
 	require.EqualValues(t, 7, *in.Media[0].Size)
-	get := func(address string) (*http.Response, string) {
-		response, err := http.Get(address) //nolint:noctx // a test
+	get := func(path string) (*http.Response, string) {
+		response, err := http.Get(w.front.URL + path) //nolint:noctx // a test
 		require.NoError(t, err)
 		text, err := io.ReadAll(response.Body)
 		require.NoError(t, err)
@@ -343,7 +343,7 @@ func TestAContactsAttachmentsAreShownToWhoHasTheirAddress(t *testing.T) {
 	require.Equal(t, "<script>", text)
 	require.Equal(t, "application/octet-stream", response.Header.Get("Content-Type"), "it is no page of ours")
 	require.Equal(t, "attachment", response.Header.Get("Content-Disposition"))
-	for _, wrong := range []string{in.Media[0].URL + "A", strings.Replace(in.Media[0].URL, lineID, "ln_2", 1), w.front.URL + bluebubbles.MediaPath(lineID, "AAAA")} {
+	for _, wrong := range []string{in.Media[0].URL + "A", strings.Replace(in.Media[0].URL, lineID, "ln_2", 1), bluebubbles.MediaPath(lineID, "AAAA")} {
 		response, _ = get(wrong)
 		require.Equal(t, http.StatusNotFound, response.StatusCode)
 	}

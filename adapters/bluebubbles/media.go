@@ -145,14 +145,15 @@ func (f *file) form(fields map[string]string) (body io.Reader, contentType strin
 }
 
 // An attachment of a contact's lies on the server, behind its password. It is shown under an address of ours that names
-// it in a sealed form: who has the address can fetch it, as with addresses of attachments everywhere.
+// it in a sealed form: who has the address can fetch it, as with addresses of attachments everywhere. Told is only the path:
+// under which name this service is reached, those who show it know, and it may change.
 
-func (a *Adapter) mediaURL(lineID, guid string) (string, error) {
+func (a *Adapter) mediaPath(lineID, guid string) (string, error) {
 	token, err := a.cfg.AEAD.Encrypt([]byte(guid), mediaData(lineID))
 	if err != nil {
 		return "", fmt.Errorf("bluebubbles: seal attachment: %w", err)
 	}
-	return strings.TrimSuffix(a.cfg.BaseURL, "/") + MediaPath(lineID, base64.RawURLEncoding.EncodeToString(token)), nil
+	return MediaPath(lineID, base64.RawURLEncoding.EncodeToString(token)), nil
 }
 
 func mediaData(lineID string) []byte { return []byte("bluebubbles attachment " + lineID) }

@@ -139,6 +139,9 @@ func (a *Adapter) message(ctx context.Context, account Account, guid string) (m 
 // subscribe has the server report to us, and takes back where it reported to with an earlier secret.
 func (a *Adapter) subscribe(ctx context.Context, account Account) error {
 	if a.cfg.BaseURL == "" {
+		a.unreached.Do(func() {
+			a.cfg.Logger.Warn("bluebubbles: without a base URL no server is told where to report", "line_id", account.LineID)
+		})
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)

@@ -90,11 +90,11 @@ func (a *Adapter) inbound(ctx context.Context, account Account, m *wireMessage) 
 		if attached.Hidden || attached.GUID == "" || len(in.Media) == maxAttachments {
 			continue
 		}
-		address, err := a.mediaURL(account.LineID, attached.GUID)
+		path, err := a.mediaPath(account.LineID, attached.GUID)
 		if err != nil {
 			return err
 		}
-		in.Media = append(in.Media, events.Media{URL: address, Filename: attached.Name, MIME: attached.MIME, Size: attached.Bytes})
+		in.Media = append(in.Media, events.Media{URL: path, Filename: attached.Name, MIME: attached.MIME, Size: attached.Bytes})
 	}
 	if in.Body == "" && len(in.Media) == 0 {
 		return nil

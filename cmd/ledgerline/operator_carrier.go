@@ -21,8 +21,8 @@ type lineCarrierCommand struct {
 	installation
 	ID        string `arg:"" help:"The line's id, ln_…."`
 	Carrier   string `help:"simulator or bluebubbles (default: ${default})." enum:"simulator,bluebubbles" default:"bluebubbles" placeholder:"NAME"`
-	URL       string `name:"url" help:"Address of the BlueBubbles server." placeholder:"URL"`
-	Method    string `help:"How that server sends: private-api, or apple-script where it is not installed (default: ${default})." enum:"private-api,apple-script" default:"private-api" placeholder:"NAME"`
+	URL       string `name:"url" help:"Address of the BlueBubbles server. One that is there already stays without it." placeholder:"URL"`
+	Method    string `help:"How that server sends: private-api, or apple-script where it is not installed. Default: as it is, private-api for a new account." enum:"private-api,apple-script," default:"" placeholder:"NAME"`
 	NewSecret bool   `help:"Make the secret anew that is in the address the server reports to."`
 }
 

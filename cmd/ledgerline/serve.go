@@ -16,7 +16,7 @@ import (
 type serveCommand struct {
 	Roles          []string `arg:"" optional:"" name:"role" help:"What the node does: write and read serve the routes that change and that read, project keeps the read models, process sends. all is the default." enum:"write,read,project,process,all" default:"all"`
 	Addr           string   `help:"Where to listen. Every node serves /healthz, /readyz and /metrics there (default: ${default})." default:":8080" env:"LEDGERLINE_ADDR" placeholder:"HOST:PORT"`
-	BaseURL        string   `help:"The address under which clients and carriers reach the service." env:"LEDGERLINE_BASE_URL" placeholder:"URL"`
+	BaseURL        string   `help:"The address under which clients and carriers reach the service, the same on every node." env:"LEDGERLINE_BASE_URL" placeholder:"URL"`
 	DatabaseURL    string   `help:"The database." env:"DATABASE_URL" required:"" placeholder:"URL"`
 	KeysFile       string   `help:"The installation's secrets, made with: ledgerline keys create FILE." env:"LEDGERLINE_KEYS_FILE" required:"" placeholder:"FILE"`
 	Connections    int      `help:"Connections to the database at most." default:"32" env:"LEDGERLINE_CONNECTIONS"`

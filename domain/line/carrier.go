@@ -1,6 +1,7 @@
 package line
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 
@@ -34,7 +35,8 @@ const (
 	maxPassword = 255
 )
 
-// ConfigureCarrier gives the line to a carrier. The account must be what that carrier needs: for BlueBubbles the server's
+// ConfigureCarrier gives the line to a carrier. An address and a method that are not given stay as they are, or are "" and
+// private-api for a line that comes from another carrier. The account must be what that carrier needs: for BlueBubbles the server's
 // address (http or https, nothing behind the path), its password and the method, for the simulator nothing. A retired
 // line is refused with conflict, and so is another carrier for a sandbox line.
 func (l Line) ConfigureCarrier(carrier string, account events.CarrierAccount) ([]events.Event, error) {
@@ -46,6 +48,12 @@ func (l Line) ConfigureCarrier(carrier string, account events.CarrierAccount) ([
 	case Simulator:
 		account = events.CarrierAccount{}
 	case BlueBubbles:
+		if account.URL == "" {
+			account.URL = l.Account.URL
+		}
+		if account.Method == "" {
+			account.Method = cmp.Or(l.Account.Method, PrivateAPI)
+		}
 		at, err := url.Parse(account.URL)
 		if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" || at.User != nil || at.RawQuery != "" || at.Fragment != "" || len(account.URL) > maxURL {
 			wrong("/url", "invalid_format", "This is not the http or https address of a server.")

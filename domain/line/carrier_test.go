@@ -20,6 +20,16 @@ func TestALineIsGivenToACarrierWithTheAccountItNeeds(t *testing.T) {
 	require.Equal(t, line.BlueBubbles, l.Carrier)
 	require.Equal(t, account, l.Account)
 
+	renewed, err := l.ConfigureCarrier(line.BlueBubbles, events.CarrierAccount{Password: "another", Secret: "s"})
+	require.NoError(t, err)
+	require.Equal(t, events.CarrierAccount{URL: account.URL, Password: "another", Secret: "s", Method: line.PrivateAPI},
+		l.Apply(renewed[0], events.Envelope{}).Account, "what is not given stays")
+	scripted, err := l.ConfigureCarrier(line.BlueBubbles, events.CarrierAccount{Password: "secret", Method: line.AppleScript})
+	require.NoError(t, err)
+	renewed, err = l.Apply(scripted[0], events.Envelope{}).ConfigureCarrier(line.BlueBubbles, events.CarrierAccount{Password: "x"})
+	require.NoError(t, err)
+	require.Equal(t, line.AppleScript, l.Apply(renewed[0], events.Envelope{}).Account.Method)
+
 	back, err := l.ConfigureCarrier(line.Simulator, account)
 	require.NoError(t, err)
 	require.Empty(t, l.Apply(back[0], events.Envelope{}).Account, "the simulator needs none")

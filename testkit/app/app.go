@@ -104,6 +104,7 @@ type options struct {
 	rateLimits bool
 	proxies    []string
 	guarded    bool
+	base       string
 	limits     line.Limits
 	killable   bool
 	lease      time.Duration
@@ -140,6 +141,9 @@ func RateLimits() Option { return func(o *options) { o.rateLimits = true } }
 func TrustedProxies(addresses ...string) Option {
 	return func(o *options) { o.proxies = addresses }
 }
+
+// BaseURL says where the service is reached.
+func BaseURL(base string) Option { return func(o *options) { o.base = base } }
 
 // GuardedWebhooks refuses webhooks to private addresses, as a service in production does.
 func GuardedWebhooks() Option { return func(o *options) { o.guarded = true } }
@@ -196,7 +200,7 @@ func (a *App) StartNode(roles service.Roles) *Node {
 	var err error
 	n.Node, err = service.Start(context.WithoutCancel(a.t.Context()), service.Config{
 		DSN: dsn, Keyring: a.Ring, Clock: a.Clock, Roles: roles, Shards: o.shards, MaxConns: 16, RateLimits: o.rateLimits,
-		TrustedProxies: o.proxies, Inside: !o.guarded, Version: "test", Logger: logger, Workers: 8, Lease: o.lease,
+		TrustedProxies: o.proxies, Inside: !o.guarded, BaseURL: o.base, Version: "test", Logger: logger, Workers: 8, Lease: o.lease,
 		Sessions: httpapi.SessionConfig{Issuer: Issuer, Audience: Audience, Secret: Secret},
 		Carriers: func(all processes.Carriers) {
 			if o.carrier != nil {
