@@ -333,10 +333,11 @@ func (a *App) CancelMessage(ctx context.Context, req Request, messageID, code st
 // HoldBehind tells that messages wait because an earlier one to the same contact does. Those that wait for their own send_at
 // do so until then, the earliest of which is answered; the zero time when there is none. What is told already is asked of
 // the ledger's present, in one round trip: another node may have told something else since.
-func (a *App) HoldBehind(ctx context.Context, req Request, messageIDs []string) (due time.Time, err error) {
+// Those of which an attempt has no outcome are answered: the carrier is to be asked about them, whatever waits before them.
+func (a *App) HoldBehind(ctx context.Context, req Request, messageIDs []string) (due time.Time, unsettled []string, err error) {
 	known, err := a.messages.folder.LoadMany(ctx, messageIDs)
 	if err != nil {
-		return due, unreadable(err)
+		return due, nil, unreadable(err)
 	}
 	now := a.ledger.Now()
 	for i := range known {
@@ -347,15 +348,18 @@ func (a *App) HoldBehind(ctx context.Context, req Request, messageIDs []string) 
 			}
 			continue
 		}
+		if m.InFlight {
+			unsettled = append(unsettled, m.MessageID)
+		}
 		if len(m.Behind(now)) == 0 {
 			continue
 		}
 		_, _, err := a.moveMessage(ctx, req, m.MessageID, func(m message.Message, now time.Time) []events.Event { return m.Behind(now) })
 		if err != nil && !fault.Is(err, fault.NotFound) {
-			return due, err
+			return due, nil, err
 		}
 	}
-	return due, nil
+	return due, unsettled, nil
 }
 
 // MayStillLeave asks consent again, of the ledger's present, for a message whose attempt has begun and taken its time before

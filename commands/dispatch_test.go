@@ -113,7 +113,7 @@ func TestWhyAMessageWaitsIsToldAlsoWhenAnotherNodeToldSomethingElseSince(t *test
 	q, err := h.QueueMessage(t.Context(), h.live(), link)
 	require.NoError(t, err)
 	behind := func() {
-		_, err := h.HoldBehind(t.Context(), system(), []string{q.Ref})
+		_, _, err := h.HoldBehind(t.Context(), system(), []string{q.Ref})
 		require.NoError(t, err)
 	}
 	behind()

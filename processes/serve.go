@@ -126,9 +126,32 @@ func (s *Sending) holdBehind(ctx context.Context, turn *serving) error {
 	if len(turn.behind) == 0 {
 		return nil
 	}
-	due, err := s.app.HoldBehind(ctx, s.request(uuid.Nil), turn.behind)
+	due, unsettled, err := s.app.HoldBehind(ctx, s.request(uuid.Nil), turn.behind)
 	turn.goOn(due)
 	turn.behind = turn.behind[:0]
+	if err != nil {
+		return err
+	}
+	for _, id := range unsettled {
+		if err := s.settle(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle finds out what became of an attempt that has no outcome, and goes no further: the message is behind another one.
+func (s *Sending) settle(ctx context.Context, messageID string) error {
+	by := s.request(uuid.Nil)
+	t, err := s.app.BeginAttempt(ctx, by, commands.Begin{MessageID: messageID})
+	if err != nil || t.Step != commands.Reconcile {
+		return err
+	}
+	outcome, err := s.ask(ctx, &t)
+	if err != nil {
+		return err
+	}
+	_, _, err = s.app.CompleteAttempt(context.WithoutCancel(ctx), by, messageID, t.Number, outcome)
 	return err
 }
 

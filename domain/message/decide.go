@@ -193,7 +193,7 @@ func (m Message) Cancel(code string, details map[string]any) []events.Event {
 
 // MissReceipt tells, once, that a sent message has had no receipt for ReceiptAfter.
 func (m Message) MissReceipt(now time.Time) []events.Event {
-	if m.Status != Sent || m.ReceiptMissing || now.Before(m.SentAt.Add(ReceiptAfter)) {
+	if m.Status != Sent || m.resend || m.InFlight || m.ReceiptMissing || now.Before(m.SentAt.Add(ReceiptAfter)) {
 		return nil
 	}
 	return []events.Event{&events.MessageReceiptMissing{MessageRef: m.MessageRef}}

@@ -129,6 +129,7 @@ func (m Message) Apply(event events.Event, in events.Envelope) Message {
 		m.Status, m.InFlight, m.Channel, m.CarrierID, m.SentAt = Sent, false, e.Channel, e.CarrierID, in.At
 	case *events.MessageRetried:
 		m.InFlight, m.NotBefore = false, e.Until
+		m.resend = m.Status == Sent // on another channel, which is not done yet
 		if e.Reason != ReasonLost {
 			m.Failures++
 		}

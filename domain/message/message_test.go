@@ -229,3 +229,17 @@ func TestReceiptsOfTheChatSendingSayNothingAboutTheSMS(t *testing.T) {
 	require.Len(t, m.Bounce("carrier_rejected", nil, "s"), 2, "that it was sent, and that it failed")
 	require.Len(t, m.Deliver(noon, "s"), 2)
 }
+
+func TestAMessageThatGoesOnBySMSIsTriedThereLikeAnyOther(t *testing.T) {
+	t.Parallel()
+	sent := &events.MessageSent{MessageRef: ref, LineID: "ln_1", Channel: message.Chat}
+	again := attempt(2)
+	again.Channel, again.AfterSent = message.SMS, true
+	m := given(queued, routed, attempt(1), sent, &events.MessageFellBack{MessageRef: ref, Reason: message.CodeCarrierRejected})
+	require.Empty(t, m.MissReceipt(later.Add(48*time.Hour)), "it is not on its way")
+	m = m.Apply(again, events.Envelope{}).Apply(retried(2, later), events.Envelope{})
+	require.False(t, m.Final())
+	begun, err := m.Begin("ln_1", message.SMS, later)
+	require.NoError(t, err)
+	require.Len(t, begun, 1)
+}
