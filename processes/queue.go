@@ -150,7 +150,7 @@ func (s *Sending) before(o opened) func(context.Context, commands.Queue, int) (i
 	}
 }
 
-// lookAgain is after what time a queue is looked at again from which some were let go: one that turned out not to go,
+// lookAgain is after what time a queue is looked at again while some are on their way from it: one that turned out not to go,
 // for its contact's sake, leaves its room to the next.
 const lookAgain = 5 * time.Second
 
@@ -168,15 +168,15 @@ func (s *Sending) letGo(ctx context.Context, task Task) (Outcome, error) {
 	if q.New {
 		most = room.New
 	}
-	released, left, next, err := s.releaseSome(ctx, task.Key, most)
+	underway, left, next, err := s.releaseSome(ctx, task.Key, most)
 	if err != nil {
 		return Done, err
 	}
-	if released > 0 {
+	if underway > 0 {
 		s.send.Wake()
 	}
 	again := room.More
-	if soon := s.clock.Now().Add(lookAgain); released > 0 && soon.Before(again) {
+	if soon := s.clock.Now().Add(lookAgain); underway > 0 && soon.Before(again) {
 		again = soon
 	}
 	switch {
@@ -188,9 +188,9 @@ func (s *Sending) letGo(ctx context.Context, task Task) (Outcome, error) {
 	return Again(again), nil
 }
 
-// releaseSome lets as many go as there is room for, less those who are on their way already. It tells whether others are
-// left, and when the first of those who rest may be written to.
-func (s *Sending) releaseSome(ctx context.Context, key string, most int) (released int, left bool, next *time.Time, err error) {
+// releaseSome lets as many go as there is room for, less those who are on their way already. It tells how many are then,
+// whether others are left, and when the first of those who rest may be written to.
+func (s *Sending) releaseSome(ctx context.Context, key string, most int) (underway int, left bool, next *time.Time, err error) {
 	err = pgx.BeginFunc(ctx, s.ledger.Pool(), func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, restedSQL, key, key+restingPlace, s.clock.Now()); err != nil {
 			return err
@@ -199,6 +199,7 @@ func (s *Sending) releaseSome(ctx context.Context, key string, most int) (releas
 		if err := tx.QueryRow(ctx, goingSQL, key+goingPlace).Scan(&going); err != nil {
 			return err
 		}
+		underway = going
 		if most -= going; most > 0 {
 			rows, err := tx.Query(ctx, letGoSQL, key, most, key+goingPlace)
 			if err != nil {
@@ -208,8 +209,8 @@ func (s *Sending) releaseSome(ctx context.Context, key string, most int) (releas
 			if err != nil {
 				return err
 			}
-			released = len(contacts)
-			if released > 0 {
+			underway += len(contacts)
+			if len(contacts) > 0 {
 				if _, err := tx.Exec(ctx, todoLockSQL, sendingProcess, contacts); err != nil {
 					return err
 				}
@@ -223,5 +224,5 @@ func (s *Sending) releaseSome(ctx context.Context, key string, most int) (releas
 	if err != nil {
 		return 0, false, nil, fmt.Errorf("processes: queue: %w", err)
 	}
-	return released, left, next, nil
+	return underway, left, next, nil
 }
