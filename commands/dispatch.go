@@ -330,8 +330,8 @@ func (a *App) CancelMessage(ctx context.Context, req Request, messageID, code st
 	return a.moveMessage(ctx, req, messageID, func(m message.Message, _ time.Time) []events.Event { return m.Cancel(code, details) })
 }
 
-// HoldBehind tells that messages wait because an earlier one to the same contact does. Those that wait for their own send_at
-// do so until then, the earliest of which is answered; the zero time when there is none. What is told already is asked of
+// HoldBehind tells that messages wait because an earlier one to the same contact does. When the first of them is due, by its own
+// send_at or because it was held too long, is answered; the zero time when none is. What is told already is asked of
 // the ledger's present, in one round trip: another node may have told something else since.
 // Those of which an attempt has no outcome are answered: the carrier is to be asked about them, whatever waits before them.
 func (a *App) HoldBehind(ctx context.Context, req Request, messageIDs []string) (due time.Time, unsettled []string, err error) {
@@ -350,6 +350,9 @@ func (a *App) HoldBehind(ctx context.Context, req Request, messageIDs []string) 
 		}
 		if m.InFlight {
 			unsettled = append(unsettled, m.MessageID)
+		}
+		if ends := m.HoldEnds(); !ends.IsZero() && (due.IsZero() || ends.Before(due)) {
+			due = ends
 		}
 		if len(m.Behind(now)) == 0 {
 			continue

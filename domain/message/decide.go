@@ -215,9 +215,12 @@ func (m Message) Defer(h Hold, detail map[string]any) []events.Event {
 const ReasonBehind = "contact_busy"
 
 // Behind holds the message because an earlier one to the contact waits. One that was tried or waits for its own time is
-// left as it is; one whose time has come is queued first.
+// left as it is; one whose time has come is queued first, and one that was held for too long fails.
 func (m Message) Behind(now time.Time) []events.Event {
 	due := m.Due(now)
+	if ends := m.HoldEnds(); !ends.IsZero() && !now.Before(ends) {
+		return m.Cancel(CodeHoldExpired, map[string]any{"reason": m.Held.Reason})
+	}
 	if len(due) == 0 && m.Status != Queued || m.Attempt > 0 {
 		return nil
 	}

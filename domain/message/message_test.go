@@ -243,3 +243,15 @@ func TestAMessageThatGoesOnBySMSIsTriedThereLikeAnyOther(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, begun, 1)
 }
+
+func TestAMessageThatWasHeldForSevenDaysFailsAlsoBehindAnotherOne(t *testing.T) {
+	t.Parallel()
+	m := given(queued)
+	held := m.Behind(noon)
+	require.Len(t, held, 1)
+	m = m.Apply(held[0], events.Envelope{At: noon})
+	require.Empty(t, m.Behind(noon.Add(message.HoldFor-time.Millisecond)))
+	then(t, m.Behind(noon.Add(message.HoldFor)), &events.MessageFailed{
+		MessageRef: ref, Code: message.CodeHoldExpired, Details: map[string]any{"reason": message.ReasonBehind},
+	})
+}
