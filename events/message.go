@@ -149,4 +149,6 @@ func (e *MessageReceived) Personal() any { return &e.Content }
 type MessageFellBack struct {
 	MessageRef
 	Reason string `json:"reason"` // not_on_chat, or the error code of the chat attempt
+	// Automatic is that of the message: an answer to what the contact asked passes what waits, also by SMS.
+	Automatic string `json:"automatic,omitempty"`
 }

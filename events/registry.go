@@ -94,7 +94,7 @@ var Default = NewRegistry(
 	Of[MessageFailed]("message.failed", 1),
 	Of[MessageReceiptMissing]("message.receipt_missing", 1),
 	Of[MessageReceived]("message.received", 1),
-	Of[MessageFellBack]("message.fell_back", 1),
+	Of[MessageFellBack]("message.fell_back", 2, unchanged),
 
 	Of[ContactMessaged]("contact.messaged", 1),
 	Of[ContactReplied]("contact.replied", 1),

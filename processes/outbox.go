@@ -96,7 +96,7 @@ func (w *outboxChanges) take(r *eventstore.Recorded) {
 			askAt(e.ContactID, r.OccurredAt.Add(-headStart))
 		}
 	case *events.MessageFellBack:
-		open(e.MessageRef, false, nil)
+		open(e.MessageRef, e.Automatic != "", nil)
 	case *events.MessageSent:
 		w.close(e.MessageID)
 		w.watches[e.MessageID] = Ask{Process: receiptProcess, Key: e.MessageID, Shard: r.Shard, DueAt: r.OccurredAt.Add(receiptDue), Position: r.Position}

@@ -84,8 +84,9 @@ func (s *Sending) wait(ctx context.Context, task Task, o opened, t *commands.Att
 	key, due := queueKey(t.Queue), t.Until
 	hold := t.Message.Held
 	ends := hold != nil && hold.Until != nil && hold.Until.Before(due)
+	joins := o.Place == nil || queueOf(*o.Place) != key
 	switch {
-	case o.Place == nil && (t.Queue.Behind || !ends): // what is waited for may have come before this place is there to be seen
+	case joins && (t.Queue.Behind || !ends): // what is waited for may have come before this place is there to be seen
 		due = s.clock.Now()
 	case ends:
 		due = *hold.Until

@@ -171,7 +171,7 @@ func (m Message) FallBack(code string) (events.Event, bool) {
 	if m.Channel != Chat || m.FellBack || forbidden || !m.before(Delivered) {
 		return nil, false
 	}
-	return &events.MessageFellBack{MessageRef: m.MessageRef, Reason: code}, true
+	return &events.MessageFellBack{MessageRef: m.MessageRef, Reason: code, Automatic: m.Automatic}, true
 }
 
 // Withdraw is Cancel by request: refused with conflict unless the message is queued or scheduled (decisions section 7), also

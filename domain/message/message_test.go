@@ -255,3 +255,12 @@ func TestAMessageThatWasHeldForSevenDaysFailsAlsoBehindAnotherOne(t *testing.T) 
 		MessageRef: ref, Code: message.CodeHoldExpired, Details: map[string]any{"reason": message.ReasonBehind},
 	})
 }
+
+func TestAnAutomaticTextIsOneAlsoBySMS(t *testing.T) {
+	t.Parallel()
+	help := *queued
+	help.Automatic = "help"
+	on, ok := given(&help, routed, attempt(1)).FallBack(message.CodeCarrierRejected)
+	require.True(t, ok)
+	require.Equal(t, &events.MessageFellBack{MessageRef: ref, Reason: message.CodeCarrierRejected, Automatic: "help"}, on)
+}
