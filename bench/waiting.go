@@ -21,8 +21,9 @@ import (
 const (
 	// What the sending process keeps of messages that wait, as it leaves them behind itself: half for a time of day, half in the
 	// queue of a line for a place among its new contacts.
-	waitOutboxSQL = `insert into sending_outbox (message_id, contact_id, workspace_id, shard, position)
-		select e.data->>'message_id', e.data->>'contact_id', e.workspace_id, e.shard, e.position from ledger_events e where e.type = 'message.queued'`
+	waitOutboxSQL = `insert into sending_outbox (message_id, contact_id, workspace_id, organisation_id, shard, position, held)
+		select e.data->>'message_id', e.data->>'contact_id', e.workspace_id, e.organisation_id, e.shard, e.position,
+			case when e.position % 4 = 1 then 'quiet_hours' else 'line_new_contacts_hour' end from ledger_events e where e.type = 'message.queued'`
 	waitTodoSQL = `insert into process_todo (process, key, shard, due_at, asked_at_position)
 		select 'sending', o.contact_id, o.shard, case when o.position % 4 = 1 then $1::timestamptz else $2::timestamptz end, o.position from sending_outbox o`
 	waitQueueSQL = `insert into sending_waiting (contact_id, queue, position)

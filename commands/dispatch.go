@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"ledgerline/domain/consent"
+	"ledgerline/domain/contact"
 	"ledgerline/domain/exchange"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/line"
@@ -97,7 +98,13 @@ func (u *unit) beginAttempt(ctx context.Context, m *aggregate[message.Message], 
 		t.Step, t.Number, t.Line = Reconcile, m.State.Attempt, l.State
 		return nil
 	case u.now.Before(m.State.NotBefore):
-		t.Step, t.Until, t.StepsAside = Wait, m.State.NotBefore, m.State.Status == message.Scheduled
+		c, err := load(ctx, u, u.app.contacts, m.State.ContactID)
+		if err != nil {
+			return err
+		}
+		if !c.State.Exists() || !endForOldNumber(m, c) {
+			t.Step, t.Until, t.StepsAside = Wait, m.State.NotBefore, m.State.Status == message.Scheduled
+		}
 		return nil
 	}
 	d, err := u.departure(ctx, &m.State)
@@ -108,9 +115,7 @@ func (u *unit) beginAttempt(ctx context.Context, m *aggregate[message.Message], 
 		m.record(m.State.Cancel(message.CodeCanceled, map[string]any{"reason": "contact_deleted"})...)
 		return nil
 	}
-	if to := m.State.Content.To; to != "" && to != d.contact.State.Phone {
-		d.contact.lean()
-		m.record(m.State.Cancel(message.CodeCanceled, map[string]any{"reason": "phone_changed"})...)
+	if endForOldNumber(m, d.contact) {
 		return nil
 	}
 	d.lean()
@@ -146,6 +151,16 @@ func (u *unit) beginAttempt(ctx context.Context, m *aggregate[message.Message], 
 		}
 	}
 	return nil
+}
+
+// endForOldNumber cancels a message to a number that its contact has no more.
+func endForOldNumber(m *aggregate[message.Message], c *aggregate[contact.Contact]) bool {
+	if to := m.State.Content.To; to == "" || to == c.State.Phone {
+		return false
+	}
+	c.lean()
+	m.record(m.State.Cancel(message.CodeCanceled, map[string]any{"reason": "phone_changed"})...)
+	return true
 }
 
 // leave gives the message to its line and begins the attempt.

@@ -126,7 +126,7 @@ func TestWhatWaitsForTheOldNumberIsNotSentToIt(t *testing.T) {
 	id := a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201).Text("id")
 	waiting := a.Live.Post("/v1/messages", app.Map{"contact_id": id, "body": "x", "send_at": stamp(time.Hour)}).Is(201).Text("id")
 	patch(a.Live, id, app.Map{"phone": a.Phone()}).Is(200)
-	a.Advance(time.Hour)
+	a.Settle()
 	shows(t, message(a.Live, waiting), app.Map{"status": "failed", "error_code": "canceled", "error_details": app.Map{"reason": "phone_changed"}})
 	next := send(a.Live, text(a.Live.Get("/v1/contacts/"+id).Is(200).JSON(), "phone"), "y")
 	a.Settle()

@@ -1,19 +1,22 @@
 package processes
 
 import (
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"ledgerline/domain/message"
+	"ledgerline/domain/sending"
 	"ledgerline/events"
 	"ledgerline/eventstore"
 )
 
 const (
-	openSQL = `insert into sending_outbox (message_id, contact_id, workspace_id, shard, position, automatic, identity_id)
-		select * from unnest($1::text[], $2::text[], $3::uuid[], $4::smallint[], $5::bigint[], $6::boolean[], $7::text[]::uuid[]) on conflict do nothing`
+	openSQL = `insert into sending_outbox (message_id, contact_id, workspace_id, organisation_id, shard, position, automatic)
+		select * from unnest($1::text[], $2::text[], $3::uuid[], $4::uuid[], $5::smallint[], $6::bigint[], $7::boolean[]) on conflict do nothing`
+	heldSQL    = `update sending_outbox o set held = u.reason from unnest($1::text[], $2::text[]) u (message_id, reason) where o.message_id = u.message_id`
 	closeSQL   = `delete from sending_outbox where message_id = any($1)`
 	unwatchSQL = `select process_todo_drop('` + receiptProcess + `', $1)`
 	// What was accepted before an opt-out or a deletion is canceled; the answer to the opt-out is not.
@@ -25,9 +28,10 @@ const (
 	// Automatic texts stand in no queue, since they need no room: those that wait for a line are looked at again.
 	automaticSQL = `update process_todo t set due_at = least(t.due_at, $2), asked_at_position = greatest(t.asked_at_position, $3)
 		where t.process = '` + sendingProcess + `' and t.key in (select o.contact_id from sending_outbox o where o.workspace_id = $1 and o.automatic)`
-	// When a service identity may do more, those who wait for a message of its are looked at again.
-	identityChangedSQL = `update process_todo t set due_at = least(t.due_at, $2), asked_at_position = greatest(t.asked_at_position, $3)
-		where t.process = '` + sendingProcess + `' and t.key in (select o.contact_id from sending_outbox o where o.identity_id = $1)`
+	// When a rule is loosened, those whom it held are looked at again, in an organisation or in one workspace of it.
+	loosenedSQL = `update process_todo t set due_at = least(t.due_at, $2), asked_at_position = greatest(t.asked_at_position, $3)
+		where t.process = '` + sendingProcess + `' and t.key in
+			(select o.contact_id from sending_outbox o where o.organisation_id = $1 and o.held = any($4) and ($5::uuid is null or o.workspace_id = $5))`
 )
 
 // headStart is how much earlier than now the answers to a contact are due: a confirmation, and what somebody writes by hand, do not
@@ -38,7 +42,7 @@ const headStart = 24 * time.Hour
 func (s *Sending) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) error {
 	w := outboxChanges{
 		opened: map[string]*opening{}, closed: map[string]bool{}, heard: map[string]bool{}, watches: map[string]Ask{}, lines: map[string]*eventstore.Recorded{},
-		answers: map[uuid.UUID]*eventstore.Recorded{}, identities: map[uuid.UUID]*eventstore.Recorded{},
+		answers: map[uuid.UUID]*eventstore.Recorded{}, held: map[string]string{},
 	}
 	for i := range recorded {
 		w.take(&recorded[i])
@@ -59,8 +63,9 @@ type outboxChanges struct {
 	lines    map[string]*eventstore.Recorded // by what the keys of their queues begin with
 	// Changes of lines that automatic texts may wait for, by workspace.
 	answers map[uuid.UUID]*eventstore.Recorded
-	// Changes of service identities, by their id.
-	identities map[uuid.UUID]*eventstore.Recorded
+	held    map[string]string // what messages are held for now, by their id
+	// Changes of what may hold a message.
+	loosened []loosening
 }
 
 // opening is a message that needs sending.
@@ -68,7 +73,13 @@ type opening struct {
 	ref       events.MessageRef
 	at        *eventstore.Recorded
 	automatic bool
-	identity  *string // the service identity that sends it
+}
+
+// loosening is a change after which what was held for some reasons may go.
+type loosening struct {
+	by        *eventstore.Recorded
+	workspace *uuid.UUID // nil: in all of the organisation
+	reasons   []string
 }
 
 // canceling ends what a contact was to get.
@@ -83,20 +94,20 @@ func (w *outboxChanges) take(r *eventstore.Recorded) {
 		w.asks = append(w.asks, Ask{Process: sendingProcess, Key: contactID, Shard: r.Shard, DueAt: due, Position: r.Position})
 	}
 	ask := func(contactID string) { askAt(contactID, r.OccurredAt) }
-	open := func(ref events.MessageRef, automatic bool, identity *string) {
+	open := func(ref events.MessageRef, automatic bool) {
 		delete(w.closed, ref.MessageID)
-		o := &opening{ref, r, automatic, identity}
+		o := &opening{ref, r, automatic}
 		w.opened[ref.MessageID], w.order = o, append(w.order, o)
 		ask(ref.ContactID)
 	}
 	switch e := r.Event.(type) {
 	case *events.MessageQueued:
-		open(e.MessageRef, e.Automatic != "", e.IdentityID)
+		open(e.MessageRef, e.Automatic != "")
 		if e.Automatic != "" || e.ByStaff {
 			askAt(e.ContactID, r.OccurredAt.Add(-headStart))
 		}
 	case *events.MessageFellBack:
-		open(e.MessageRef, e.Automatic != "", nil)
+		open(e.MessageRef, e.Automatic != "")
 	case *events.MessageSent:
 		w.close(e.MessageID)
 		w.watches[e.MessageID] = Ask{Process: receiptProcess, Key: e.MessageID, Shard: r.Shard, DueAt: r.OccurredAt.Add(receiptDue), Position: r.Position}
@@ -120,17 +131,42 @@ func (w *outboxChanges) take(r *eventstore.Recorded) {
 		w.answers[r.WorkspaceID] = r
 	case *events.LineProvisioned, *events.PoolLineAdded:
 		w.lines[queuesOf(r.OrganisationID, r.WorkspaceID)] = r
-	case *events.SendingLimitsSet, *events.OrganisationResumed:
+	case *events.OrganisationResumed:
 		w.lines[r.OrganisationID.String()] = r
+	case *events.SendingLimitsSet:
+		w.lines[r.OrganisationID.String()] = r
+		w.loosened = append(w.loosened, loosening{r, nil, []string{sending.ReasonFirstMessage}})
+	case *events.ComplianceChanged:
+		w.loosened = append(w.loosened, loosening{r, nil, []string{sending.ReasonQuietHours}})
 	case *events.IdentityUpdated:
 		w.lines[queuesOf(r.OrganisationID, r.WorkspaceID)] = r
-		w.identities[e.IdentityID] = r
+		w.loosened = append(w.loosened, loosening{r, &r.WorkspaceID, []string{sending.ReasonIdentity}})
+	case *events.PoolUpdated:
+		w.poolChanged(r, slices.Contains(e.Changed, "rotation"))
+	case *events.PoolLineRemoved:
+		w.poolChanged(r, true)
+	case *events.ContactUpdated:
+		if slices.Contains(e.Changed, "phone") { // what was meant for the old number ends
+			ask(e.ContactID)
+		}
+	case *events.MessageDeferred:
+		w.held[e.MessageID] = e.Reason
+	}
+}
+
+// poolChanged looks again at what waits for one line of a pool, and may go by another one now.
+func (w *outboxChanges) poolChanged(r *eventstore.Recorded, whoSends bool) {
+	if whoSends {
+		w.loosened = append(w.loosened, loosening{r, &r.WorkspaceID, []string{
+			sending.ReasonLineUnavailable, sending.ReasonNewHour, sending.ReasonNewDay, sending.ReasonSendsDay,
+		}})
 	}
 }
 
 func (w *outboxChanges) close(messageID string) {
 	w.closed[messageID] = true
 	delete(w.opened, messageID)
+	delete(w.held, messageID)
 }
 
 func (w *outboxChanges) settled(messageID string) {
@@ -144,6 +180,13 @@ func (w *outboxChanges) queue(b *pgx.Batch, bells *bells) {
 		b.Queue(closeSQL, closed)
 	}
 	w.queueOpened(b)
+	if len(w.held) > 0 {
+		messages, reasons := make([]string, 0, len(w.held)), make([]string, 0, len(w.held))
+		for id, reason := range w.held {
+			messages, reasons = append(messages, id), append(reasons, reason)
+		}
+		b.Queue(heldSQL, messages, reasons)
+	}
 	if len(w.canceled) > 0 {
 		contacts, positions, codes := make([]string, len(w.canceled)), make([]int64, len(w.canceled)), make([]string, len(w.canceled))
 		for i, c := range w.canceled {
@@ -163,33 +206,32 @@ func (w *outboxChanges) queue(b *pgx.Batch, bells *bells) {
 		b.Queue(linesChangedSQL, queues, r.OccurredAt, r.Position)
 		bells.note(r.Shard, releaseProcess, r.OccurredAt)
 	}
-	contacts := func(sql string, changed map[uuid.UUID]*eventstore.Recorded) {
-		for id, r := range changed {
-			b.Queue(sql, id, r.OccurredAt, r.Position)
-			bells.note(r.Shard, sendingProcess, r.OccurredAt)
-		}
+	for workspace, r := range w.answers {
+		b.Queue(automaticSQL, workspace, r.OccurredAt, r.Position)
+		bells.note(r.Shard, sendingProcess, r.OccurredAt)
 	}
-	contacts(automaticSQL, w.answers)
-	contacts(identityChangedSQL, w.identities)
+	for _, l := range w.loosened {
+		b.Queue(loosenedSQL, l.by.OrganisationID, l.by.OccurredAt, l.by.Position, l.reasons, l.workspace)
+		bells.note(l.by.Shard, sendingProcess, l.by.OccurredAt)
+	}
 }
 
 func (w *outboxChanges) queueOpened(b *pgx.Batch) {
 	var messages, contacts []string
-	var workspaces []uuid.UUID
+	var workspaces, organisations []uuid.UUID
 	var shards []int16
 	var positions []int64
 	var automatic []bool
-	var identities []*string
 	for _, o := range w.order {
 		if w.opened[o.ref.MessageID] != o {
 			continue
 		}
 		messages, contacts, workspaces = append(messages, o.ref.MessageID), append(contacts, o.ref.ContactID), append(workspaces, o.at.WorkspaceID)
 		shards, positions = append(shards, int16(o.at.Shard)), append(positions, o.at.Position) //nolint:gosec // at most 1,024 shards
-		automatic, identities = append(automatic, o.automatic), append(identities, o.identity)
+		automatic, organisations = append(automatic, o.automatic), append(organisations, o.at.OrganisationID)
 	}
 	if len(messages) > 0 {
-		b.Queue(openSQL, messages, contacts, workspaces, shards, positions, automatic, identities)
+		b.Queue(openSQL, messages, contacts, workspaces, organisations, shards, positions, automatic)
 	}
 }
 

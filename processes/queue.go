@@ -34,10 +34,10 @@ const (
 	// another queue.
 	aheadSQL = `select coalesce((select position from sending_waiting where queue = $1 order by position limit 1) < $3, false)
 		or coalesce((select position from sending_waiting where queue = $2 order by position limit 1) < $3, false)`
-	// For the same reason in the order of the queue, though only the number counts.
-	beforeSQL = `select (select count(*) from (select from sending_waiting where queue = $1 and position < $4 order by position limit $5) x)
-		+ (select count(*) from (select from sending_waiting where queue = $2 and position < $4 order by position limit $5) x)
-		+ (select count(*) from (select from sending_waiting where queue = $3 and position < $4 order by position limit $5) x)`
+	// For the same reason in the order of the queue, though only the number counts. Who rests in quiet hours keeps its place, but
+	// no room.
+	beforeSQL = `select (select count(*) from (select from sending_waiting where queue = $1 and position < $3 order by position limit $4) x)
+		+ (select count(*) from (select from sending_waiting where queue = $2 and position < $3 order by position limit $4) x)`
 	restedSQL = `update sending_waiting set queue = $1, not_before = null where queue = $2 and not_before <= $3`
 	goingSQL  = `select count(*) from sending_waiting where queue = $1`
 	letGoSQL  = `update sending_waiting set queue = $3 where contact_id in
@@ -143,7 +143,7 @@ func (s *Sending) ahead(o opened) func(context.Context, commands.Queue) (bool, e
 func (s *Sending) before(o opened) func(context.Context, commands.Queue, int) (int, error) {
 	return func(ctx context.Context, q commands.Queue, most int) (before int, err error) {
 		key := queueKey(&q)
-		err = s.ledger.Pool().QueryRow(ctx, beforeSQL, key, key+goingPlace, key+restingPlace, o.Position, most).Scan(&before)
+		err = s.ledger.Pool().QueryRow(ctx, beforeSQL, key, key+goingPlace, o.Position, most).Scan(&before)
 		if err != nil {
 			return 0, fmt.Errorf("processes: queue: %w", err)
 		}

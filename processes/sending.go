@@ -93,9 +93,9 @@ func (s *Sending) Name() string { return "process_sending" }
 func (s *Sending) Types() []string {
 	return events.NamesOf((*events.MessageQueued)(nil), (*events.MessageSent)(nil), (*events.MessageDelivered)(nil), (*events.MessageRead)(nil),
 		(*events.MessageFailed)(nil), (*events.MessageFellBack)(nil), (*events.MessageReceived)(nil),
-		(*events.ContactOptedOut)(nil), (*events.ContactDeleted)(nil),
+		(*events.MessageDeferred)(nil), (*events.ContactOptedOut)(nil), (*events.ContactUpdated)(nil), (*events.ContactDeleted)(nil),
 		(*events.LineProvisioned)(nil), (*events.LineStateChanged)(nil), (*events.LineCarrierConfigured)(nil), (*events.PoolLineAdded)(nil),
-		(*events.SendingLimitsSet)(nil), (*events.OrganisationResumed)(nil),
+		(*events.PoolLineRemoved)(nil), (*events.PoolUpdated)(nil), (*events.SendingLimitsSet)(nil), (*events.ComplianceChanged)(nil), (*events.OrganisationResumed)(nil),
 		(*events.IdentityUpdated)(nil))
 }
 
