@@ -42,7 +42,10 @@ const (
 	goingSQL  = `select count(*) from sending_waiting where queue = $1`
 	letGoSQL  = `update sending_waiting set queue = $3 where contact_id in
 		(select contact_id from sending_waiting where queue = $1 order by position limit $2 for update) returning contact_id`
-	// A deadline that has changed is noticed by whoever works on the key just now.
+	// A deadline that has changed is noticed by whoever works on the key just now; a position may be an older one than it
+	// knows of, since these asks do not come in the order of events.
+	askReleaseSQL = `insert into process_todo as t (process, key, shard, due_at, asked_at_position) values ('` + releaseProcess + `', $1, $2, $3, $4)
+		on conflict (process, key) do update set due_at = least(t.due_at, excluded.due_at) - interval '1 microsecond'`
 	wakeSQL = `update process_todo set due_at = least(due_at, $2) - interval '1 microsecond' where process = '` + sendingProcess + `' and key = any($1)`
 	leftSQL = `select (select position from sending_waiting where queue = $1 order by position limit 1) is not null,
 		(select min(not_before) from sending_waiting where queue = $2 and not_before is not null)`
@@ -105,7 +108,7 @@ func (s *Sending) rest(ctx context.Context, task Task, o opened, t *commands.Att
 }
 
 func (s *Sending) askRelease(ctx context.Context, b *pgx.Batch, ask Ask) error {
-	QueueAsks(b, ask)
+	b.Queue(askReleaseSQL, ask.Key, ask.Shard, ask.DueAt, ask.Position)
 	if err := s.ledger.Pool().SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("processes: queue: %w", err)
 	}

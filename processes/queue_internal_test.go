@@ -1,0 +1,37 @@
+package processes
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"ledgerline/testkit"
+)
+
+func TestWhoJoinsAQueueIsNoticedByWhoeverFindsItEmptyJustThen(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	conn, err := pgx.Connect(ctx, testkit.Database(t))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(ctx)) }()
+	noon := time.Date(2026, 3, 2, 17, 0, 0, 0, time.UTC)
+	_, err = conn.Exec(ctx, askReleaseSQL, "queue", 0, noon, 100)
+	require.NoError(t, err)
+	var taken struct {
+		fence, asked int64
+		due          time.Time
+	}
+	err = conn.QueryRow(ctx, `select fence, asked_at_position, due_at from process_todo_take($1, $2, 1, '1 minute')`, releaseProcess, noon).
+		Scan(&taken.fence, &taken.asked, &taken.due)
+	require.NoError(t, err)
+	_, err = conn.Exec(ctx, askReleaseSQL, "queue", 0, noon.Add(time.Hour), 50) // an event that is older than those it is asked by
+	require.NoError(t, err)
+	_, err = conn.Exec(ctx, todoPutSQL, releaseProcess, []string{"queue"}, []int64{taken.fence}, []int64{taken.asked}, []time.Time{taken.due},
+		[]bool{true}, []*time.Time{nil}, []int{0}, []*time.Duration{nil})
+	require.NoError(t, err)
+	var left int
+	require.NoError(t, conn.QueryRow(ctx, `select count(*) from process_todo where process = $1 and due_at <= $2`, releaseProcess, noon).Scan(&left))
+	require.Equal(t, 1, left)
+}
