@@ -189,7 +189,7 @@ func (u *unit) reserve(d *departure, m *message.Message, c *sending.Candidate) {
 	day := line.DayOf(u.now)
 	limits := d.facts.Limits
 	if !d.facts.Automatic {
-		d.exchange.record(d.exchange.State.Messaged(m.ContactID, c.Line.ID, m.MessageID, day, limits.NewContactWindowDays)...)
+		d.exchange.record(d.exchange.State.Messaged(m.ContactID, c.Line.ID, m.MessageID, d.facts.Counted, day, limits.NewContactWindowDays)...)
 	}
 	if m.IdentityID != nil && !d.facts.Counted { // also without a limit: one that is set later counts the whole day
 		limit := int64(math.MaxInt64)

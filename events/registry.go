@@ -96,7 +96,7 @@ var Default = NewRegistry(
 	Of[MessageReceived]("message.received", 1),
 	Of[MessageFellBack]("message.fell_back", 2, unchanged),
 
-	Of[ContactMessaged]("contact.messaged", 1),
+	Of[ContactMessaged]("contact.messaged", 2, unchanged),
 	Of[ContactReplied]("contact.replied", 1),
 	Of[ContactUnanswered]("contact.unanswered", 1),
 	Of[ContactMessageUnsent]("contact.message_unsent", 1),

@@ -38,7 +38,7 @@ type Via struct {
 func (x Exchange) Apply(event events.Event, _ events.Envelope) Exchange {
 	switch e := event.(type) {
 	case *events.ContactMessaged:
-		if !x.Replied && e.MessageID != x.last {
+		if !x.Replied && !e.Again && e.MessageID != x.last {
 			x.Messages, x.last = x.Messages+1, e.MessageID
 		}
 		via := x.Lines[e.LineID]
@@ -78,13 +78,13 @@ func (x Exchange) NewTo(lineID string, day line.Day, windowDays int) bool {
 	return !known || day.Since(line.DayNamed(via.Day)) >= windowDays
 }
 
-// Messaged records that a message is given to a line. After the first reply, one record per line and day is enough.
-func (x Exchange) Messaged(contactID, lineID, messageID string, day line.Day, windowDays int) []events.Event {
+// Messaged records that a message is given to a line, perhaps again: to another one than before. After the first reply, one record per line and day is enough.
+func (x Exchange) Messaged(contactID, lineID, messageID string, again bool, day line.Day, windowDays int) []events.Event {
 	isNew := x.NewTo(lineID, day, windowDays)
 	if x.Replied && !isNew && x.Lines[lineID].Day == day.Date {
 		return nil
 	}
-	return []events.Event{&events.ContactMessaged{ContactID: contactID, LineID: lineID, MessageID: messageID, Day: day.Date, New: isNew}}
+	return []events.Event{&events.ContactMessaged{ContactID: contactID, LineID: lineID, MessageID: messageID, Day: day.Date, New: isNew, Again: again}}
 }
 
 // Wrote records a message from the contact, if it is the first one or lines wait for an answer.

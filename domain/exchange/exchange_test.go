@@ -13,7 +13,7 @@ import (
 const window = 30
 
 func messaged(x exchange.Exchange, lineID, messageID, day string) (exchange.Exchange, []events.Event) {
-	made := x.Messaged("ctc_1", lineID, messageID, line.DayNamed(day), window)
+	made := x.Messaged("ctc_1", lineID, messageID, false, line.DayNamed(day), window)
 	return applied(x, made), made
 }
 
@@ -96,4 +96,12 @@ func TestAMessageThatFailedWithoutBeingSentGivesItsPlaceBeforeTheReplyToAnother(
 	require.False(t, x.NewTo("ln_1", line.DayNamed("2026-03-01"), window), "the line's room stays used")
 	x = applied(x, x.Wrote("ctc_1", "ln_1", "msg_3"))
 	require.Empty(t, x.Unsent("ctc_1", "msg_2"))
+}
+
+func TestAMessageThatIsGivenToAnotherLineIsCountedOnceBeforeTheReply(t *testing.T) {
+	t.Parallel()
+	x, _ := messaged(exchange.Exchange{}, "ln_1", "msg_1", "2026-03-01")
+	x, _ = messaged(x, "ln_1", "msg_2", "2026-03-01")
+	x = applied(x, x.Messaged("ctc_1", "ln_2", "msg_1", true, line.DayNamed("2026-03-01"), window))
+	require.Equal(t, 2, x.Messages)
 }
