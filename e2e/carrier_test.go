@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -153,4 +154,35 @@ func TestNothingLeavesAfterAnOptOutThatWasAnsweredWhileTheCarrierWasAskedForTheN
 	a.Settle()
 	shows(t, message(a.Live, queued.Text("id")), app.Map{"status": "failed", "error_code": "contact_opted_out"})
 	require.Zero(t, carrier.sent.Load())
+}
+
+// mute is a carrier that takes everything and never tells what became of it.
+type mute struct{}
+
+func (mute) Reachable(context.Context, processes.Via, string) (bool, error) { return true, nil }
+
+func (mute) Send(_ context.Context, out processes.Outgoing) (processes.Accepted, error) {
+	return processes.Accepted{CarrierID: out.Channel}, nil
+}
+
+func (mute) Outcome(context.Context, processes.Outgoing) (processes.Accepted, bool, error) {
+	return processes.Accepted{}, false, nil
+}
+
+func TestAReceiptBySMSIsMissedADayAfterTheMessageWentOnThere(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t, app.Carrier(func(*app.Node) processes.Carrier { return mute{} }))
+	pool := a.Live.Post("/v1/pools", app.Map{"name": "SMS", "fallback_sms_mode": "not_chat_or_failed"}).Is(201).Text("id")
+	id := a.Live.Post("/v1/messages", app.Map{"to": a.Phone(), "body": "Hello", "pool_id": pool, "line_id": a.Lines[0].ID}).Is(201).Text("id")
+	a.Settle()
+	a.Advance(time.Hour)
+	require.NoError(t, processes.NewReports(a.Nodes[0].App).Receipt(t.Context(), processes.Receipt{
+		MessageID: id, CarrierID: "chat", Kind: processes.ReceiptFailed, Code: "carrier_rejected", At: a.Clock.Now(),
+	}))
+	a.Settle()
+	require.Equal(t, "sms", message(a.Live, id)["channel"])
+	a.Advance(23 * time.Hour)
+	require.NotContains(t, timeline(a.Live, id), "receipt_missing")
+	a.Advance(time.Hour)
+	require.Contains(t, timeline(a.Live, id), "receipt_missing")
 }

@@ -12,6 +12,7 @@ import (
 	"ledgerline/clock"
 	"ledgerline/commands"
 	"ledgerline/domain/fault"
+	"ledgerline/domain/message"
 	"ledgerline/events"
 	"ledgerline/eventstore"
 	"ledgerline/eventstore/feed"
@@ -118,9 +119,12 @@ func (s *Sending) miss(ctx context.Context, task Task) (Outcome, error) {
 	if s.clock.Now().Before(task.DueAt) {
 		return Again(task.DueAt), nil
 	}
-	_, _, err := s.app.ReceiptMissing(ctx, s.request(uuid.Nil), task.Key)
+	m, _, err := s.app.ReceiptMissing(ctx, s.request(uuid.Nil), task.Key)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return Done, err
+	}
+	if due := m.SentAt.Add(receiptDue); m.Status == message.Sent && due.After(s.clock.Now()) { // it went on by SMS since
+		return Again(due), nil
 	}
 	return Done, nil
 }
