@@ -1,0 +1,139 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"ledgerline/events"
+)
+
+// deferred takes that a message is held: the reason must be true, and say until when and for which line.
+func (m *Model) deferred(msg *message, e *events.MessageDeferred, at time.Time) {
+	if msg.status == "scheduled" || msg.underway || msg.status == "delivered" || msg.status == "read" || msg.status == "failed" {
+		m.wrong("a deferral out of place", "%s is %s", msg.id, msg.status)
+	}
+	if why := m.untrue(msg, e, at, true); why != "" {
+		m.wrong("a deferral for no reason", "%s for %s until %v, line %v, %v: %s", msg.id, e.Reason, e.Until, text(e.LineID), e.Detail, why)
+	}
+	msg.held, msg.lines = e, m.candidates(msg)
+	if msg.heldSince.IsZero() {
+		msg.heldSince = at
+	}
+	m.Counted["deferred "+e.Reason]++
+}
+
+func text(s *string) string {
+	if s == nil {
+		return "none"
+	}
+	return *s
+}
+
+// untrue says why a reason to wait does not hold at a moment; "" when it does. until is looked at when the reason was just
+// given: a queue for room is not told anew whenever that moves.
+func (m *Model) untrue(msg *message, e *events.MessageDeferred, at time.Time, until bool) string {
+	c := msg.contact
+	o := m.organisations[c.workspace.organisation]
+	switch e.Reason {
+	case "quiet_hours":
+		switch {
+		case m.open(o, c.phone, at):
+			return "they may be written to"
+		case e.Until == nil || !e.Until.Equal(m.opens(o, c.phone, at)):
+			return "it opens at " + m.opens(o, c.phone, at).UTC().String()
+		case e.LineID != nil:
+			return "it is not for a line"
+		}
+	case "first_message_rules":
+		broken := m.firstRules(msg)
+		told, _ := e.Detail["rules"].([]any)
+		switch {
+		case len(broken) == 0:
+			return "no rule is broken"
+		case until && !same(broken, told):
+			return "the rules are " + strings.Join(broken, ", ")
+		case e.Until != nil || e.LineID != nil:
+			return "the contact's word has no time and no line"
+		}
+	case "contact_busy":
+		if !slices.ContainsFunc(c.open, func(other *message) bool {
+			return other.place < msg.place && !other.stepsAside() && other.automatic == ""
+		}) {
+			if until && m.at.Position-c.ended < 1000 { // what it waits for was canceled while that was written; it is looked at again
+				m.Counted["held behind what was just canceled"]++
+				return ""
+			}
+			return "nothing waits before it"
+		}
+	case "line_unavailable":
+		if !until { // a line that came back and is full is waited for all the same
+			return m.roomFor(msg, e, at, false)
+		}
+		for _, l := range m.candidates(msg) {
+			if l.canSend() && !l.sandbox || l.canSend() && msg.isTest {
+				return l.id + " can send, it is " + l.state
+			}
+		}
+		if text(e.LineID) != "none" && *e.LineID != msg.named || e.Until != nil {
+			return "it names a line or a time that is not its own"
+		}
+	case "line_new_contacts_hour", "line_new_contacts_day", "line_sends_day":
+		return m.roomFor(msg, e, at, until)
+	default:
+		return "there is no such reason"
+	}
+	return ""
+}
+
+// roomFor says why a message need not wait for room on a line.
+func (m *Model) roomFor(msg *message, e *events.MessageDeferred, at time.Time, just bool) string {
+	queued := e.Detail["queued"] == true // it has room, and others came first
+	named := false
+	for _, l := range m.candidates(msg) {
+		if !l.canSend() {
+			continue
+		}
+		lacks := m.lacks(l, msg, at)
+		if len(lacks) == 0 && !just && (!slices.Equal(msg.lines, m.candidates(msg)) || strings.HasPrefix(e.Reason, "line_new") && !m.isNew(msg.contact, l, at)) {
+			// A line that the contact knows came back, and the message stands in the queue of its pool, perhaps the one for new
+			// contacts: it is let go with that.
+			m.Counted["waits in its pool's queue though a line of its own came back"]++
+			return ""
+		}
+		if len(lacks) == 0 && (!queued || !just) {
+			return fmt.Sprintf("%s has room: %s; the contact's own line is %q, the message's %q, named %q, pool %q", l.id, l.state, msg.contact.line, msg.line, msg.named, msg.pool)
+		}
+		if just && !queued && e.LineID != nil && *e.LineID == l.id {
+			named = true
+			if !slices.Contains(lacks, e.Reason) {
+				return l.id + " lacks " + strings.Join(lacks, ", ")
+			}
+		}
+	}
+	switch {
+	case !just:
+	case e.LineID == nil:
+		return "it names no line"
+	case queued:
+	case !named:
+		return *e.LineID + " is not one that it may wait for"
+	case e.Until == nil || !e.Until.After(at):
+		return "until is not ahead"
+	case e.Reason == "line_new_contacts_hour" && e.Until.After(at.Add(time.Hour)) && !e.Until.Equal(m.dayEnds(at)):
+		return "an hour is over earlier"
+	case e.Reason != "line_new_contacts_hour" && !e.Until.Equal(m.dayEnds(at)):
+		return "the day ends at " + m.dayEnds(at).UTC().String()
+	}
+	return ""
+}
+
+func same(one []string, other []any) bool {
+	texts := make([]string, len(other))
+	for i, o := range other {
+		texts[i], _ = o.(string)
+	}
+	slices.Sort(texts)
+	return slices.Equal(one, texts)
+}

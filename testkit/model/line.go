@@ -1,0 +1,220 @@
+package model
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"ledgerline/events"
+	"ledgerline/eventstore"
+)
+
+type pool struct {
+	rotation string
+	lines    []string
+}
+
+type line struct {
+	id         string
+	workspace  *workspace
+	sandbox    bool
+	state      string
+	pausedFrom string
+	before     string // throttled: what it was
+	warmingDay int    // usage day of the first send; 0 before
+	day        int    // of what follows
+	sends      int
+	newToday   int
+	texts      map[string]int
+	newTimes   []time.Time
+}
+
+// takeLine takes what happens to lines and pools; false for any other event.
+func (m *Model) takeLine(r *eventstore.Recorded) bool {
+	switch e := r.Event.(type) {
+	case *events.PoolCreated:
+		m.pools[e.PoolID] = &pool{rotation: e.Rotation}
+	case *events.PoolUpdated:
+		if slices.Contains(e.Changed, "rotation") {
+			m.pools[e.PoolID].rotation = e.Rotation
+		}
+	case *events.PoolLineAdded:
+		m.pools[e.PoolID].lines = append(m.pools[e.PoolID].lines, e.LineID)
+	case *events.PoolLineRemoved:
+		m.pools[e.PoolID].lines = slices.DeleteFunc(m.pools[e.PoolID].lines, func(id string) bool { return id == e.LineID })
+	case *events.LineProvisioned:
+		l := &line{id: e.LineID, workspace: m.workspaces[r.WorkspaceID], sandbox: e.IsSandbox, state: e.State, texts: map[string]int{}}
+		if e.State == "warming" {
+			l.warmingDay = m.day(r.OccurredAt)
+		}
+		m.lines[e.LineID] = l
+	case *events.LineStateChanged:
+		m.moved(m.lines[e.LineID], e, r.OccurredAt)
+	default:
+		return false
+	}
+	return true
+}
+
+// moves are those of decisions section 8, and of administration 3.1; "" is any state.
+var moves = map[string]string{
+	"warming": "ready paused throttled", "active": "warming paused throttled", "throttled": "warming active paused", "paused": "warming active throttled",
+	"ready": "provisioning paused quarantined", "quarantined": "", "retired": "",
+}
+
+func (m *Model) moved(l *line, e *events.LineStateChanged, at time.Time) {
+	allowed, known := moves[e.To]
+	if !known || l.state != e.From || allowed != "" && !slices.Contains(strings.Fields(allowed), e.From) {
+		m.wrong("a move of a line that is none", "%s from %s (it is %s) to %s", l.id, e.From, l.state, e.To)
+	}
+	switch e.To {
+	case "paused":
+		l.pausedFrom = l.state
+	case "throttled":
+		if l.state != "paused" {
+			l.before = l.state
+		}
+	case "ready":
+		l.warmingDay = 0
+	case "warming":
+		if l.warmingDay == 0 {
+			l.warmingDay = m.day(at)
+		}
+	}
+	l.state = e.To
+	m.Counted["line "+e.To]++
+}
+
+func (l *line) canSend() bool {
+	return l.state == "ready" || l.state == "warming" || l.state == "active" || l.state == "throttled"
+}
+
+// caps are what a line may do on a usage day (decisions section 8).
+func (l *line) caps(limits *events.SendingLimits, day int) (newHour, newDay, sends, text int) {
+	newHour, newDay, sends, text = limits.NewContactsPerHour, limits.NewContactsPerDay, limits.SendsPerDay, limits.IdenticalTextMaxPerDay
+	if l.state == "ready" || l.state == "warming" || l.state == "throttled" && l.before == "warming" {
+		nth := 1
+		if l.warmingDay > 0 {
+			nth = day - l.warmingDay + 1
+		}
+		for _, step := range limits.WarmupCurve {
+			if step.FromDay <= nth && (step.ToDay == nil || nth <= *step.ToDay) {
+				newDay = min(newDay, step.NewPerDay)
+			}
+		}
+	}
+	if l.state == "throttled" {
+		return newHour / 2, newDay / 2, sends / 2, max(text/2, 1)
+	}
+	return newHour, newDay, sends, text
+}
+
+// roll forgets what counts no more.
+func (m *Model) roll(l *line, at time.Time) {
+	if day := m.day(at); day != l.day {
+		l.day, l.sends, l.newToday, l.texts = day, 0, 0, map[string]int{}
+	}
+	for len(l.newTimes) > 0 && !l.newTimes[0].After(at.Add(-time.Hour)) {
+		l.newTimes = l.newTimes[1:]
+	}
+}
+
+// isNew tells whether a contact had nothing from a line for the window.
+func (m *Model) isNew(c *contact, l *line, at time.Time) bool {
+	last, known := c.via[l.id]
+	return !known || m.day(at)-last >= m.limits(l).NewContactWindowDays
+}
+
+func (m *Model) limits(l *line) *events.SendingLimits {
+	return &m.organisations[l.workspace.organisation].limits
+}
+
+// lacks says what a line has no room for, and when that may change; "" when it can take the message.
+func (m *Model) lacks(l *line, msg *message, at time.Time) (reasons []string) {
+	if l.sandbox || msg.line == l.id { // its place is taken already
+		return nil
+	}
+	m.roll(l, at)
+	newHour, newDay, sends, text := l.caps(m.limits(l), m.day(at))
+	if l.sends >= sends {
+		reasons = append(reasons, "line_sends_day")
+	}
+	if !msg.byHand && l.texts[msg.text()] >= text {
+		reasons = append(reasons, "line_sends_day")
+	}
+	if m.isNew(msg.contact, l, at) {
+		if l.newToday >= newDay {
+			reasons = append(reasons, "line_new_contacts_day")
+		}
+		if len(l.newTimes) >= newHour {
+			reasons = append(reasons, "line_new_contacts_hour")
+		}
+	}
+	return reasons
+}
+
+// candidates are the lines that may take a message, whatever their state (decisions section 8).
+func (m *Model) candidates(msg *message) []*line {
+	if l := m.lines[msg.line]; l != nil && l.canSend() {
+		return []*line{l}
+	}
+	c := msg.contact
+	switch {
+	case msg.named != "":
+		return []*line{m.lines[msg.named]}
+	case msg.isTest:
+		return []*line{m.lines[c.workspace.sandbox]}
+	}
+	p := m.pools[c.workspace.pool]
+	if msg.pool != "" {
+		p = m.pools[msg.pool]
+	}
+	if own := m.lines[c.line]; own != nil && own.canSend() && p.rotation == "sticky" && (msg.pool == "" || slices.Contains(p.lines, own.id)) {
+		return []*line{own}
+	}
+	found := make([]*line, len(p.lines))
+	for i, id := range p.lines {
+		found[i] = m.lines[id]
+	}
+	return found
+}
+
+// routed takes that a message was given to a line: it must be one that may, and there must be room.
+func (m *Model) routed(msg *message, e *events.MessageRouted, at time.Time) {
+	l, c := m.lines[e.LineID], msg.contact
+	allowed := m.candidates(msg)
+	if !slices.Contains(allowed, l) {
+		m.wrong("the line is not one that may take it", "%s by %s; sticky %q, named %q, pool %q", msg.id, l.id, c.line, msg.named, msg.pool)
+	}
+	if !l.canSend() {
+		m.wrong("a line sends that may not", "%s by %s, which is %s", msg.id, l.id, l.state)
+	}
+	if lacks := m.lacks(l, msg, at); len(lacks) > 0 && msg.automatic == "" {
+		newHour, newDay, sends, _ := l.caps(m.limits(l), m.day(at))
+		m.wrong("a line has more than it may", "%s by %s (%s): %v; %d of %d sends, %d of %d new today, %d of %d in the hour", msg.id, l.id, l.state, lacks,
+			l.sends, sends, l.newToday, newDay, len(l.newTimes), newHour)
+	}
+	isNew := msg.automatic == "" && !l.sandbox && m.isNew(c, l, at)
+	if isNew != e.NewContact {
+		m.wrong("who is new to a line", "%s by %s: %v, not %v", msg.id, l.id, e.NewContact, isNew)
+	}
+	msg.line = l.id
+	if msg.automatic == "" {
+		c.via[l.id] = m.day(at)
+		if !c.replied {
+			c.before[msg.id] = true
+		}
+	}
+	if l.sandbox {
+		return
+	}
+	m.roll(l, at)
+	l.sends++
+	if msg.automatic == "" && !msg.byHand {
+		l.texts[msg.text()]++
+	}
+	if isNew {
+		l.newToday++
+		l.newTimes = append(l.newTimes, at)
+	}
+}

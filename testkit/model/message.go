@@ -1,0 +1,262 @@
+package model
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"ledgerline/events"
+	"ledgerline/eventstore"
+)
+
+type message struct {
+	id        string
+	contact   *contact
+	isTest    bool
+	automatic string
+	byHand    bool
+	pool      string
+	named     string
+	body      string
+	media     int
+	fallback  bool  // not forbidden
+	place     int64 // in the order of its contact's open messages
+	sendAt    time.Time
+
+	status    string
+	line      string
+	channel   string
+	attempts  int
+	failures  int // that count
+	underway  bool
+	waits     time.Time // for its next try
+	held      *events.MessageDeferred
+	heldSince time.Time
+	lines     []*line // that it may wait for
+	resend    bool
+	sentAt    time.Time
+	carrierID map[string]string // by channel
+	tries     []try
+	receipts  int
+	missed    bool
+	code      string
+	trace     []string        // what happened to it, for failures
+	passed    map[string]bool // messages that were accepted before and had stepped aside when this one was tried first
+}
+
+// try is one attempt.
+type try struct {
+	at      time.Time
+	line    string
+	channel string
+}
+
+func (msg *message) text() string { return strings.TrimSpace(msg.body) }
+
+// codes are the error codes of decisions section 7.
+var codes = regexp.MustCompile(`^(contact_opted_out|consent_required|hold_expired|carrier_rejected|carrier_unreachable|not_on_chat|sms_.+|canceled)$`)
+
+// to moves a message to a status that it may have from these.
+func (m *Model) to(msg *message, status string, from ...string) {
+	if !slices.Contains(from, msg.status) {
+		m.wrong("a status that goes back or skips", "%s from %s to %s", msg.id, msg.status, status)
+	}
+	msg.status = status
+}
+
+func (m *Model) takeMessage(r *eventstore.Recorded) {
+	if e, ok := r.Event.(*events.MessageReceived); ok {
+		m.received(e, r.OccurredAt)
+		return
+	}
+	if e, ok := r.Event.(*events.MessageQueued); ok {
+		m.queued(e, r)
+		return
+	}
+	if !strings.HasPrefix(r.Type, "message.") {
+		return
+	}
+	msg := m.messages[r.Stream]
+	if msg == nil {
+		m.wrong("a message that nobody accepted", "%s: %s", r.Stream, r.Type)
+		return
+	}
+	at := r.OccurredAt
+	msg.trace = append(msg.trace, strings.TrimPrefix(r.Type, "message.")+at.Format(" 02T15:04:05"))
+	switch e := r.Event.(type) {
+	case *events.MessageScheduled:
+		m.to(msg, "scheduled", "queued")
+		if !e.Until.Equal(msg.sendAt) || !e.Until.After(at) {
+			m.wrong("a schedule that nobody asked for", "%s until %s", msg.id, e.Until)
+		}
+	case *events.MessageDue:
+		m.to(msg, "queued", "scheduled")
+		if at.Before(msg.sendAt) {
+			m.wrong("a message leaves before its send_at", "%s, %s", msg.id, msg.sendAt)
+		}
+	case *events.MessageRouted:
+		m.routed(msg, e, at)
+	case *events.MessageDeferred:
+		m.deferred(msg, e, at)
+	case *events.MessageSending:
+		m.sending(msg, e, at)
+	case *events.MessageSent:
+		m.sent(msg, e, at)
+	case *events.MessageRetried:
+		m.retried(msg, e, at)
+	case *events.MessageDelivered:
+		m.to(msg, "delivered", "sent")
+		msg.receipts++
+		m.final(msg)
+	case *events.MessageRead:
+		m.to(msg, "read", "sent", "delivered")
+		msg.receipts++
+		m.final(msg)
+	case *events.MessageFailed:
+		m.failed(msg, e, at)
+	case *events.MessageReceiptMissing:
+		if msg.status != "sent" || msg.missed || msg.receipts > 0 || at.Before(msg.sentAt.Add(24*time.Hour)) {
+			m.wrong("receipt_missing too early or twice", "%s is %s, sent at %s", msg.id, msg.status, msg.sentAt)
+		}
+		msg.missed = true
+		m.Counted["receipts missed"]++
+	case *events.MessageFellBack:
+		if msg.channel != "chat" || !msg.fallback || msg.status != "sending" && msg.status != "sent" {
+			m.wrong("a fallback that may not be", "%s is %s by %s", msg.id, msg.status, msg.channel)
+		}
+		if msg.status == "sent" { // it takes its place anew
+			msg.place = r.Position
+			msg.contact.open = append(msg.contact.open, msg)
+		}
+		msg.channel, msg.underway, msg.resend, msg.failures, msg.waits = "sms", false, true, 0, time.Time{}
+		m.Counted["fallbacks"]++
+	}
+}
+
+func (m *Model) received(e *events.MessageReceived, at time.Time) {
+	c := m.contacts[e.ContactID]
+	if !c.replied {
+		c.replied, c.FirstReply = true, at
+	}
+	c.Unread++
+	m.Counted["replies"]++
+}
+
+func (m *Model) queued(e *events.MessageQueued, r *eventstore.Recorded) {
+	c := m.contacts[e.ContactID]
+	msg := &message{
+		id: e.MessageID, contact: c, isTest: e.IsTest, automatic: e.Automatic, byHand: e.ByStaff, channel: e.Channel, body: e.Content.Body,
+		media: len(e.Content.Media), fallback: e.Fallback == nil || *e.Fallback, place: r.Position, status: "queued",
+		carrierID: map[string]string{}, passed: map[string]bool{},
+	}
+	if e.PoolID != nil {
+		msg.pool = *e.PoolID
+	}
+	if e.LineID != nil {
+		msg.named = *e.LineID
+	}
+	if e.SendAt != nil {
+		msg.sendAt = *e.SendAt
+	}
+	if m.messages[msg.id] != nil {
+		m.wrong("a message accepted twice", "%s", msg.id)
+	}
+	if code := m.refused(c); code != "" && msg.automatic == "" {
+		m.wrong("a message that should have been refused", "%s: %s", msg.id, code)
+	}
+	m.messages[msg.id] = msg
+	c.open, c.all = append(c.open, msg), append(c.all, msg)
+	m.Counted["accepted"]++
+}
+
+// sending takes that an attempt begins: everything must allow it at this place of the ledger.
+func (m *Model) sending(msg *message, e *events.MessageSending, at time.Time) {
+	c := msg.contact
+	if msg.status != "sent" || !msg.resend {
+		m.to(msg, "sending", "queued", "sending")
+	}
+	if msg.underway || e.Attempt != msg.attempts+1 || at.Before(msg.waits) {
+		m.wrong("an attempt too many or too early", "%s, attempt %d at %s; underway %v, %d before, due %s", msg.id, e.Attempt, at, msg.underway, msg.attempts, msg.waits)
+	}
+	if l := m.lines[e.LineID]; e.LineID != msg.line || e.Channel != msg.channel || !l.canSend() && l.state != "" {
+		m.wrong("a line sends that may not", "%s by %s (%s), routed to %s", msg.id, e.LineID, l.state, msg.line)
+	}
+	if msg.automatic == "" {
+		m.mayLeave(msg, at)
+	}
+	if msg.attempts == 0 {
+		for _, earlier := range c.open {
+			switch {
+			case earlier.place >= msg.place, earlier.automatic != "": // an automatic text waits for its line alone
+			case earlier.stepsAside():
+				msg.passed[earlier.id] = true
+			case msg.automatic == "" && earlier.attempts == 0 && !earlier.resend:
+				m.wrong("a message overtakes an earlier one", "%s passes %s, which is %s, held %s", msg.id, earlier.id, earlier.status, earlier.reason())
+			case msg.automatic == "" && !earlier.resend:
+				m.wrong("a message overtakes an earlier one", "%s passes %s, which is being tried", msg.id, earlier.id)
+			}
+		}
+	}
+	msg.attempts, msg.underway, msg.held, msg.heldSince, msg.waits, msg.resend = e.Attempt, true, nil, time.Time{}, time.Time{}, false
+	msg.tries = append(msg.tries, try{at, e.LineID, e.Channel})
+	m.Counted["attempts"]++
+}
+
+// mayLeave holds an attempt against the rules of the contact (interface section 1 rules 1 to 4).
+func (m *Model) mayLeave(msg *message, at time.Time) {
+	c := msg.contact
+	o := m.organisations[c.workspace.organisation]
+	if code := m.refused(c); code != "" {
+		m.wrong("a message leaves without consent", "%s: %s", msg.id, code)
+	}
+	if !m.open(o, c.phone, at) {
+		m.wrong("a message leaves in quiet hours", "%s to %s at %s", msg.id, c.phone, at)
+	}
+	limits := m.organisations[c.workspace.organisation].limits
+	if broken := m.firstRules(msg); len(broken) > 0 || !c.replied && len(c.before) > limits.PreReplyMaxMessages {
+		m.wrong("a first message that may not be", "%s to %s: %v", msg.id, c.phone, broken)
+	}
+}
+
+// stepsAside tells that later messages may pass this one: it waits for its own send_at, or for the contact's first word.
+func (msg *message) stepsAside() bool {
+	return msg.status == "scheduled" || msg.status == "queued" && msg.reason() == "first_message_rules"
+}
+
+func (msg *message) reason() string {
+	if msg.held == nil {
+		return ""
+	}
+	return msg.held.Reason
+}
+
+var (
+	linkIn  = regexp.MustCompile(`(?i)https?://|\bwww\.|\b[a-z0-9-]+\.(com|org|net|io)\b`)
+	mailIn  = regexp.MustCompile(`\S+@\S+\.\S+`)
+	phoneIn = regexp.MustCompile(`\+?\d?[ .-]?\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4}`)
+)
+
+// firstRules are the rules that a message breaks as one of the first (interface section 1 rule 4, decisions section 7).
+func (m *Model) firstRules(msg *message) (broken []string) {
+	c := msg.contact
+	if c.replied {
+		return nil
+	}
+	limits := m.organisations[c.workspace.organisation].limits
+	for rule, breaks := range map[string]bool{
+		"pre_reply_max_messages": !c.before[msg.id] && len(c.before) >= limits.PreReplyMaxMessages,
+		"pre_reply_max_chars":    utf8.RuneCountInString(msg.body) > limits.PreReplyMaxChars,
+		"media":                  msg.media > 0,
+		"link":                   linkIn.MatchString(mailIn.ReplaceAllString(msg.body, "")),
+		"email":                  mailIn.MatchString(msg.body),
+		"phone_number":           phoneIn.MatchString(msg.body),
+	} {
+		if breaks {
+			broken = append(broken, rule)
+		}
+	}
+	slices.Sort(broken)
+	return broken
+}

@@ -1,0 +1,199 @@
+// Package model is a plain re-reading of the rules of sending (interface section 1, decisions sections 6 to 8), held against
+// what the ledger says and what truly left. It shares no code with those who decided: it follows the events in their
+// order, keeps what the rules speak of, and says what should not have been.
+package model
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ledgerline/events"
+	"ledgerline/eventstore"
+)
+
+// Model is what is known at a place in the ledger.
+type Model struct {
+	Zones func(phone string) []string // that a number may be in
+
+	organisations map[uuid.UUID]*organisation
+	workspaces    map[uuid.UUID]*workspace
+	pools         map[string]*pool
+	lines         map[string]*line
+	numbers       map[string]*number
+	contacts      map[string]*contact
+	messages      map[string]*message
+	after         map[int]int64 // by shard: the last position that was taken
+	at            *eventstore.Recorded
+
+	Violations []string
+	kinds      map[string]int
+	Counted    map[string]int // what was seen, to tell that a run met with everything
+	zones      map[string]*time.Location
+}
+
+type organisation struct {
+	limits         events.SendingLimits
+	requireConsent bool
+	opens, closes  int // minutes
+}
+
+type workspace struct {
+	id, organisation uuid.UUID
+	pool, sandbox    string
+}
+
+type number struct {
+	optedOut bool
+	holders  map[string]bool
+}
+
+type contact struct {
+	id, phone  string
+	workspace  *workspace
+	number     *number
+	consent    string
+	line       string // sticky
+	replied    bool
+	FirstReply time.Time
+	before     map[string]bool // messages that were given to a line before the first reply
+	via        map[string]int  // by line: the usage day on which it wrote last
+	Unread     int
+	open       []*message // in the order in which they were accepted
+	all        []*message
+	ended      int64 // position at which one of them ended last
+}
+
+// New makes a model that knows nothing.
+func New(zones func(phone string) []string) *Model {
+	return &Model{
+		Zones: zones, organisations: map[uuid.UUID]*organisation{}, workspaces: map[uuid.UUID]*workspace{}, pools: map[string]*pool{},
+		lines: map[string]*line{}, numbers: map[string]*number{}, contacts: map[string]*contact{}, messages: map[string]*message{},
+		after: map[int]int64{}, kinds: map[string]int{}, Counted: map[string]int{}, zones: map[string]*time.Location{},
+	}
+}
+
+// perKind bounds how many violations of a kind are told.
+const perKind = 8
+
+// wrong notes what should not have been.
+func (m *Model) wrong(kind, format string, args ...any) {
+	m.kinds[kind]++
+	if m.kinds[kind] > perKind {
+		return
+	}
+	where := ""
+	if m.at != nil {
+		where = fmt.Sprintf(" [shard %d, position %d, %s]", m.at.Shard, m.at.Position, m.at.OccurredAt.Format("2006-01-02T15:04:05.000Z"))
+	}
+	m.Violations = append(m.Violations, kind+": "+fmt.Sprintf(format, args...)+where)
+}
+
+// Wrong notes what somebody else found.
+func (m *Model) Wrong(kind, format string, args ...any) {
+	m.at = nil
+	m.wrong(kind, format, args...)
+}
+
+// Kinds counts all violations by their kind.
+func (m *Model) Kinds() map[string]int { return m.kinds }
+
+// Walk takes what is new in the ledger.
+func (m *Model) Walk(ctx context.Context, ledger *eventstore.Ledger) error {
+	const page = 5000
+	for shard := range ledger.Shards() {
+		for {
+			found, err := ledger.After(ctx, shard, m.after[shard], page)
+			if err != nil {
+				return err
+			}
+			if len(found) == 0 {
+				break
+			}
+			if err := ledger.Open(ctx, found); err != nil {
+				return err
+			}
+			for i := range found {
+				m.Take(&found[i])
+			}
+		}
+	}
+	m.at = nil
+	return nil
+}
+
+// Take takes the next event of a shard.
+func (m *Model) Take(r *eventstore.Recorded) {
+	m.at = r
+	if r.Position != m.after[r.Shard]+1 {
+		m.wrong("a gap in the ledger", "%d follows %d", r.Position, m.after[r.Shard])
+	}
+	m.after[r.Shard] = r.Position
+	switch e := r.Event.(type) {
+	case *events.OrganisationCreated:
+		m.organisations[e.OrganisationID] = &organisation{opens: 9 * 60, closes: 20 * 60}
+	case *events.SendingLimitsSet:
+		m.organisations[r.OrganisationID].limits = e.Limits
+	case *events.ComplianceChanged:
+		m.organisations[r.OrganisationID].requireConsent = e.RequireConsent
+	case *events.WorkspaceCreated:
+		m.workspaces[e.WorkspaceID] = &workspace{e.WorkspaceID, e.OrganisationID, e.DefaultPoolID, e.SandboxLineID}
+	case *events.ContactCreated:
+		m.contacts[e.ContactID] = &contact{
+			id: e.ContactID, phone: e.Person.Phone, workspace: m.workspaces[r.WorkspaceID], consent: "unknown",
+			before: map[string]bool{}, via: map[string]int{},
+		}
+	case *events.NumberLinked:
+		n := m.number(r.Stream)
+		n.holders[e.ContactID] = true
+		if c := m.contacts[e.ContactID]; c != nil {
+			c.number = n
+		}
+	case *events.NumberOptedOut:
+		m.number(r.Stream).optedOut = true
+	case *events.NumberOptedIn:
+		m.number(r.Stream).optedOut = false
+	case *events.ContactOptedIn:
+		m.contacts[e.ContactID].consent = "opted_in"
+	case *events.ContactOptedOut:
+		m.contacts[e.ContactID].consent = "opted_out"
+		m.Counted["opt-outs"]++
+	case *events.ContactConsentCleared:
+		m.contacts[e.ContactID].consent = "unknown"
+	case *events.ContactLineAssigned:
+		m.contacts[e.ContactID].line = e.LineID
+	case *events.ConversationRead:
+		m.contacts[e.ContactID].Unread = 0
+	default:
+		if !m.takeLine(r) {
+			m.takeMessage(r)
+		}
+	}
+}
+
+func (m *Model) number(stream string) *number {
+	n := m.numbers[stream]
+	if n == nil {
+		n = &number{holders: map[string]bool{}}
+		m.numbers[stream] = n
+	}
+	return n
+}
+
+// refused tells whether a contact may not be written to, and with which code (interface section 1 rules 1 and 2).
+func (m *Model) refused(c *contact) string {
+	switch {
+	case c.consent == "opted_out" || c.number != nil && c.number.optedOut:
+		return "contact_opted_out"
+	case m.organisations[c.workspace.organisation].requireConsent && c.consent != "opted_in":
+		return "consent_required"
+	}
+	return ""
+}
+
+func (c *contact) closed(msg *message) {
+	c.open = slices.DeleteFunc(c.open, func(other *message) bool { return other == msg })
+}

@@ -1,0 +1,77 @@
+package model
+
+import (
+	"time"
+
+	"ledgerline/events"
+)
+
+// retries are those of decisions section 7.
+var retries = []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.Minute}
+
+// final takes a message off its contact's list.
+func (m *Model) final(msg *message) {
+	msg.underway, msg.resend, msg.contact.ended = false, false, m.at.Position
+	msg.contact.closed(msg)
+}
+
+func (m *Model) sent(msg *message, e *events.MessageSent, at time.Time) {
+	m.to(msg, "sent", "sending", "sent")
+	if !msg.underway || e.LineID != msg.line || e.Channel != msg.channel {
+		m.wrong("sent without an attempt", "%s by %s on %s", msg.id, e.LineID, e.Channel)
+	}
+	msg.sentAt, msg.carrierID[e.Channel] = at, e.CarrierID
+	if e.Reconciled {
+		m.Counted["reconciled"]++
+	}
+	m.final(msg)
+}
+
+// retried holds a retry against its times: 30 s, 2 min, 10 min, and no fourth.
+func (m *Model) retried(msg *message, e *events.MessageRetried, at time.Time) {
+	if !msg.underway || e.Attempt != msg.attempts {
+		m.wrong("an outcome of no attempt", "%s, attempt %d", msg.id, e.Attempt)
+	}
+	msg.underway, msg.waits, msg.resend = false, e.Until, msg.status == "sent"
+	if e.Reason == "lost" {
+		m.Counted["lost"]++
+		if !e.Until.Equal(at) {
+			m.wrong("a retry at another time", "%s, lost, until %s", msg.id, e.Until)
+		}
+		return
+	}
+	if msg.failures >= len(retries) || !e.Until.Equal(at.Add(retries[msg.failures])) {
+		m.wrong("a retry at another time", "%s, failure %d, until %s", msg.id, msg.failures+1, e.Until)
+	}
+	msg.failures++
+	m.Counted["retries"]++
+}
+
+func (m *Model) failed(msg *message, e *events.MessageFailed, at time.Time) {
+	m.to(msg, "failed", "queued", "scheduled", "sending", "sent")
+	msg.code = e.Code
+	m.Counted["failed "+e.Code]++
+	if !codes.MatchString(e.Code) {
+		m.wrong("an unknown error code", "%s: %s", msg.id, e.Code)
+	}
+	switch e.Code {
+	case "contact_opted_out", "canceled", "consent_required", "hold_expired":
+		if msg.underway {
+			m.wrong("canceled while it may be leaving", "%s: %s", msg.id, e.Code)
+		}
+	}
+	switch e.Code {
+	case "hold_expired":
+		if msg.heldSince.IsZero() || at.Before(msg.heldSince.Add(7*24*time.Hour)) {
+			m.wrong("expired too early", "%s, held since %s", msg.id, msg.heldSince)
+		}
+	case "carrier_unreachable":
+		if msg.failures != len(retries) {
+			m.wrong("given up too early", "%s after %d failures", msg.id, msg.failures+1)
+		}
+	}
+	m.final(msg)
+	if msg.sentAt.IsZero() { // another one may be sent before the reply
+		delete(msg.contact.before, msg.id)
+	}
+}

@@ -1,0 +1,112 @@
+package model
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Rest holds what is still open against the rules while nothing moves: what waits must wait for something that is true. It
+// gives the messages that could leave and do not; a queue for room is worked off in steps of some seconds, so they are
+// wrong only when moving the clock by that does not help.
+func (m *Model) Rest(now time.Time) (stuck []string) {
+	for _, c := range m.contacts {
+		blocked := ""
+		for _, msg := range c.open {
+			why := m.waits(msg, now, blocked)
+			if why != "" {
+				stuck = append(stuck, msg.id+" to "+c.id+" is "+msg.status+", held for "+msg.reason()+": "+why+" "+strings.Join(msg.trace, ", "))
+			}
+			if blocked == "" && !msg.stepsAside() && msg.automatic == "" {
+				blocked = msg.id
+			}
+		}
+	}
+	slices.Sort(stuck)
+	return stuck
+}
+
+// waits says why an open message should not wait; "" when it should.
+func (m *Model) waits(msg *message, now time.Time, blocked string) string {
+	switch {
+	case msg.status == "scheduled":
+		if !now.Before(msg.sendAt) {
+			return "it was due at " + msg.sendAt.String()
+		}
+		return ""
+	case msg.underway:
+		return "an attempt has no outcome"
+	case now.Before(msg.waits):
+		return ""
+	case blocked != "" && msg.automatic == "" && msg.attempts > 0:
+		return "" // what was tried and waits behind another one cannot be deferred any more
+	case msg.automatic == "" && m.refused(msg.contact) != "":
+		return "it should have failed: " + m.refused(msg.contact)
+	case msg.held == nil:
+		return "no reason was told"
+	case !now.Before(msg.heldSince.Add(7 * 24 * time.Hour)):
+		return "it has expired"
+	}
+	return m.untrue(msg, msg.held, now, false)
+}
+
+// Ends tells the messages that were accepted and are not in the ledger, and how many have come to each end.
+func (m *Model) Ends(accepted map[string]bool) map[string]int {
+	ends := map[string]int{}
+	for id := range accepted {
+		if m.messages[id] == nil {
+			m.wrong("an accepted message that is lost", "%s", id)
+		}
+	}
+	for id, msg := range m.messages {
+		if msg.automatic == "" && !accepted[id] {
+			m.wrong("a message that nobody sent", "%s", id)
+		}
+		ends[msg.status]++
+		if msg.code != "" {
+			ends[msg.status+" "+msg.code]++
+		}
+	}
+	return ends
+}
+
+// Statuses holds what readers see of messages against the ledger.
+func (m *Model) Statuses(seen map[string]string) {
+	for id, msg := range m.messages {
+		if seen[id] != msg.status {
+			m.wrong("a status that readers see otherwise", "%s is %s, not %q", id, msg.status, seen[id])
+		}
+	}
+}
+
+// Canceled holds a cancellation that was answered with success.
+func (m *Model) Canceled(id string) {
+	if msg := m.messages[id]; msg != nil && (msg.status != "failed" || msg.attempts > 0 && msg.underway) {
+		m.wrong("a canceled message that is not", "%s is %s", id, msg.status)
+	}
+}
+
+// Contact is what readers should see of a contact.
+type Contact struct {
+	Consent    string
+	Unread     int
+	FirstReply time.Time // zero for none
+}
+
+// Contacts gives them by id.
+func (m *Model) Contacts() map[string]Contact {
+	all := map[string]Contact{}
+	for id, c := range m.contacts {
+		all[id] = Contact{c.consent, c.Unread, c.FirstReply}
+	}
+	return all
+}
+
+// MissedReceipts holds that every message without a receipt for a day is told to miss it.
+func (m *Model) MissedReceipts(now time.Time) {
+	for _, msg := range m.messages {
+		if msg.status == "sent" && !msg.missed && !now.Before(msg.sentAt.Add(24*time.Hour)) && !msg.resend && !msg.underway {
+			m.wrong("a missing receipt that is not told", "%s, sent at %s", msg.id, msg.sentAt)
+		}
+	}
+}
