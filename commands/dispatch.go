@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"errors"
 	"math"
 	"time"
 
@@ -47,6 +48,8 @@ type Attempt struct {
 	// With Wait: whether later messages to the contact may pass it, and the queue it stands in when it waits for room on lines.
 	StepsAside bool
 	Queue      *Queue
+
+	seen []eventstore.Guard // with Send: contact and number as they were when the attempt began
 }
 
 // Queue is where a message waits for room on a line, or on any line of a pool. What came first goes first.
@@ -181,6 +184,7 @@ func (u *unit) leave(d *departure, m *aggregate[message.Message], c *sending.Can
 	}
 	m.record(begun...)
 	t.Step, t.Number, t.Line = Send, m.State.Attempt, l.State
+	t.seen = []eventstore.Guard{d.contact.after(), d.number.after()}
 	return nil
 }
 
@@ -380,14 +384,20 @@ func (a *App) HoldBehind(ctx context.Context, req Request, messageIDs []string) 
 	return due, unsettled, nil
 }
 
-// MayStillLeave asks consent again, of the ledger's present, for a message whose attempt has begun and taken its time before
-// the carrier was given anything.
-func (a *App) MayStillLeave(ctx context.Context, m *message.Message) (bool, error) {
-	if m.Automatic != "" {
+// MayStillLeave asks once more, of the ledger's present, whether a message may be handed to its carrier now that its attempt has
+// begun: an opt-out that was committed since then wins (decisions, section 6). Usually it is one question, whether contact and
+// number are as the attempt saw them.
+func (a *App) MayStillLeave(ctx context.Context, t *Attempt) (bool, error) {
+	m := &t.Message
+	if m.Automatic == message.OptOutConfirmation {
 		return true, nil
 	}
+	_, err := a.ledger.Present(ctx, t.Shard, t.seen)
+	if moved := (*eventstore.VersionConflict)(nil); err == nil || !errors.As(err, &moved) {
+		return err == nil, err
+	}
 	c, err := find(ctx, a.contacts, m.ContactID, true)
-	if err != nil || !c.State.Exists() {
+	if err != nil || !c.State.Exists() || m.Content.To != c.State.Phone {
 		return false, err
 	}
 	num, err := find(ctx, a.numbers, number.Stream(c.State.NumberHash), true)

@@ -301,3 +301,35 @@ func TestOnlyWhatNoCarrierHasCanBeCanceled(t *testing.T) {
 		require.Equal(t, want, m.Status)
 	}
 }
+
+func TestAnOptOutThatIsCommittedAfterTheAttemptBeganWins(t *testing.T) {
+	t.Parallel()
+	for _, what := range []string{"nothing", "a field", "an opt-out", "an opt-out of another workspace's contact", "another number"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			other, _ := h.node()
+			attempt := h.begin(h.message(number(1)))
+			contact, req, next := attempt.Message.ContactID, h.live(), number(2)
+			var err error
+			switch what {
+			case "a field":
+				_, err = other.UpdateContact(t.Context(), req, contact, commands.UpdateContact{Fields: map[string]any{"seat": "4A"}})
+			case "an opt-out":
+				_, err = other.OptOut(t.Context(), req, contact, "call", nil)
+			case "an opt-out of another workspace's contact":
+				elsewhere := h.in(h.workspace("Second"))
+				var made commands.Result
+				made, err = other.CreateContact(t.Context(), elsewhere, commands.CreateContact{Phone: number(1)})
+				require.NoError(t, err)
+				_, err = other.OptOut(t.Context(), elsewhere, made.Ref, "call", nil)
+			case "another number":
+				_, err = other.UpdateContact(t.Context(), req, contact, commands.UpdateContact{Phone: &next})
+			}
+			require.NoError(t, err)
+			may, err := h.MayStillLeave(t.Context(), &attempt)
+			require.NoError(t, err)
+			require.Equal(t, what == "nothing" || what == "a field", may)
+		})
+	}
+}

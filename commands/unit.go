@@ -202,6 +202,11 @@ func (g *aggregate[S]) lean() {
 	})
 }
 
+// after expects the aggregate to be as this unit leaves it.
+func (g *aggregate[S]) after() eventstore.Guard {
+	return eventstore.Guard{Stream: g.base.Stream, Version: g.base.Version + len(g.recorded)}
+}
+
 // claim takes a unique thing. taken says what it means when somebody else has it: a refusal, or nil to decide again.
 func (u *unit) claim(scope, key, owner string, taken func(owner string) error) {
 	u.claims = append(u.claims, eventstore.Claim{Scope: scope, Key: key, Owner: owner})

@@ -218,11 +218,9 @@ func (s *Sending) hand(ctx context.Context, t *commands.Attempt) (commands.Attem
 		if !reachable {
 			return commands.AttemptOutcome{Chat: chat, Failed: &commands.AttemptFailed{Code: message.CodeNotOnChat}}, nil
 		}
-		if asked { // which takes as long as it takes: whoever opted out meanwhile gets nothing
-			if may, err := s.app.MayStillLeave(ctx, m); err != nil || !may {
-				return commands.AttemptOutcome{Chat: chat, Lost: true}, err
-			}
-		}
+	}
+	if may, err := s.app.MayStillLeave(ctx, t); err != nil || !may {
+		return commands.AttemptOutcome{Chat: chat, Lost: true}, err
 	}
 	accepted, err := carrier.Send(ctx, outgoing(t))
 	rejected := (*Rejected)(nil)
