@@ -110,6 +110,9 @@ func (w *outboxChanges) take(r *eventstore.Recorded) {
 		open(e.MessageRef, e.Automatic != "")
 	case *events.MessageSent:
 		w.close(e.MessageID)
+		if r.Actor.ID != sendingProcess { // a receipt told it: nobody who serves the contact goes on to what waited behind it
+			ask(e.ContactID)
+		}
 		w.watches[e.MessageID] = Ask{Process: receiptProcess, Key: e.MessageID, Shard: r.Shard, DueAt: r.OccurredAt.Add(receiptDue), Position: r.Position}
 	case *events.MessageDelivered:
 		w.settled(e.MessageID)

@@ -36,3 +36,24 @@ func TestAnswersToAContactAreTakenBeforeAllThatBecameDueAtOnce(t *testing.T) {
 	require.Equal(t, now.Add(-headStart), dues["ctc_confirmation"])
 	require.Equal(t, now.Add(-headStart), dues["ctc_reply"])
 }
+
+func TestAMessageThatAReceiptTellsSentLetsThoseBehindItGo(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		actor events.Actor
+		asks  []string
+	}{
+		{events.Actor{Type: "system", ID: "receipts"}, []string{"ctc_1"}},
+		{events.Actor{Type: "system", ID: sendingProcess}, nil}, // who has sent it goes on by itself
+	} {
+		sent := eventstore.Recorded{Actor: row.actor, Event: &events.MessageSent{MessageRef: events.MessageRef{MessageID: "msg_1", ContactID: "ctc_1"}}}
+		var w outboxChanges
+		w.closed, w.watches = map[string]bool{}, map[string]Ask{}
+		w.take(&sent)
+		var keys []string
+		for _, a := range w.asks {
+			keys = append(keys, a.Key)
+		}
+		require.Equal(t, row.asks, keys)
+	}
+}
