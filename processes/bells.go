@@ -1,6 +1,7 @@
 package processes
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -62,3 +63,23 @@ func (b *bells) ring(committed *feed.Batch) {
 		}
 	}
 }
+
+// single is what a process with one runner is made of, beside what it follows and what it does.
+type single struct {
+	runner *Runner
+	bells  *bells
+}
+
+func newSingle(cfg RunnerConfig) (single, error) {
+	r, err := NewRunner(cfg)
+	if err != nil {
+		return single{}, err
+	}
+	return single{r, newBells(r)}, nil
+}
+
+// Run works until ctx ends.
+func (s *single) Run(ctx context.Context) error { return s.runner.Run(ctx) }
+
+// Committed implements feed.Consumer.
+func (s *single) Committed(b *feed.Batch) { s.bells.ring(b) }

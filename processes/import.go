@@ -12,15 +12,14 @@ import (
 	"ledgerline/commands"
 	"ledgerline/events"
 	"ledgerline/eventstore"
-	"ledgerline/eventstore/feed"
 )
 
 // Importing carries out imports of contacts. A job is the key; it is worked on in turns, so that a long one neither holds up
 // the others nor the end of the node.
 type Importing struct {
-	app    *commands.App
-	clock  clock.Clock
-	runner *Runner
+	single
+	app   *commands.App
+	clock clock.Clock
 }
 
 const (
@@ -42,14 +41,11 @@ type ImportingConfig struct {
 func NewImporting(cfg ImportingConfig) (*Importing, error) {
 	p := &Importing{app: cfg.App, clock: cfg.Clock}
 	var err error
-	p.runner, err = NewRunner(RunnerConfig{
+	p.single, err = newSingle(RunnerConfig{
 		Pool: cfg.Ledger.Pool(), Clock: cfg.Clock, Process: importProcess, Work: p.work, Workers: importsAtOnce, Lease: cfg.Lease, Logger: cfg.Logger,
 	})
 	return p, err
 }
-
-// Run works until ctx ends.
-func (p *Importing) Run(ctx context.Context) error { return p.runner.Run(ctx) }
 
 // Name implements feed.Consumer.
 func (*Importing) Name() string { return "process_import" }
@@ -58,7 +54,7 @@ func (*Importing) Name() string { return "process_import" }
 func (*Importing) Types() []string { return events.NamesOf((*events.ImportRequested)(nil)) }
 
 // Write implements feed.Consumer.
-func (*Importing) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) error {
+func (p *Importing) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) error {
 	var asks []Ask
 	for i := range recorded {
 		r := &recorded[i]
@@ -66,12 +62,9 @@ func (*Importing) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) err
 			asks = append(asks, Ask{Process: importProcess, Key: e.JobID.String(), Shard: r.Shard, DueAt: r.OccurredAt, Position: r.Position})
 		}
 	}
-	QueueAsks(b, asks...)
+	p.bells.queue(b, asks...)
 	return nil
 }
-
-// Committed implements feed.Consumer.
-func (p *Importing) Committed(*feed.Batch) { p.runner.Wake() }
 
 func (p *Importing) work(ctx context.Context, task Task) (Outcome, error) {
 	id, err := uuid.Parse(task.Key)

@@ -15,18 +15,16 @@ import (
 	"ledgerline/domain/fault"
 	"ledgerline/events"
 	"ledgerline/eventstore"
-	"ledgerline/eventstore/feed"
 	"ledgerline/projections"
 )
 
 // Leaving takes the conversations of somebody who is no member of a workspace any more from them, so that others see them
 // again. The key is the user in the workspace; whether the membership has really ended is asked of the user.
 type Leaving struct {
+	single
 	app   *commands.App
 	store *projections.Store
 	clock clock.Clock
-	leave *Runner
-	bells *bells
 }
 
 const (
@@ -49,27 +47,17 @@ type LeavingConfig struct {
 func NewLeaving(cfg LeavingConfig) (*Leaving, error) {
 	l := &Leaving{app: cfg.App, store: cfg.Store, clock: cfg.Clock}
 	var err error
-	l.leave, err = NewRunner(RunnerConfig{
+	l.single, err = newSingle(RunnerConfig{
 		Pool: cfg.Ledger.Pool(), Clock: cfg.Clock, Process: leavingProcess, Work: l.work, Workers: 2, Lease: cfg.Lease, Logger: cfg.Logger,
 	})
-	if err != nil {
-		return nil, err
-	}
-	l.bells = newBells(l.leave)
-	return l, nil
+	return l, err
 }
-
-// Run works until ctx ends.
-func (l *Leaving) Run(ctx context.Context) error { return l.leave.Run(ctx) }
 
 // Name implements feed.Consumer.
 func (l *Leaving) Name() string { return "process_leaving" }
 
 // Types implements feed.Consumer.
 func (l *Leaving) Types() []string { return events.NamesOf((*events.RoleRevoked)(nil)) }
-
-// Committed implements feed.Consumer.
-func (l *Leaving) Committed(b *feed.Batch) { l.bells.ring(b) }
 
 // Write implements feed.Consumer.
 func (l *Leaving) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) error {

@@ -12,15 +12,13 @@ import (
 	"ledgerline/domain/fault"
 	"ledgerline/events"
 	"ledgerline/eventstore"
-	"ledgerline/eventstore/feed"
 )
 
 // Snooze wakes conversations when their time has come. A conversation is the key. Whether it still sleeps, and until
 // when, is asked of the conversation itself: one that was opened, closed or put off meanwhile is left alone or waited for.
 type Snooze struct {
-	app   *commands.App
-	wake  *Runner
-	bells *bells
+	single
+	app *commands.App
 }
 
 const snoozeProcess = "snooze"
@@ -38,27 +36,17 @@ type SnoozeConfig struct {
 func NewSnooze(cfg SnoozeConfig) (*Snooze, error) {
 	s := &Snooze{app: cfg.App}
 	var err error
-	s.wake, err = NewRunner(RunnerConfig{
+	s.single, err = newSingle(RunnerConfig{
 		Pool: cfg.Ledger.Pool(), Clock: cfg.Clock, Process: snoozeProcess, Work: s.work, Workers: 8, Lease: cfg.Lease, Logger: cfg.Logger,
 	})
-	if err != nil {
-		return nil, err
-	}
-	s.bells = newBells(s.wake)
-	return s, nil
+	return s, err
 }
-
-// Run works until ctx ends.
-func (s *Snooze) Run(ctx context.Context) error { return s.wake.Run(ctx) }
 
 // Name implements feed.Consumer.
 func (s *Snooze) Name() string { return "process_snooze" }
 
 // Types implements feed.Consumer.
 func (s *Snooze) Types() []string { return events.NamesOf((*events.ConversationSnoozed)(nil)) }
-
-// Committed implements feed.Consumer.
-func (s *Snooze) Committed(b *feed.Batch) { s.bells.ring(b) }
 
 // Write implements feed.Consumer.
 func (s *Snooze) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) error {
