@@ -41,6 +41,7 @@ test: ## Run all tests against a real PostgreSQL that they start themselves
 race: ## Run all tests with the race detector
 	$(GO) test -race -timeout $(TEST_TIMEOUT) ./...
 
+# The linter's cache is the checkout's own: what it remembers of another checkout's files has that one's paths.
 .PHONY: lint
 lint: ## Check format, modules and code
 	@unformatted="$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go' | while read -r f; do [ -f "$$f" ] && echo "$$f"; done))"; \
@@ -53,7 +54,7 @@ lint: ## Check format, modules and code
 		echo "building golangci-lint $(GOLANGCI_LINT_VERSION) into bin/, once; this takes a few minutes"; \
 		GOBIN="$(CURDIR)/bin" $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION); \
 	fi; \
-	echo "$$linter run ./..."; "$$linter" run ./...
+	echo "$$linter run ./..."; GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" "$$linter" run ./...
 
 .PHONY: bench
 bench: ## Measure, each figure beside a raw baseline
