@@ -30,7 +30,7 @@ type departure struct {
 	lines      map[string]*aggregate[line.Line]
 	seen       []*aggregate[line.Line] // all that were looked at, also those that cannot send
 	pool       *aggregate[line.Pool]   // nil when the message is not for a pool
-	passed     *aggregate[line.Line]   // the contact's own line, when another one is looked for
+	passed     []*aggregate[line.Line] // that come first and cannot be had: the one it was given to before, the contact's own
 	group      string                  // line or pool whose room is waited for
 	stickyGone bool                    // the contact's own line will not send again
 	facts      sending.Facts
@@ -136,8 +136,8 @@ func (d *departure) lean() {
 	if d.pool != nil {
 		d.pool.lean()
 	}
-	if d.passed != nil {
-		d.passed.lean()
+	for _, l := range d.passed {
+		l.lean()
 	}
 }
 
@@ -185,6 +185,7 @@ func (d *departure) candidates(ctx context.Context, m *message.Message) error {
 			d.group = m.LineID
 			return d.offer(ctx, m, l)
 		}
+		d.passed = append(d.passed, l)
 	}
 	lines, err := d.linesFor(ctx, m)
 	if err != nil {
@@ -251,7 +252,7 @@ func (d *departure) linesFor(ctx context.Context, m *message.Message) ([]*aggreg
 			d.group = sticky
 			return []*aggregate[line.Line]{own}, nil
 		}
-		d.passed = own
+		d.passed = append(d.passed, own)
 	}
 	lines := make([]*aggregate[line.Line], 0, len(pool.State.LineIDs))
 	for _, id := range pool.State.LineIDs {

@@ -92,6 +92,33 @@ func TestAContactKeepsItsLineThatCameBackOnAnotherNode(t *testing.T) {
 	require.Equal(t, h.line, h.begin(h.message(number(1))).Line.ID)
 }
 
+func TestAMessageKeepsTheLineItWasGivenToThatCameBackOnAnotherNode(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	other, _ := h.node()
+	pause := func(lineID string) {
+		_, err := h.PauseLine(t.Context(), h.live(), lineID, "")
+		require.NoError(t, err)
+	}
+	resume := func(on *commands.App, lineID string) {
+		_, err := on.ResumeLine(t.Context(), h.live(), lineID, "")
+		require.NoError(t, err)
+	}
+	require.Equal(t, h.line, h.begin(h.message(number(1))).Line.ID)
+	second, err := h.ProvisionLine(t.Context(), h.live(), commands.ProvisionLine{Phone: "+12125550198", State: line.Active})
+	require.NoError(t, err)
+	pause(h.line)
+	id := h.message(number(1))
+	require.Equal(t, second.Ref, h.begin(id).Line.ID)
+	until := h.complete(id, 1, commands.AttemptOutcome{Retry: "timeout"}).NotBefore
+	resume(h.App, h.line)
+	pause(second.Ref)
+	resume(other, second.Ref)
+	_, err = h.clock.Advance(until.Sub(h.clock.Now()))
+	require.NoError(t, err)
+	require.Equal(t, second.Ref, h.begin(id).Line.ID)
+}
+
 func TestAPoolThatWasChangedOnAnotherNodeIsKnownHere(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
