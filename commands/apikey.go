@@ -121,7 +121,6 @@ func (a *App) RotateAPIKey(ctx context.Context, req Request, keyID string, by *a
 			if err != nil {
 				return err
 			}
-			i.lean()
 			key.State.Scopes = i.State.Scopes
 			if err := i.State.OwnToken(); err != nil {
 				return err

@@ -60,6 +60,5 @@ func (u *unit) changeConsent(ctx context.Context, c *aggregate[contact.Contact],
 		}
 	case consent.Unknown: // the register stays as it is
 	}
-	num.lean() // who holds the number must be as seen, also when the register did not change
 	return nil
 }

@@ -136,7 +136,6 @@ func (u *unit) memberAt(ctx context.Context, now, id *uuid.UUID, pointer string)
 	}
 	user, err := u.user(ctx, *id)
 	if err == nil && user.State.MemberOf(u.req.Workspace) {
-		user.lean()
 		return nil
 	}
 	if err != nil && !fault.Is(err, fault.NotFound) {

@@ -32,15 +32,12 @@ func (u *unit) conversation(ctx context.Context, id string, agent uuid.UUID) (*a
 	if !s.Exists() || s.Workspace != u.req.Workspace || agent != uuid.Nil && !s.SeenBy(agent) {
 		return nil, notFound("conversation")
 	}
-	c, err := u.contact(ctx, s.ContactID)
-	if err != nil {
+	if _, err := u.contact(ctx, s.ContactID); err != nil {
 		if fault.Is(err, fault.NotFound) {
 			err = notFound("conversation")
 		}
 		return nil, err
 	}
-	conv.lean()
-	c.lean()
 	u.subject = s.ContactID
 	return conv, nil
 }
@@ -122,7 +119,6 @@ func (a *App) UnassignFormer(ctx context.Context, req Request, id string, userID
 		if err != nil || user.State.MemberOf(req.Workspace) || conv.State.Assignee == nil || *conv.State.Assignee != userID {
 			return err
 		}
-		user.lean()
 		changed, err := conv.State.Change(conversation.Change{Assignee: conversation.Setting[uuid.UUID]{Given: true}}, u.now)
 		conv.record(changed...)
 		taken = len(changed) > 0

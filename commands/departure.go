@@ -24,13 +24,10 @@ type departure struct {
 	unit       *unit
 	contact    *aggregate[contact.Contact]
 	number     numberState
-	org        *aggregate[organisation.Organisation]
 	exchange   *aggregate[exchange.Exchange]
 	sender     *aggregate[identity.Identity] // nil unless a service identity sends it
 	lines      map[string]*aggregate[line.Line]
 	seen       []*aggregate[line.Line] // all that were looked at, also those that cannot send
-	pool       *aggregate[line.Pool]   // nil when the message is not for a pool
-	passed     []*aggregate[line.Line] // that come first and cannot be had: the one it was given to before, the contact's own
 	group      string                  // line or pool whose room is waited for
 	stickyGone bool                    // the contact's own line will not send again
 	facts      sending.Facts
@@ -43,7 +40,6 @@ func (u *unit) departure(ctx context.Context, m *message.Message) (*departure, e
 		return nil, err
 	}
 	if !c.State.Exists() {
-		c.lean()
 		return nil, nil //nolint:nilnil // the contact is gone, which is an answer
 	}
 	num, err := u.numberByHash(ctx, c.State.NumberHash)
@@ -63,7 +59,7 @@ func (u *unit) depart(ctx context.Context, m *message.Message, c *aggregate[cont
 	if err != nil {
 		return nil, err
 	}
-	d := &departure{unit: u, contact: c, number: num, org: org, exchange: x, lines: map[string]*aggregate[line.Line]{}}
+	d := &departure{unit: u, contact: c, number: num, exchange: x, lines: map[string]*aggregate[line.Line]{}}
 	limits := org.State.Limits()
 	d.facts = sending.Facts{
 		Moment: sending.Leaving, Now: u.now, Consent: c.State.Consent, Registered: num.State.OptedOut,
@@ -124,23 +120,6 @@ func (u *unit) allowedLines(ctx context.Context, identityID *string) (func(lineI
 	return i.State.MaySendFrom, nil
 }
 
-// lean makes the append depend on what the verdict rests on.
-func (d *departure) lean() {
-	d.contact.lean()
-	d.number.lean()
-	d.org.lean()
-	d.exchange.lean()
-	if d.sender != nil {
-		d.sender.lean()
-	}
-	if d.pool != nil {
-		d.pool.lean()
-	}
-	for _, l := range d.passed {
-		l.lean()
-	}
-}
-
 // leanLines makes the append depend on the lines being as they were seen: a message that waits for one is not looked at
 // again before that line changes.
 func (d *departure) leanLines() {
@@ -185,7 +164,7 @@ func (d *departure) candidates(ctx context.Context, m *message.Message) error {
 			d.group = m.LineID
 			return d.offer(ctx, m, l)
 		}
-		d.passed = append(d.passed, l)
+		l.lean() // it came first
 	}
 	lines, err := d.linesFor(ctx, m)
 	if err != nil {
@@ -194,8 +173,10 @@ func (d *departure) candidates(ctx context.Context, m *message.Message) error {
 	return d.offer(ctx, m, lines...)
 }
 
+// line looks at a line. The append depends on the one that is chosen, and on those that were passed over though they come first;
+// how much the others of a pool are used only says which of them is best.
 func (d *departure) line(ctx context.Context, id string) (*aggregate[line.Line], error) {
-	l, err := load(ctx, d.unit, d.unit.app.lines, id)
+	l, err := glance(ctx, d.unit, d.unit.app.lines, id)
 	if err == nil {
 		d.seen = append(d.seen, l)
 	}
@@ -239,7 +220,7 @@ func (d *departure) linesFor(ctx context.Context, m *message.Message) ([]*aggreg
 	if err != nil {
 		return nil, err
 	}
-	d.group, d.pool = poolID, pool
+	d.group = poolID
 	sticky := d.contact.State.LineID
 	if sticky != "" {
 		own, err := d.line(ctx, sticky)
@@ -252,7 +233,7 @@ func (d *departure) linesFor(ctx context.Context, m *message.Message) ([]*aggreg
 			d.group = sticky
 			return []*aggregate[line.Line]{own}, nil
 		}
-		d.passed = append(d.passed, own)
+		own.lean() // it would come first
 	}
 	lines := make([]*aggregate[line.Line], 0, len(pool.State.LineIDs))
 	for _, id := range pool.State.LineIDs {

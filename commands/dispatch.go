@@ -121,7 +121,6 @@ func (u *unit) beginAttempt(ctx context.Context, m *aggregate[message.Message], 
 	if endForOldNumber(m, d.contact) {
 		return nil
 	}
-	d.lean()
 	retired, err := d.senderRetired(ctx)
 	if err != nil {
 		return err
@@ -161,7 +160,6 @@ func endForOldNumber(m *aggregate[message.Message], c *aggregate[contact.Contact
 	if to := m.State.Content.To; to == "" || to == c.State.Phone {
 		return false
 	}
-	c.lean()
 	m.record(m.State.Cancel(message.CodeCanceled, map[string]any{"reason": "phone_changed"})...)
 	return true
 }

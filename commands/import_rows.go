@@ -235,17 +235,8 @@ func (s *stretch) look(ctx context.Context, rows []importjob.Row) error {
 		}
 	}
 	var err error
-	if s.given, err = s.labelsLeft(ctx, s.job.LabelIDs); err != nil {
-		return err
-	}
-	for _, id := range s.given { // deleted meanwhile, it must not be put on anybody
-		l, err := load(ctx, s.unit, s.app.labels, label.Stream(id))
-		if err != nil {
-			return err
-		}
-		l.lean()
-	}
-	return nil
+	s.given, err = s.labelsLeft(ctx, s.job.LabelIDs)
+	return err
 }
 
 // row carries one row out.

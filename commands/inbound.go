@@ -83,7 +83,6 @@ func (u *unit) lineOf(ctx context.Context, e164 string) (*aggregate[line.Line], 
 			return nil, err
 		}
 		if l.State.State != line.Retired || asked {
-			l.lean()
 			return l, nil
 		}
 		u.app.owners.Remove(owned{claimLinePhone, e164})
@@ -122,7 +121,6 @@ func (u *unit) receive(ctx context.Context, in *Inbound, from string, r *Receive
 	if err := u.openConversation(ctx, c, l.State.IsSandbox); err != nil {
 		return err
 	}
-	c.lean()
 	r.ContactID, r.ConversationID = c.State.ID, c.State.ConversationID
 	ref := events.MessageRef{MessageID: r.MessageID, ConversationID: r.ConversationID, ContactID: r.ContactID, IsTest: l.State.IsSandbox}
 	begin(u, u.app.messages, r.MessageID).record(&events.MessageReceived{
@@ -143,7 +141,6 @@ func (u *unit) answered(ctx context.Context, contactID, messageID string, l *agg
 		return err
 	}
 	x.record(x.State.Wrote(contactID, l.State.ID, messageID)...)
-	x.lean()
 	l.record(l.State.Answered()...)
 	return nil
 }

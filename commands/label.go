@@ -106,7 +106,6 @@ func (u *unit) labelNamed(ctx context.Context, name string) (*aggregate[label.La
 	if !l.State.Holds(key) {
 		return nil, errAgain // renamed or deleted between the two looks
 	}
-	l.lean()
 	return l, nil
 }
 

@@ -121,9 +121,6 @@ func (u *unit) accept(ctx context.Context, in *QueueMessage, c *aggregate[contac
 			return nil, err
 		}
 	}
-	org.lean()
-	c.lean()
-	num.lean()
 	e := &events.MessageQueued{
 		MessageRef: events.MessageRef{
 			MessageID: u.app.ids.TypeID("msg"), ConversationID: c.State.ConversationID, ContactID: c.State.ID, IsTest: u.req.Test,
@@ -157,7 +154,6 @@ func (u *unit) openConversation(ctx context.Context, c *aggregate[contact.Contac
 		}
 	}
 	conv.record(conv.State.Message(id, c.State.ID, isTest)...)
-	conv.lean()
 	return nil
 }
 
@@ -212,7 +208,6 @@ func (u *unit) checkMessage(ctx context.Context, in *QueueMessage) ([]fault.Issu
 		if err != nil {
 			return nil, err
 		}
-		l.lean() // retired elsewhere a moment ago, it would never send this
 		switch {
 		case l.State.ID == "" || l.State.Workspace != u.req.Workspace:
 			add("/line_id", "not_found", "There is no such line.")

@@ -98,7 +98,6 @@ func (a *App) CreateWorkspace(ctx context.Context, req Request, name string) (Wo
 		if err != nil {
 			return err
 		}
-		org.lean()
 		made, err := org.State.CreateWorkspace(events.WorkspaceCreated{
 			WorkspaceID: w.ID, Name: name, DefaultPoolID: w.DefaultPoolID, SandboxLineID: w.SandboxLineID,
 		})

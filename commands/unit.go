@@ -94,8 +94,18 @@ type aggregate[S any] struct {
 	State     S
 }
 
-// load gives an aggregate: the remembered state on the first attempt, the ledger's on later ones.
+// load gives an aggregate to decide by: the remembered state on the first attempt, the ledger's on later ones. The append
+// depends on it being as it was seen.
 func load[S any](ctx context.Context, u *unit, k kind[S], stream string) (*aggregate[S], error) {
+	g, err := glance(ctx, u, k, stream)
+	if err == nil && k.plausible(stream) {
+		g.lean()
+	}
+	return g, err
+}
+
+// glance is load for what the append does not depend on unless it leans on it later: what is remembered may be old.
+func glance[S any](ctx context.Context, u *unit, k kind[S], stream string) (*aggregate[S], error) {
 	if known, ok := u.aggregates[looked{k.folder, stream}].(*aggregate[S]); ok {
 		return known, nil
 	}

@@ -194,11 +194,9 @@ func (a *App) TestWebhook(ctx context.Context, req Request, id, kind string) (De
 	counter := "webhook_tests:" + req.Workspace.String()
 	var err error
 	asked.Result, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		g, err := u.webhook(ctx, id)
-		if err != nil {
+		if _, err := u.webhook(ctx, id); err != nil {
 			return err
 		}
-		g.lean()
 		u.aside(events.DeliveryStream(asked.DeliveryID), eventstore.NoStream, &events.WebhookTested{
 			EndpointID: id, DeliveryID: asked.DeliveryID, EventID: asked.EventID, Type: kind,
 		})
@@ -228,7 +226,6 @@ func (a *App) ReplayDelivery(ctx context.Context, req Request, endpointID string
 		if g.State.Status != webhook.Active {
 			return fault.New(fault.Conflict, "The endpoint is %s. Only deliveries of an active one can be replayed.", g.State.Status)
 		}
-		g.lean()
 		if u.fresh { // the first try was refused: somebody may have replayed it
 			known, err := u.app.ledger.Load(ctx, stream, 0)
 			if err != nil {
