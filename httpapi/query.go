@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,8 +13,8 @@ import (
 // searchBox is the one parameter that may be empty: a client sends what was typed into a box, also when it is nothing.
 const searchBox = "q"
 
-// checkQuery finds what Huma lets pass in a query: what cannot be stored, a known parameter without a value (?dry_run= must
-// not send a message), and times beyond the calendar. Unknown parameters are nobody's business.
+// checkQuery finds what Huma lets pass in a query: what cannot be stored, a parameter that the endpoint does not know, is given
+// twice or has no value (?dryrun=true and ?dry_run= must not send a message), and times beyond the calendar.
 func (q *request) checkQuery(known []*huma.Param) {
 	raw := q.gin.Request.URL.RawQuery
 	if raw == "" {
@@ -22,27 +24,29 @@ func (q *request) checkQuery(known []*huma.Param) {
 	if err != nil {
 		q.issue("query", "", "invalid_format", "The query is not well formed.")
 	}
-	for name, list := range values {
-		ok := storable(name)
-		for _, value := range list {
-			ok = ok && storable(value)
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		at := slices.IndexFunc(known, func(p *huma.Param) bool { return p.In == "query" && p.Name == name })
+		var param *huma.Param
+		if at >= 0 {
+			param = known[at]
 		}
-		if !ok {
-			q.issue("query", "/"+pointerEscaper.Replace(strings.ToValidUTF8(name, "\uFFFD")), "invalid_characters",
-				"This text must be valid UTF-8 without NUL characters.")
-		}
-	}
-	for _, p := range known {
-		if p.In != "query" {
-			continue
-		}
-		for _, value := range values[p.Name] {
-			if code, message := oddValue(p, value); code != "" {
-				q.issue("query", "/"+p.Name, code, message)
-				break
-			}
+		if code, message := oddParameter(param, name, values[name]); code != "" {
+			q.issue("query", "/"+pointerEscaper.Replace(strings.ToValidUTF8(name, "\uFFFD")), code, message)
 		}
 	}
+}
+
+// oddParameter finds what is wrong with a parameter; p is nil for one that the endpoint does not know.
+func oddParameter(p *huma.Param, name string, list []string) (code, message string) {
+	switch {
+	case !storable(name) || slices.ContainsFunc(list, func(value string) bool { return !storable(value) }):
+		return "invalid_characters", "This text must be valid UTF-8 without NUL characters."
+	case p == nil:
+		return "unknown_parameter", "This parameter is not known here."
+	case len(list) > 1:
+		return "duplicate_parameter", "This parameter is given more than once."
+	}
+	return oddValue(p, list[0])
 }
 
 func oddValue(p *huma.Param, value string) (code, message string) {
