@@ -59,6 +59,8 @@ type Queue struct {
 	Group        string // id of the line or the pool
 	New          bool   // for room for new contacts
 	Behind       bool   // others came before it and wait there
+	// When there may be room that will do for it, if nobody else takes it and no line changes; zero when nobody knows.
+	Until time.Time
 }
 
 // Begin asks for an attempt.
@@ -148,6 +150,9 @@ func (u *unit) beginAttempt(ctx context.Context, m *aggregate[message.Message], 
 		case verdict.ForLine() && !d.facts.Automatic:
 			t.Queue = d.queue(verdict.Hold.Reason == sending.ReasonNewHour || verdict.Hold.Reason == sending.ReasonNewDay)
 			t.Queue.Behind = behind
+			if until != nil {
+				t.Queue.Until = *until
+			}
 		case until != nil && until.Before(t.Until):
 			t.Until = *until
 		}

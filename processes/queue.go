@@ -16,39 +16,48 @@ import (
 // the lines. A queue is a key of the release process, which is due when there may be room, and lets go as many as there is room
 // for. A million that wait are a million rows that nobody touches.
 
-// A place in a queue is kept until its contact has left it. Who was let go stands apart until it is served, and so does who
-// was let go and turned out to rest in quiet hours, until these end: neither is overtaken by those who came later.
+// A contact keeps its place in a queue until it has left it. Who was let go is not overtaken by those who came later. Who was let go
+// and cannot go rests: in quiet hours, or because the room is on lines that will not do for it. It takes no room meanwhile,
+// and comes before those who joined later when it is over.
 const (
-	goingPlace   = "/go"
-	restingPlace = "/rest"
+	stageWaiting = "waiting"
+	stageGoing   = "going"
+	stageQuiet   = "quiet"
+	stageUnfit   = "unfit"
 )
 
+// place is where a contact stands in a queue for room.
+type place struct {
+	Queue, Stage string
+}
+
 const (
-	// Who was let go while it was looked at is looked at again, and stays let go until then: $4 is the place it was seen at.
+	// Who was let go while it was looked at is looked at again, and stays let go until then: $4 is the stage it was seen in.
 	waitSQL = `insert into sending_waiting as w (contact_id, queue, position) values ($1, $2, $3)
-		on conflict (contact_id) do update set queue = excluded.queue, position = excluded.position, not_before = null
-		where w.queue <> excluded.queue || '` + goingPlace + `' or w.queue = $4`
-	restSQL       = `update sending_waiting set queue = $2, not_before = $3 where contact_id = $1 and queue = $4`
+		on conflict (contact_id) do update set queue = excluded.queue, stage = '` + stageWaiting + `', position = excluded.position, not_before = null
+		where w.queue <> excluded.queue or w.stage <> '` + stageGoing + `' or $4 = '` + stageGoing + `'`
+	restSQL       = `update sending_waiting set stage = $4, position = $5, not_before = $6, judged_at = $7 where contact_id = $1 and queue = $2 and stage = $3`
 	waitNoMoreSQL = `delete from sending_waiting where contact_id = $1`
 	// The first of the queue, and not whether there is one: for that the planner may read a table of a million who stand in
 	// another queue.
-	aheadSQL = `select coalesce((select position from sending_waiting where queue = $1 order by position limit 1) < $3, false)
-		or coalesce((select position from sending_waiting where queue = $2 order by position limit 1) < $3, false)`
-	// For the same reason in the order of the queue, though only the number counts. Who rests in quiet hours keeps its place, but
-	// no room.
-	beforeSQL = `select (select count(*) from (select from sending_waiting where queue = $1 and position < $3 order by position limit $4) x)
-		+ (select count(*) from (select from sending_waiting where queue = $2 and position < $3 order by position limit $4) x)`
-	restedSQL = `update sending_waiting set queue = $1, not_before = null where queue = $2 and not_before <= $3`
-	goingSQL  = `select count(*) from sending_waiting where queue = $1`
-	letGoSQL  = `update sending_waiting set queue = $3 where contact_id in
-		(select contact_id from sending_waiting where queue = $1 order by position limit $2 for update) returning contact_id`
+	aheadSQL = `select coalesce((select position from sending_waiting where queue = $1 and stage = '` + stageWaiting + `' order by position limit 1) < $2, false)
+		or $3 and coalesce((select position from sending_waiting where queue = $1 and stage = '` + stageGoing + `' order by position limit 1) < $2, false)`
+	// For the same reason in the order of the queue, though only the number counts. Who rests keeps its place, but no room.
+	beforeSQL = `select (select count(*) from (select from sending_waiting where queue = $1 and stage = '` + stageWaiting + `' and position < $2 order by position limit $3) x)
+		+ (select count(*) from (select from sending_waiting where queue = $1 and stage = '` + stageGoing + `' and position < $2 order by position limit $3) x)`
+	// Those to whom a line was of no use look again when lines have changed since: $3 is where they last did.
+	restedSQL = `update sending_waiting set stage = '` + stageWaiting + `', not_before = null
+		where queue = $1 and (not_before <= $2 or stage = '` + stageUnfit + `' and judged_at < $3)`
+	goingSQL = `select count(*) from sending_waiting where queue = $1 and stage = '` + stageGoing + `'`
+	letGoSQL = `update sending_waiting set stage = '` + stageGoing + `' where contact_id in
+		(select contact_id from sending_waiting where queue = $1 and stage = '` + stageWaiting + `' order by position limit $2 for update) returning contact_id`
 	// A deadline that has changed is noticed by whoever works on the key just now; a position may be an older one than it
 	// knows of, since these asks do not come in the order of events.
 	askReleaseSQL = `insert into process_todo as t (process, key, shard, due_at, asked_at_position) values ('` + releaseProcess + `', $1, $2, $3, $4)
 		on conflict (process, key) do update set due_at = least(t.due_at, excluded.due_at) - interval '1 microsecond'`
 	wakeSQL = `update process_todo set due_at = least(due_at, $2) - interval '1 microsecond' where process = '` + sendingProcess + `' and key = any($1)`
-	leftSQL = `select (select position from sending_waiting where queue = $1 order by position limit 1) is not null,
-		(select min(not_before) from sending_waiting where queue = $2 and not_before is not null)`
+	leftSQL = `select (select position from sending_waiting where queue = $1 and stage = '` + stageWaiting + `' order by position limit 1) is not null,
+		(select min(not_before) from sending_waiting where queue = $1 and not_before is not null)`
 )
 
 // queuesOf is what the keys of all queues of a workspace begin with; those of an organisation begin with its id.
@@ -77,34 +86,40 @@ func queueNamed(key string) (q commands.Queue, err error) {
 	return q, err
 }
 
-// queueOf is the queue that a place is in.
-func queueOf(place string) string {
-	return strings.TrimSuffix(strings.TrimSuffix(place, goingPlace), restingPlace)
-}
-
 // wait puts a contact into the queue in which its message waits, until there may be room.
 func (s *Sending) wait(ctx context.Context, task Task, o opened, t *commands.Attempt) error {
 	key, due := queueKey(t.Queue), t.Until
-	hold := t.Message.Held
-	ends := hold != nil && hold.Until != nil && hold.Until.Before(due)
-	joins := o.Place == nil || queueOf(*o.Place) != key
+	seen := o.place
+	if seen.Queue != key {
+		seen = place{}
+	}
+	ends := !t.Queue.Until.IsZero() && t.Queue.Until.Before(due)
+	if ends {
+		due = t.Queue.Until
+	}
+	if seen.Stage == stageGoing && !t.Queue.Behind { // it was its turn, and what room there is does it no good
+		return s.rest(ctx, task, o, t, stageUnfit, due)
+	}
 	switch {
-	case joins && (t.Queue.Behind || !ends): // what is waited for may have come before this place is there to be seen
-		due = s.clock.Now()
-	case ends:
-		due = *hold.Until
+	case seen.Stage == stageGoing:
+		due = t.Until // the queue is looked at again soon
+	case seen.Stage == "" && (t.Queue.Behind || !ends), seen.Stage == stageQuiet, seen.Stage == stageUnfit:
+		due = s.clock.Now() // what is waited for may have come before this place is there to be seen
 	}
 	var b pgx.Batch
-	b.Queue(waitSQL, task.Key, key, o.Position, o.Place)
+	b.Queue(waitSQL, task.Key, key, o.Position, seen.Stage)
 	return s.askRelease(ctx, &b, Ask{Process: releaseProcess, Key: key, Shard: task.Shard, DueAt: due, Position: t.Position})
 }
 
-// rest keeps a contact's place in its queue while it may not be written to.
-func (s *Sending) rest(ctx context.Context, task Task, o opened, t *commands.Attempt) error {
-	key := queueOf(*o.Place)
+// rest keeps a contact's place in its queue while it cannot use the room that there is. Who was let go leaves it to the next.
+func (s *Sending) rest(ctx context.Context, task Task, o opened, t *commands.Attempt, stage string, until time.Time) error {
 	var b pgx.Batch
-	b.Queue(restSQL, task.Key, key+restingPlace, t.Until, *o.Place)
-	return s.askRelease(ctx, &b, Ask{Process: releaseProcess, Key: key, Shard: task.Shard, DueAt: t.Until, Position: t.Position})
+	b.Queue(restSQL, task.Key, o.place.Queue, o.place.Stage, stage, o.Position, until, t.Position)
+	due := until
+	if stage == stageUnfit {
+		due = s.clock.Now()
+	}
+	return s.askRelease(ctx, &b, Ask{Process: releaseProcess, Key: o.place.Queue, Shard: task.Shard, DueAt: due, Position: t.Position})
 }
 
 func (s *Sending) askRelease(ctx context.Context, b *pgx.Batch, ask Ask) error {
@@ -128,26 +143,22 @@ func (s *Sending) leaveQueue(ctx context.Context, contactID string) error {
 func (s *Sending) ahead(o opened) func(context.Context, commands.Queue) (bool, error) {
 	return func(ctx context.Context, q commands.Queue) (others bool, err error) {
 		key := queueKey(&q)
-		before := key + goingPlace
-		if o.Place != nil && queueOf(*o.Place) == key {
-			if *o.Place != key+goingPlace {
-				return true, nil
-			}
-			before = key // nor do those matter who were let go with it
+		here := o.place.Queue == key
+		if here && o.place.Stage != stageGoing {
+			return true, nil
 		}
-		if err := s.ledger.Pool().QueryRow(ctx, aheadSQL, key, before, o.Position).Scan(&others); err != nil {
+		// Nor do those matter who were let go with it.
+		if err := s.ledger.Pool().QueryRow(ctx, aheadSQL, key, o.Position, !here).Scan(&others); err != nil {
 			return false, fmt.Errorf("processes: queue: %w", err)
 		}
 		return others, nil
 	}
 }
 
-// before counts those who came before and have a place in a queue, up to most of each kind of place.
+// before counts those who came before and have a place in a queue, up to most of those who wait and of those who were let go.
 func (s *Sending) before(o opened) func(context.Context, commands.Queue, int) (int, error) {
 	return func(ctx context.Context, q commands.Queue, most int) (before int, err error) {
-		key := queueKey(&q)
-		err = s.ledger.Pool().QueryRow(ctx, beforeSQL, key, key+goingPlace, o.Position, most).Scan(&before)
-		if err != nil {
+		if err = s.ledger.Pool().QueryRow(ctx, beforeSQL, queueKey(&q), o.Position, most).Scan(&before); err != nil {
 			return 0, fmt.Errorf("processes: queue: %w", err)
 		}
 		return before, nil
@@ -172,7 +183,7 @@ func (s *Sending) letGo(ctx context.Context, task Task) (Outcome, error) {
 	if q.New {
 		most = room.New
 	}
-	underway, left, next, err := s.releaseSome(ctx, task.Key, most)
+	underway, left, next, err := s.releaseSome(ctx, task, most)
 	if err != nil {
 		return Done, err
 	}
@@ -194,18 +205,18 @@ func (s *Sending) letGo(ctx context.Context, task Task) (Outcome, error) {
 
 // releaseSome lets as many go as there is room for, less those who are on their way already. It tells how many are then,
 // whether others are left, and when the first of those who rest may be written to.
-func (s *Sending) releaseSome(ctx context.Context, key string, most int) (underway int, left bool, next *time.Time, err error) {
+func (s *Sending) releaseSome(ctx context.Context, task Task, most int) (underway int, left bool, next *time.Time, err error) {
 	err = pgx.BeginFunc(ctx, s.ledger.Pool(), func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, restedSQL, key, key+restingPlace, s.clock.Now()); err != nil {
+		if _, err := tx.Exec(ctx, restedSQL, task.Key, s.clock.Now(), task.AskedAt); err != nil {
 			return err
 		}
 		var going int
-		if err := tx.QueryRow(ctx, goingSQL, key+goingPlace).Scan(&going); err != nil {
+		if err := tx.QueryRow(ctx, goingSQL, task.Key).Scan(&going); err != nil {
 			return err
 		}
 		underway = going
 		if most -= going; most > 0 {
-			rows, err := tx.Query(ctx, letGoSQL, key, most, key+goingPlace)
+			rows, err := tx.Query(ctx, letGoSQL, task.Key, most)
 			if err != nil {
 				return err
 			}
@@ -223,7 +234,7 @@ func (s *Sending) releaseSome(ctx context.Context, key string, most int) (underw
 				}
 			}
 		}
-		return tx.QueryRow(ctx, leftSQL, key, key+restingPlace).Scan(&left, &next)
+		return tx.QueryRow(ctx, leftSQL, task.Key).Scan(&left, &next)
 	})
 	if err != nil {
 		return 0, false, nil, fmt.Errorf("processes: queue: %w", err)

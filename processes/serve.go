@@ -16,8 +16,9 @@ import (
 	"ledgerline/events"
 )
 
-const outboxSQL = `select message_id, position, automatic, cancel, (select w.queue from sending_waiting w where w.contact_id = $1)
-	from sending_outbox where contact_id = $1 and position > $2 order by position limit $3`
+const outboxSQL = `select o.message_id, o.position, o.automatic, o.cancel, coalesce(w.queue, ''), coalesce(w.stage, '')
+	from sending_outbox o left join sending_waiting w on w.contact_id = $1
+	where o.contact_id = $1 and o.position > $2 order by o.position limit $3`
 
 // opened is a message that is still open, and where it was accepted.
 type opened struct {
@@ -25,7 +26,7 @@ type opened struct {
 	Position  int64
 	Automatic bool
 	Cancel    *string // the error code with which it is to fail
-	Place     *string // of its contact in a queue for room
+	place             // of its contact in a queue for room; empty for none
 }
 
 func (s *Sending) outbox(ctx context.Context, contactID string, after int64) ([]opened, error) {
@@ -68,7 +69,7 @@ func (s *Sending) serve(ctx context.Context, task Task) (Outcome, error) {
 		}
 		turn.none = after == 0 && len(open) == 0
 		for _, o := range open {
-			turn.waited = turn.waited || o.Place != nil
+			turn.waited = turn.waited || o.place.Queue != ""
 			if err := s.serveOne(ctx, &turn, o); err != nil {
 				return Done, err
 			}
@@ -114,9 +115,9 @@ func (s *Sending) serveOne(ctx context.Context, turn *serving, o opened) error {
 	case t.Queue != nil:
 		turn.queued = true
 		return s.wait(ctx, turn.task, o, &t)
-	case o.Place != nil && !turn.queued && t.Message.Held != nil && t.Message.Held.Reason == sending.ReasonQuietHours:
+	case o.place.Queue != "" && !turn.queued && t.Message.Held != nil && t.Message.Held.Reason == sending.ReasonQuietHours:
 		turn.queued = true
-		return s.rest(ctx, turn.task, o, &t)
+		return s.rest(ctx, turn.task, o, &t, stageQuiet, t.Until)
 	}
 	return nil
 }
