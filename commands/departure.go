@@ -227,7 +227,7 @@ func (d *departure) linesFor(ctx context.Context, m *message.Message) ([]*aggreg
 		if err != nil {
 			return nil, err
 		}
-		d.stickyGone = own.State.State == line.Retired || own.State.State == line.Quarantined
+		d.stickyGone = own.State.Gone()
 		inPool := d.allows(sticky) && (m.PoolID == nil || slices.Contains(pool.State.LineIDs, sticky))
 		if inPool && pool.State.Rotation == line.Sticky && own.State.CanSend() {
 			d.group = sticky

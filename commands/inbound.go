@@ -130,6 +130,9 @@ func (u *unit) receive(ctx context.Context, in *Inbound, from string, r *Receive
 	if err := u.answered(ctx, c.State.ID, r.MessageID, l); err != nil {
 		return err
 	}
+	if err := u.adopt(ctx, c, l); err != nil {
+		return err
+	}
 	return u.obey(ctx, in, org.State, c, num, ref, lineID, r)
 }
 
@@ -142,6 +145,24 @@ func (u *unit) answered(ctx context.Context, contactID, messageID string, l *agg
 	}
 	x.record(x.State.Wrote(contactID, l.State.ID, messageID)...)
 	l.record(l.State.Answered()...)
+	return nil
+}
+
+// adopt makes the line that a contact writes to its sticky sender when it has none, or its own one is gone: it is answered from
+// the number that it wrote to.
+func (u *unit) adopt(ctx context.Context, c *aggregate[contact.Contact], l *aggregate[line.Line]) error {
+	if l.State.IsSandbox || l.State.Gone() {
+		return nil
+	}
+	gone := false
+	if own := c.State.LineID; own != "" && own != l.State.ID {
+		sticky, err := load(ctx, u, u.app.lines, own)
+		if err != nil {
+			return err
+		}
+		gone = sticky.State.Gone()
+	}
+	c.record(c.State.AssignLine(l.State.ID, gone)...)
 	return nil
 }
 

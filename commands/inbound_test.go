@@ -9,6 +9,7 @@ import (
 	"ledgerline/commands"
 	"ledgerline/domain/consent"
 	"ledgerline/domain/fault"
+	"ledgerline/domain/line"
 	"ledgerline/events"
 )
 
@@ -18,7 +19,7 @@ func TestAMessageFromAStrangerMakesTheContact(t *testing.T) {
 	before := h.head()
 	r := h.says(number(1), "hi there")
 	happened := h.history(before)
-	require.Equal(t, []string{"contact.created", "number.linked", "conversation.started", "message.received", "contact.replied"}, types(happened))
+	require.Equal(t, []string{"contact.created", "number.linked", "conversation.started", "message.received", "contact.replied", "contact.line_assigned"}, types(happened))
 	require.Equal(t, events.Actor{Type: "contact", ID: r.ContactID}, happened[3].Actor)
 	require.Equal(t, h.wsp.ID, happened[3].WorkspaceID)
 	e := as[*events.MessageReceived](h, happened[3])
@@ -26,6 +27,31 @@ func TestAMessageFromAStrangerMakesTheContact(t *testing.T) {
 		[]any{e.MessageID, e.LineID, e.Channel, e.Content.Body, e.Content.From, e.Content.To})
 	h.says(number(1), "again")
 	require.Equal(t, []string{"message.received"}, types(h.history(r.Position)))
+}
+
+func TestWhoWritesFirstIsKeptOnTheLineItWroteTo(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	second, err := h.ProvisionLine(t.Context(), h.live(), commands.ProvisionLine{Phone: "+12125550198", State: line.Active})
+	require.NoError(t, err)
+	lines := map[string]string{linePhone: h.line, "+12125550198": second.Ref}
+	for i := range 8 {
+		to := []string{linePhone, "+12125550198"}[i%2]
+		_, err := h.ReceiveInbound(t.Context(), system(), commands.Inbound{LinePhone: to, From: number(i), Body: "hi"})
+		require.NoError(t, err)
+		require.Equal(t, lines[to], h.begin(h.message(number(i))).Line.ID)
+	}
+	write := func() string {
+		r, err := h.ReceiveInbound(t.Context(), system(), commands.Inbound{LinePhone: "+12125550198", From: number(0), Body: "hi"})
+		require.NoError(t, err)
+		c, err := h.FindContact(t.Context(), r.ContactID)
+		require.NoError(t, err)
+		return c.LineID
+	}
+	require.Equal(t, h.line, write(), "it has a line")
+	_, err = h.ChangeLineState(t.Context(), h.live(), h.line, line.Quarantined, nil)
+	require.NoError(t, err)
+	require.Equal(t, second.Ref, write(), "its line is gone")
 }
 
 func TestSTOPOptsOutWithFullEvidenceAndOneConfirmation(t *testing.T) {
@@ -39,15 +65,15 @@ func TestSTOPOptsOutWithFullEvidenceAndOneConfirmation(t *testing.T) {
 	r := h.says(number(1), " “Stop.” ")
 	happened := h.history(before)
 	require.Equal(t, []string{
-		"conversation.started", "message.received", "contact.replied", "contact.opted_out", "number.opted_out", "contact.opted_out", "message.queued",
+		"conversation.started", "message.received", "contact.replied", "contact.line_assigned", "contact.opted_out", "number.opted_out", "contact.opted_out", "message.queued",
 	}, types(happened))
-	out := as[*events.ContactOptedOut](h, happened[3])
+	out := as[*events.ContactOptedOut](h, happened[4])
 	require.Equal(t, []any{id, "stop", r.MessageID, h.line, "chat", "inbound_message"},
 		[]any{out.ContactID, *out.Keyword, *out.MessageID, *out.LineID, *out.Channel, *out.Source})
 	require.Equal(t, " “Stop.” ", out.Evidence.Text)
 	require.Equal(t, number(1), out.Evidence.Phone)
-	require.Equal(t, second.ID, happened[5].WorkspaceID)
-	confirmation := as[*events.MessageQueued](h, happened[6])
+	require.Equal(t, second.ID, happened[6].WorkspaceID)
+	confirmation := as[*events.MessageQueued](h, happened[7])
 	require.Equal(t, []any{"opt_out_confirmation", r.MessageID, h.line, r.ReplyID}, []any{confirmation.Automatic, *confirmation.ReplyTo, *confirmation.LineID, confirmation.MessageID})
 	require.Nil(t, confirmation.Source)
 	require.Contains(t, confirmation.Content.Body, "Acme")
@@ -64,7 +90,7 @@ func TestAStrangersSTOPIsToldAfterItsMessage(t *testing.T) {
 	before := h.head()
 	h.says(number(1), "stop")
 	require.Equal(t, []string{
-		"contact.created", "number.linked", "conversation.started", "message.received", "contact.replied", "contact.opted_out", "number.opted_out", "message.queued",
+		"contact.created", "number.linked", "conversation.started", "message.received", "contact.replied", "contact.line_assigned", "contact.opted_out", "number.opted_out", "message.queued",
 	}, types(h.history(before)))
 	_, err := h.QueueMessage(t.Context(), h.live(), text(number(1)))
 	require.True(t, fault.Is(err, fault.ContactOptedOut))

@@ -167,7 +167,7 @@ func (u *unit) checkMessage(ctx context.Context, in *QueueMessage) ([]fault.Issu
 		add("/to", "exactly_one", "Exactly one of to and contact_id is needed.")
 	}
 	switch {
-	case in.Body == "" && len(in.Media) == 0:
+	case message.Blank(in.Body) && len(in.Media) == 0:
 		add("/body", "required", "A message needs a body or media.")
 	case utf8.RuneCountInString(in.Body) > maxBody:
 		add("/body", "too_long", fmt.Sprintf("A body has at most %d characters.", maxBody))

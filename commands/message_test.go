@@ -65,7 +65,7 @@ func TestAllThatIsWrongWithAMessageIsToldTogether(t *testing.T) {
 		metadata[number(i)] = i
 	}
 	_, err := h.QueueMessage(t.Context(), h.live(), commands.QueueMessage{
-		To: &to, ContactID: &contact, PoolID: &foreign.DefaultPoolID, LineID: &foreign.SandboxLineID, SendAt: &late, Metadata: metadata, Source: "api",
+		To: &to, ContactID: &contact, PoolID: &foreign.DefaultPoolID, LineID: &foreign.SandboxLineID, SendAt: &late, Body: " \n\u200b", Metadata: metadata, Source: "api",
 	})
 	var paths []string
 	for _, i := range fault.Of(err).Issues {

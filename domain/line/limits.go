@@ -24,7 +24,10 @@ func DefaultLimits() Limits {
 	}
 }
 
-// CheckLimits tells what is wrong with limits: each has its least value, and the curve covers the days from 1 on
+// maxLimit bounds every integer of an answer (interface, section 2.1).
+const maxLimit = 1<<53 - 1
+
+// CheckLimits tells what is wrong with limits: each has its least value and is an integer that an answer can show, and the curve covers the days from 1 on
 // without gaps, its last step without an end.
 func CheckLimits(l *Limits) error {
 	var issues []fault.Issue
@@ -40,8 +43,11 @@ func CheckLimits(l *Limits) error {
 		{"/pre_reply_max_chars", l.PreReplyMaxChars, 1}, {"/pre_reply_max_messages", l.PreReplyMaxMessages, 1},
 		{"/sends_per_day", l.SendsPerDay, 0}, {"/unanswered_streak_pause", l.UnansweredStreakPause, 1},
 	} {
-		if c.value < c.atLeast {
+		switch {
+		case c.value < c.atLeast:
 			add(c.pointer, "This is less than the least value that makes sense.")
+		case c.value > maxLimit:
+			add(c.pointer, "Expected at most 9007199254740991.")
 		}
 	}
 	if l.ReplyRatioMin < 0 || l.ReplyRatioMin > 1 {
@@ -50,7 +56,7 @@ func CheckLimits(l *Limits) error {
 	next := 1
 	for i, s := range l.WarmupCurve {
 		last := i == len(l.WarmupCurve)-1
-		if s.FromDay != next || s.NewPerDay < 0 || (s.ToDay == nil) != last || s.ToDay != nil && *s.ToDay < s.FromDay {
+		if s.FromDay != next || s.NewPerDay < 0 || s.NewPerDay > maxLimit || (s.ToDay == nil) != last || s.ToDay != nil && *s.ToDay < s.FromDay {
 			add("/warmup_curve", "The steps must follow each other from day 1 on, the last one without an end.")
 			break
 		}

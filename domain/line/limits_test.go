@@ -74,10 +74,10 @@ func TestLimitsThatMakeNoSenseAreRefusedTogether(t *testing.T) {
 	good := line.DefaultLimits()
 	require.NoError(t, line.CheckLimits(&good))
 	bad := line.DefaultLimits()
-	bad.SendsPerDay, bad.ReplyRatioMin, bad.PreReplyMaxChars = -1, 1.5, 0
+	bad.SendsPerDay, bad.ReplyRatioMin, bad.PreReplyMaxChars, bad.NewContactsPerDay = -1, 1.5, 0, 1<<53
 	bad.WarmupCurve = append([]events.WarmupStep(nil), bad.WarmupCurve...)
 	bad.WarmupCurve[1].FromDay = 9
-	require.Len(t, fault.Of(line.CheckLimits(&bad)).Issues, 4)
+	require.Len(t, fault.Of(line.CheckLimits(&bad)).Issues, 5)
 }
 
 // applied folds what a decision made.

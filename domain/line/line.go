@@ -117,6 +117,9 @@ func (l Line) move(to State, reason, by string) events.Event {
 	return e
 }
 
+// Gone tells that the line is out of service for good, or until an operator has looked at it: nobody is kept on it.
+func (l Line) Gone() bool { return l.State == Retired || l.State == Quarantined }
+
 // CanSend tells whether the line may carry a message. A ready line may: its first message makes it warming. None may whose
 // carrier does not know it.
 func (l Line) CanSend() bool {
