@@ -328,8 +328,11 @@ func TestADryRunTellsWhatWouldHappenAndWritesNothing(t *testing.T) {
 	night := app.Noon.Add(12 * time.Hour)
 	shows(t, ask(app.Map{"to": phone, "body": "Hello", "send_at": night.Format(time.RFC3339)}), app.Map{"outcome": "hold", "reason": "quiet_hours", "at": stamp(24 * time.Hour)})
 	shows(t, ask(app.Map{"to": phone, "body": "Hello", "send_at": stamp(time.Hour)}), app.Map{"outcome": "schedule", "at": stamp(time.Hour)})
-	for _, flag := range []string{"?dry_run", "?dry_run=", "?dry_run=&dry_run=true"} { // nothing that might be meant so sends
-		a.Live.Post("/v1/messages"+flag, app.Map{"to": a.Phone(), "body": "x"}).Refused(400, "validation_failed", "query /dry_run too_short")
+	for flag, wrong := range map[string]string{ // nothing that might be meant so sends
+		"?dry_run": "/dry_run too_short", "?dry_run=": "/dry_run too_short", "?dry_run=1&dry_run=true": "/dry_run duplicate_parameter",
+		"?dryrun=true": "/dryrun unknown_parameter", "?dry_run=perhaps": "/dry_run invalid_type",
+	} {
+		a.Live.Post("/v1/messages"+flag, app.Map{"to": phone, "body": "Hi"}).Refused(400, "validation_failed", "query "+wrong)
 	}
 	a.Live.Post("/v1/messages?dry_run=true", app.Map{"to": "12", "body": ""}).Refused(400, "validation_failed", "body /to invalid_phone", "body /body required")
 	a.One(head, nil, &after)
