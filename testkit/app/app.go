@@ -256,7 +256,7 @@ const unsettledSQL = `select coalesce(string_agg(what, '; '), '') from (
 ) x (what)`
 
 // settleFor bounds Settle, in real time.
-const settleFor = 20 * time.Second
+const settleFor = time.Minute
 
 // Settle returns when nothing more happens until the clock moves or somebody asks for something.
 func (a *App) Settle() {
