@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -233,7 +234,10 @@ func deref(s *string) string {
 // conflict, so that nothing is remembered as done under the request's key; a live one is forbidden to a test key.
 func (a *App) WithdrawMessage(ctx context.Context, req Request, messageID string) (Result, error) {
 	var result Result
-	err := a.onMessage(ctx, req, messageID, &result, func(_ context.Context, _ *unit, m *aggregate[message.Message]) error {
+	err := a.onMessage(ctx, req, messageID, &result, func(ctx context.Context, u *unit, m *aggregate[message.Message]) error {
+		if c, err := load(ctx, u, u.app.contacts, m.State.ContactID); err != nil || !c.State.Exists() {
+			return cmp.Or(err, notFound("message")) // with its contact, it is gone for every reader
+		}
 		if req.Test && !m.State.IsTest {
 			return fault.New(fault.Forbidden, "A test key cancels test messages only.")
 		}

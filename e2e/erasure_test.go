@@ -100,6 +100,7 @@ func TestAfterErasureTheContactsDataIsNowhereAndTheLedgerStillProves(t *testing.
 		a.Live.Get("/v1/conversations/"+talk).Refused(404, "not_found")
 		require.Empty(t, a.Live.Get("/v1/conversations").Is(200).Data())
 		c.Key("note").Post("/v1/conversations/"+talk+"/notes", app.Map{"body": "confided"}).Refused(404, "not_found")
+		a.Live.Post("/v1/messages/"+first+"/cancel", nil).Refused(404, "not_found")
 		a.Live.Delete("/v1/contacts/"+id).Refused(404, "not_found")
 		a.Live.Post("/v1/messages", app.Map{"contact_id": id, "body": "x"}).Refused(404, "not_found")
 		for key, path := range map[string]string{"create": "/v1/contacts", "cancel": "/v1/messages/" + canceled + "/cancel"} {

@@ -14,6 +14,8 @@ const (
 	ReceiptAfter = 24 * time.Hour
 	// HoldFor is how long a message may be held before it fails with hold_expired.
 	HoldFor = 7 * 24 * time.Hour
+	// AnswerFor is HoldFor for automatic texts: they answer at once or not at all.
+	AnswerFor = time.Hour
 )
 
 // ReasonLost marks an attempt that, after a crash, turned out never to have reached the carrier. It does not count as
@@ -238,6 +240,9 @@ func sameTime(a, b *time.Time) bool {
 func (m Message) HoldEnds() time.Time {
 	if m.HeldSince.IsZero() {
 		return time.Time{}
+	}
+	if m.Automatic != "" {
+		return m.HeldSince.Add(AnswerFor)
 	}
 	return m.HeldSince.Add(HoldFor)
 }

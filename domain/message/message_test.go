@@ -219,6 +219,12 @@ func TestTheSameHoldIsToldOnceAndLastsSevenDays(t *testing.T) {
 	require.Equal(t, message.Queued, m.Status)
 }
 
+func TestAnAutomaticTextAnswersWithinTheHourOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	m := given(&events.MessageQueued{MessageRef: ref, Automatic: message.Help}).Apply(&events.MessageDeferred{MessageRef: ref, Reason: "line_unavailable"}, events.Envelope{At: noon})
+	require.Equal(t, noon.Add(time.Hour), m.HoldEnds())
+}
+
 func TestReceiptsOfTheChatSendingSayNothingAboutTheSMS(t *testing.T) {
 	t.Parallel()
 	fellBack := &events.MessageFellBack{MessageRef: ref, Reason: "carrier_rejected"}

@@ -158,9 +158,11 @@ func expire(f *Facts, v Verdict) Verdict {
 
 // consentGiven is interface section 1 rules 1 and 2. The register counts as well as the contact: a contact whose
 // consent was cleared is still refused while the register holds its number. Who opted out gets nothing but the confirmation of
-// that; who asks for help gets it without having opted in.
+// that, unless it has opted in again meanwhile; who asks for help gets it without having opted in.
 func consentGiven(f *Facts) *Verdict {
 	switch {
+	case f.Confirmation && !f.Registered && f.Consent != consent.OptedOut:
+		return &Verdict{Outcome: Refuse, Code: message.CodeCanceled, Detail: map[string]any{"reason": "opted_in"}}
 	case f.Confirmation:
 		return nil
 	case f.Registered || f.Consent == consent.OptedOut:

@@ -79,6 +79,17 @@ func TestConsentDecidesAtAcceptingAndAgainBeforeLeaving(t *testing.T) {
 	}
 }
 
+func TestAnOptOutIsNotConfirmedToWhoHasOptedInAgain(t *testing.T) {
+	t.Parallel()
+	f := ready()
+	f.Automatic, f.Confirmation = true, true
+	for _, c := range []consent.Status{consent.OptedIn, consent.Unknown} {
+		f.Consent = c
+		v := sending.Check(f)
+		require.Equal(t, []any{sending.Refuse, "canceled", "opted_in"}, []any{v.Outcome, v.Code, v.Detail["reason"]})
+	}
+}
+
 func TestAMessageWithoutALineIsHeldUntilTheHoldExpires(t *testing.T) {
 	t.Parallel()
 	f := ready()

@@ -15,6 +15,14 @@ func (m *Model) final(msg *message) {
 	msg.contact.closed(msg)
 }
 
+// patience is how long it may be held (decisions section 7). An automatic text answers within the hour or not at all.
+func (msg *message) patience() time.Duration {
+	if msg.automatic != "" {
+		return time.Hour
+	}
+	return 7 * 24 * time.Hour
+}
+
 func (m *Model) sent(msg *message, e *events.MessageSent, at time.Time) {
 	m.to(msg, "sent", "sending", "sent")
 	if !msg.underway || e.LineID != msg.line || e.Channel != msg.channel {
@@ -62,7 +70,7 @@ func (m *Model) failed(msg *message, e *events.MessageFailed, at time.Time) {
 	}
 	switch e.Code {
 	case "hold_expired":
-		if msg.heldSince.IsZero() || at.Before(msg.heldSince.Add(7*24*time.Hour)) {
+		if msg.heldSince.IsZero() || at.Before(msg.heldSince.Add(msg.patience())) {
 			m.wrong("expired too early", "%s, held since %s", msg.id, msg.heldSince)
 		}
 	case "carrier_unreachable":

@@ -44,7 +44,7 @@ func (m *Model) waits(msg *message, now time.Time, blocked string) string {
 		return "it should have failed: " + m.refused(msg.contact)
 	case msg.held == nil:
 		return "no reason was told"
-	case !now.Before(msg.heldSince.Add(7 * 24 * time.Hour)):
+	case !now.Before(msg.heldSince.Add(msg.patience())):
 		return "it has expired"
 	}
 	return m.untrue(msg, msg.held, now, false)
