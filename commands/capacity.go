@@ -36,6 +36,15 @@ type identityUsage struct {
 	used int
 }
 
+// presentOfIdentity reads from the ledger what a service identity has sent on a day.
+func (u *usages) presentOfIdentity(ctx context.Context, id string, day line.Day) (int, error) {
+	used, err := u.ledger.Used(ctx, []eventstore.Window{{Key: identityQuota(id), From: day.Start}})
+	if err != nil {
+		return 0, unreadable(err)
+	}
+	return sum(used[0]), nil
+}
+
 // ofIdentity is what a service identity is known to have sent on a day: what filled its limit, or nothing.
 func (u *usages) ofIdentity(id string, day line.Day) int {
 	if known, ok := u.identities.Get(id); ok && known.day == day.Date {
@@ -114,21 +123,38 @@ func (u *usages) of(ctx context.Context, lineID string, now time.Time, day line.
 }
 
 func (u *usages) read(ctx context.Context, l *lineUsage, lineID string, now time.Time, day line.Day) error {
-	used, err := u.ledger.Used(ctx, []eventstore.Window{
-		{Key: lineQuota(lineID, quotaSends), From: day.Start}, {Key: lineQuota(lineID, quotaNewDay), From: day.Start},
-		{Key: lineQuota(lineID, quotaNewHour), From: hourFrom(now)},
-	})
+	used, err := u.present(ctx, lineID, now, day, "")
 	if err != nil {
-		return unreadable(err)
+		return err
 	}
 	l.reads++
-	l.day, l.sends, l.newToday, l.newTimes, l.texts = day.Date, sum(used[0]), sum(used[1]), nil, map[string]int{}
+	l.day, l.sends, l.newToday, l.newTimes, l.texts = day.Date, used.Sends, used.New, used.NewTimes, map[string]int{}
+	return nil
+}
+
+// present reads from the ledger what a line has used, for a message with a text.
+func (u *usages) present(ctx context.Context, lineID string, now time.Time, day line.Day, text string) (usage sending.Usage, err error) {
+	windows := []eventstore.Window{
+		{Key: lineQuota(lineID, quotaSends), From: day.Start}, {Key: lineQuota(lineID, quotaNewDay), From: day.Start},
+		{Key: lineQuota(lineID, quotaNewHour), From: hourFrom(now)},
+	}
+	if text != "" {
+		windows = append(windows, eventstore.Window{Key: lineQuota(lineID, quotaText+":"+text), From: day.Start})
+	}
+	used, err := u.ledger.Used(ctx, windows)
+	if err != nil {
+		return usage, unreadable(err)
+	}
+	usage.Sends, usage.New = sum(used[0]), sum(used[1])
 	for _, b := range used[2] {
 		for range b.Used {
-			l.newTimes = append(l.newTimes, b.At)
+			usage.NewTimes = append(usage.NewTimes, b.At)
 		}
 	}
-	return nil
+	if text != "" {
+		usage.Identical = sum(used[3])
+	}
+	return usage, nil
 }
 
 func sum(buckets []eventstore.Bucket) int {

@@ -99,9 +99,15 @@ func (d *departure) identity(ctx context.Context, m *message.Message) error {
 	if i.State.DailyLimit != nil {
 		limit := int(*i.State.DailyLimit)
 		d.facts.IdentityLimit = &limit
-		d.facts.IdentityUsed = d.unit.app.usages.ofIdentity(*m.IdentityID, line.DayOf(d.unit.now))
+		switch u := d.unit; {
+		case u.usesNothing:
+		case u.tells:
+			d.facts.IdentityUsed, err = u.app.usages.presentOfIdentity(ctx, *m.IdentityID, line.DayOf(u.now))
+		default:
+			d.facts.IdentityUsed = u.app.usages.ofIdentity(*m.IdentityID, line.DayOf(u.now))
+		}
 	}
-	return nil
+	return err
 }
 
 // allowedLines tells from which lines a service identity sends; anybody else sends from all.
@@ -266,8 +272,12 @@ func (d *departure) offer(ctx context.Context, m *message.Message, lines ...*agg
 			New: !d.facts.Automatic && d.exchange.State.NewTo(l.State.ID, day, d.facts.Limits.NewContactWindowDays),
 		}
 		if !c.Taken && !l.State.IsSandbox && !u.usesNothing {
+			used := u.app.usages.of
+			if u.tells {
+				used = u.app.usages.present
+			}
 			var err error
-			if c.Usage, err = u.app.usages.of(ctx, l.State.ID, u.now, day, text); err != nil {
+			if c.Usage, err = used(ctx, l.State.ID, u.now, day, text); err != nil {
 				return err
 			}
 		}

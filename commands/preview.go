@@ -41,7 +41,7 @@ func (a *App) PreviewMessage(ctx context.Context, req Request, in QueueMessage) 
 }
 
 func (a *App) previewMessage(ctx context.Context, req Request, in QueueMessage) (Preview, error) {
-	u := &unit{app: a, req: &req, now: a.ledger.Now(), fresh: true, aggregates: map[looked]any{}}
+	u := &unit{app: a, req: &req, now: a.ledger.Now(), fresh: true, tells: true, aggregates: map[looked]any{}}
 	c, num, e164, err := u.recipient(ctx, &in)
 	if err != nil {
 		return Preview{}, err

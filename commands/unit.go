@@ -50,7 +50,9 @@ type unit struct {
 	// passing says that what the unit makes is one of many that nobody asks for soon: it is not remembered.
 	passing bool
 
-	// usesNothing takes lines to be unused: it is about another usage day, of which nobody knows.
+	// tells says that the unit appends nothing that would be refused where there is no room: what was used is asked of the ledger.
+	tells bool
+	// usesNothing takes lines and identities to be unused: it is about another usage day, of which nobody knows.
 	usesNothing bool
 
 	cached     bool // something was decided on what may be old

@@ -1,0 +1,61 @@
+package commands_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ledgerline/commands"
+	"ledgerline/domain/identity"
+	"ledgerline/domain/sending"
+	"ledgerline/events"
+)
+
+func TestADryRunKnowsWhatWasUsedOnOtherNodes(t *testing.T) {
+	t.Parallel()
+	for want, set := range map[string]func(h *house, by *commands.Request) commands.QueueMessage{
+		sending.ReasonNewHour: func(h *house, _ *commands.Request) commands.QueueMessage {
+			limits, err := h.SendingLimits(h.t.Context(), h.live())
+			require.NoError(h.t, err)
+			limits.NewContactsPerHour = 1
+			_, err = h.SetSendingLimits(h.t.Context(), h.live(), limits)
+			require.NoError(h.t, err)
+			return text(number(2))
+		},
+		sending.ReasonSendsDay: func(h *house, _ *commands.Request) commands.QueueMessage { // the text
+			limits, err := h.SendingLimits(h.t.Context(), h.live())
+			require.NoError(h.t, err)
+			limits.IdenticalTextMaxPerDay = 1
+			_, err = h.SetSendingLimits(h.t.Context(), h.live(), limits)
+			require.NoError(h.t, err)
+			return text(number(2))
+		},
+		sending.ReasonIdentity: func(h *house, by *commands.Request) commands.QueueMessage {
+			one := int64(1)
+			made, err := h.CreateIdentity(h.t.Context(), h.live(), commands.CreateIdentity{
+				Name: "Bot", Kind: identity.AIAgent, Env: "live", Scopes: []string{"send"}, DailyLimit: &one,
+			})
+			require.NoError(h.t, err)
+			by.Actor = events.Actor{Type: "identity", ID: made.Identity.ID.String()}
+			return text(number(2))
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			by := h.live()
+			ask := set(h, &by)
+			other, _ := h.node()
+			preview := func() commands.Preview {
+				p, err := other.PreviewMessage(t.Context(), by, ask)
+				require.NoError(t, err)
+				return p
+			}
+			require.Equal(t, sending.Go, preview().Outcome)
+			q, err := h.QueueMessage(t.Context(), by, text(number(1)))
+			require.NoError(t, err)
+			require.Equal(t, commands.Send, h.begin(q.Ref).Step)
+			require.Equal(t, []any{sending.Hold, want}, []any{preview().Outcome, preview().Reason})
+		})
+	}
+}
