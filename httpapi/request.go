@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"net/netip"
 	"strings"
 	"time"
@@ -251,14 +252,25 @@ func (q *request) checkPath() error {
 	return nil
 }
 
-// takeBody reads the body of an endpoint that has one, checks it, and hands Huma what it decodes from.
+// noProperties is the schema of the body of a write that takes none: an empty object, as many clients send.
+var noProperties = &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false}
+
+// takeBody reads the body, checks it, and hands Huma what it decodes from. What reads looks at no body, and a write that
+// takes none has nothing to do with properties.
 func (a *API) takeBody(q *request, e *endpoint) error {
-	if e.body == nil {
+	if e.body == nil && q.gin.Request.Method == http.MethodGet {
 		return nil
 	}
 	body, err := readBody(q.gin.Request, e.maxBody())
 	if err != nil {
 		return err
+	}
+	if e.body == nil {
+		if body.present {
+			body.check(a.registry, noProperties)
+			q.issues = append(q.issues, body.issues...)
+		}
+		return nil
 	}
 	q.body = body
 	if !body.present {

@@ -96,7 +96,7 @@ type lineCreateCommand struct {
 	Name      string    `help:"Its display name." placeholder:"NAME"`
 	Pool      string    `help:"Its pool (default: that of the request, else the workspace's default pool)." placeholder:"POOL"`
 	Request   uuid.UUID `help:"The request for lines that it serves." placeholder:"UUID"`
-	Carrier   string    `help:"Who carries its messages, simulator or bluebubbles; see also: line carrier (default: ${default})." default:"simulator" enum:"simulator,bluebubbles" placeholder:"NAME"`
+	Carrier   string    `help:"Who carries its messages, simulator or bluebubbles; see also: line carrier." required:"" enum:"simulator,bluebubbles" placeholder:"NAME"`
 	State     string    `help:"The state to begin in: provisioning, ready, warming or active (default: ${default}). A line of bluebubbles begins as provisioning." enum:"provisioning,ready,warming,active" default:"provisioning" placeholder:"STATE"`
 }
 

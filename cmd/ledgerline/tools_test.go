@@ -154,7 +154,7 @@ func fromNothing(t *testing.T, data, contacts string) {
 	tool(t, &made, "operator", "team", "create", workspace, "--name", "Sales", data)
 	tool(t, nil, "operator", "team", "add", "--team", made.Team, "--user", made.User, data)
 	tool(t, &made, "operator", "pool", "create", workspace, "--name", "Special", data)
-	tool(t, &made, "operator", "line", "create", workspace, "--phone", "+12125550299", "--pool", made.Pool, "--state", "active", data)
+	tool(t, &made, "operator", "line", "create", workspace, "--phone", "+12125550299", "--pool", made.Pool, "--state", "active", "--carrier", "simulator", data)
 	tool(t, nil, "operator", "line", "state", made.Line, "quarantined", "--reason", "complaints", data)
 	tool(t, nil, "operator", "role", "grant", workspace, "--user", made.User, "--role", "admin", data)
 	tool(t, &made, "operator", "session", "--user", made.User, data)

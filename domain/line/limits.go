@@ -1,6 +1,8 @@
 package line
 
 import (
+	"fmt"
+
 	"ledgerline/domain/fault"
 	"ledgerline/events"
 )
@@ -45,7 +47,7 @@ func CheckLimits(l *Limits) error {
 	} {
 		switch {
 		case c.value < c.atLeast:
-			add(c.pointer, "This is less than the least value that makes sense.")
+			add(c.pointer, fmt.Sprintf("Expected at least %d.", c.atLeast))
 		case c.value > maxLimit:
 			add(c.pointer, "Expected at most 9007199254740991.")
 		}
