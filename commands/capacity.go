@@ -259,9 +259,9 @@ type Room struct {
 	More  time.Time // when there may be more room; never zero
 }
 
-// At a time, so many messages are given the sandbox line, and so many who wait for a retired line are let go.
+// At a time, so many messages are given a line on which they need no room, and so many who wait for a retired line are let go.
 const (
-	sandboxRoom = 1000
+	freeRoom    = 1000
 	retiredRoom = 500
 )
 
@@ -285,6 +285,14 @@ func (a *App) RoomOf(ctx context.Context, q Queue) (Room, error) {
 		}
 		ids = pool.State.LineIDs
 	}
+	var sender *string
+	if q.Sender != "" {
+		sender = &q.Sender
+	}
+	allowed, err := u.allowedLines(ctx, sender)
+	if err != nil {
+		return room, err
+	}
 	limits := org.State.Limits()
 	for _, id := range ids {
 		l, err := load(ctx, u, a.lines, id)
@@ -294,11 +302,11 @@ func (a *App) RoomOf(ctx context.Context, q Queue) (Room, error) {
 		if l.State.State == line.Retired && id == q.Group {
 			return Room{Sends: retiredRoom, New: retiredRoom, More: day.End}, nil
 		}
-		if !l.State.CanSend() {
+		if !l.State.CanSend() || !allowed(id) {
 			continue
 		}
-		if l.State.IsSandbox { // it has no limits
-			room.Sends, room.New = room.Sends+sandboxRoom, room.New+sandboxRoom
+		if l.State.IsSandbox || q.Taken {
+			room.Sends, room.New = room.Sends+freeRoom, room.New+freeRoom
 			continue
 		}
 		a.usages.forget(id) // others may have used it

@@ -287,9 +287,13 @@ func (d *departure) offer(ctx context.Context, m *message.Message, lines ...*agg
 	return nil
 }
 
-// queue is where the message waits for room.
+// queue is where the message waits for room. Who may use some lines only waits apart: room on the others is nothing to it.
 func (d *departure) queue(forNew bool) *Queue {
-	return &Queue{Organisation: d.unit.req.Organisation, Workspace: d.unit.req.Workspace, Group: d.group, New: forNew}
+	q := &Queue{Organisation: d.unit.req.Organisation, Workspace: d.unit.req.Workspace, Group: d.group, New: forNew}
+	if d.sender != nil && len(d.sender.State.AllowedLineIDs) > 0 {
+		q.Sender = d.sender.State.ID.String()
+	}
+	return q
 }
 
 // maxAhead bounds how many who wait are counted for one message.

@@ -58,7 +58,9 @@ type Queue struct {
 	Organisation uuid.UUID
 	Workspace    uuid.UUID
 	Group        string // id of the line or the pool
+	Sender       string // the service identity that sends, when some of the lines are not for it
 	New          bool   // for room for new contacts
+	Taken        bool   // for the line to serve it: its room there is taken already
 	Behind       bool   // others came before it and wait there
 	// When there may be room that will do for it, if nobody else takes it and no line changes; zero when nobody knows.
 	Until time.Time
@@ -150,7 +152,7 @@ func (u *unit) beginAttempt(ctx context.Context, m *aggregate[message.Message], 
 		switch until := verdict.Hold.Until; {
 		case verdict.ForLine() && !d.facts.Automatic:
 			t.Queue = d.queue(verdict.Hold.Reason == sending.ReasonNewHour || verdict.Hold.Reason == sending.ReasonNewDay)
-			t.Queue.Behind = behind
+			t.Queue.Behind, t.Queue.Taken = behind, m.State.LineID == d.group
 			if until != nil {
 				t.Queue.Until = *until
 			}

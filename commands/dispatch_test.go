@@ -11,6 +11,7 @@ import (
 
 	"ledgerline/commands"
 	"ledgerline/domain/fault"
+	"ledgerline/domain/identity"
 	"ledgerline/domain/line"
 	"ledgerline/domain/message"
 	"ledgerline/events"
@@ -172,6 +173,58 @@ func TestWhoIsNewToOneLineAndKnownToAnotherOfThePoolNeedsNoTurn(t *testing.T) {
 	require.Equal(t, commands.Wait, turn(number(2)).Step)
 	known := turn(number(1))
 	require.Equal(t, []any{commands.Send, h.line}, []any{known.Step, known.Line.ID}, "the other line is less used, and others come first there")
+}
+
+func TestWhoMaySendFromSomeLinesWaitsForRoomOnTheseAlone(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	theirs, err := h.ProvisionLine(t.Context(), h.live(), commands.ProvisionLine{Phone: "+12125550198", State: line.Active})
+	require.NoError(t, err)
+	made, err := h.CreateIdentity(t.Context(), h.live(), commands.CreateIdentity{
+		Name: "Client", Kind: identity.MCPClient, Env: "live", Scopes: []string{"send"}, AllowedLineIDs: []string{theirs.Ref},
+	})
+	require.NoError(t, err)
+	_, err = h.PauseLine(t.Context(), h.live(), theirs.Ref, "")
+	require.NoError(t, err)
+	by := h.live()
+	by.Actor = events.Actor{Type: "identity", ID: made.Identity.ID.String()}
+	q, err := h.QueueMessage(t.Context(), by, text(number(1)))
+	require.NoError(t, err)
+	queue := h.begin(q.Ref).Queue
+	require.Equal(t, []any{h.wsp.DefaultPoolID, by.Actor.ID}, []any{queue.Group, queue.Sender})
+	room, err := h.RoomOf(t.Context(), *queue)
+	require.NoError(t, err)
+	require.Zero(t, room.Sends, "the other line is nothing to it, and who waits behind it has a queue of its own")
+	_, err = h.ResumeLine(t.Context(), h.live(), theirs.Ref, "")
+	require.NoError(t, err)
+	room, err = h.RoomOf(t.Context(), *queue)
+	require.NoError(t, err)
+	require.Equal(t, line.DefaultLimits().SendsPerDay, room.Sends)
+	require.Equal(t, theirs.Ref, h.begin(q.Ref).Line.ID)
+}
+
+func TestAMessageThatHasItsPlaceOnALineWaitsForNoRoomThere(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	limits := line.DefaultLimits()
+	limits.SendsPerDay = 1
+	_, err := h.SetSendingLimits(t.Context(), h.live(), limits)
+	require.NoError(t, err)
+	id := h.message(number(1))
+	h.begin(id)
+	until := h.complete(id, 1, commands.AttemptOutcome{Retry: "timeout"}).NotBefore
+	_, err = h.PauseOrganisation(t.Context(), h.live(), "unpaid")
+	require.NoError(t, err)
+	_, err = h.clock.Advance(until.Sub(h.clock.Now()))
+	require.NoError(t, err)
+	queue := h.begin(id).Queue
+	require.True(t, queue.Taken)
+	_, err = h.ResumeOrganisation(t.Context(), h.live())
+	require.NoError(t, err)
+	room, err := h.RoomOf(t.Context(), *queue)
+	require.NoError(t, err)
+	require.Positive(t, room.Sends, "what the line could take today is taken, by the message itself")
+	require.Equal(t, commands.Send, h.begin(id).Step)
 }
 
 func TestAReceiptThatOvertakesTheCarriersAnswerTellsThatItWasSent(t *testing.T) {

@@ -67,22 +67,33 @@ func queuesOf(organisation, workspace uuid.UUID) string {
 
 func queueKey(q *commands.Queue) string {
 	kind := "any"
-	if q.New {
+	switch {
+	case q.Taken:
+		kind = "taken"
+	case q.New:
 		kind = "new"
 	}
-	return queuesOf(q.Organisation, q.Workspace) + "/" + q.Group + "/" + kind
+	key := queuesOf(q.Organisation, q.Workspace) + "/" + q.Group + "/" + kind
+	if q.Sender != "" {
+		key += "/" + q.Sender
+	}
+	return key
 }
 
 func queueNamed(key string) (q commands.Queue, err error) {
 	parts := strings.Split(key, "/")
 	const four = 4
-	if len(parts) != four {
+	switch len(parts) {
+	case four:
+	case four + 1:
+		q.Sender = parts[four]
+	default:
 		return q, fmt.Errorf("processes: %q is not the key of a queue", key)
 	}
 	if q.Organisation, err = uuid.Parse(parts[0]); err == nil {
 		q.Workspace, err = uuid.Parse(parts[1])
 	}
-	q.Group, q.New = parts[2], parts[3] == "new"
+	q.Group, q.New, q.Taken = parts[2], parts[3] == "new", parts[3] == "taken"
 	return q, err
 }
 
