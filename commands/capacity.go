@@ -316,6 +316,13 @@ func (a *App) RoomOf(ctx context.Context, q Queue) (Room, error) {
 		}
 		caps := l.State.Caps(&limits, day)
 		sends := max(caps.SendsPerDay-used.Sends, 0)
+		if q.Text != "" {
+			like, err := a.ledger.Used(ctx, []eventstore.Window{{Key: lineQuota(id, quotaText+":"+q.Text), From: day.Start}})
+			if err != nil {
+				return room, unreadable(err)
+			}
+			sends = min(sends, max(caps.IdenticalPerDay-sum(like[0]), 0))
+		}
 		isNew := min(max(caps.NewPerDay-used.New, 0), max(caps.NewPerHour-len(used.NewTimes), 0), sends)
 		room.Sends += sends
 		room.New += isNew

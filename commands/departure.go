@@ -287,11 +287,27 @@ func (d *departure) offer(ctx context.Context, m *message.Message, lines ...*agg
 	return nil
 }
 
-// queue is where the message waits for room. Who may use some lines only waits apart: room on the others is nothing to it.
+// queue is where messages of this sender wait for room on these lines. Who may use some lines only waits apart: room on the others is
+// nothing to it.
 func (d *departure) queue(forNew bool) *Queue {
 	q := &Queue{Organisation: d.unit.req.Organisation, Workspace: d.unit.req.Workspace, Group: d.group, New: forNew}
 	if d.sender != nil && len(d.sender.State.AllowedLineIDs) > 0 {
 		q.Sender = d.sender.State.ID.String()
+	}
+	return q
+}
+
+// waitsIn is where the message waits, by the room that would do for it: what was asked of the rules is what was told, but for those
+// who came before.
+func (d *departure) waitsIn(m *message.Message, asked, told *sending.Verdict, behind bool) *Queue {
+	known := slices.ContainsFunc(d.facts.Candidates, func(c sending.Candidate) bool { return !c.New })
+	q := d.queue(told.Hold.Reason == sending.ReasonNewHour || told.Hold.Reason == sending.ReasonNewDay || len(d.facts.Candidates) > 0 && !known)
+	q.Behind, q.Taken = behind, m.LineID == d.group
+	if asked.Outcome == sending.Hold && sending.TextUsedUp(&d.facts) {
+		q.Text = d.unit.app.textKey(m.Content.Body)
+	}
+	if told.Hold.Until != nil {
+		q.Until = *told.Hold.Until
 	}
 	return q
 }

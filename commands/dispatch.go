@@ -59,6 +59,7 @@ type Queue struct {
 	Workspace    uuid.UUID
 	Group        string // id of the line or the pool
 	Sender       string // the service identity that sends, when some of the lines are not for it
+	Text         string // its text by a keyed hash, when that alone keeps it from a line
 	New          bool   // for room for new contacts
 	Taken        bool   // for the line to serve it: its room there is taken already
 	Behind       bool   // others came before it and wait there
@@ -134,7 +135,8 @@ func (u *unit) beginAttempt(ctx context.Context, m *aggregate[message.Message], 
 		m.record(m.State.Cancel(message.CodeCanceled, map[string]any{"reason": "line_retired"})...)
 		return nil
 	}
-	verdict, behind, err := d.inTurn(ctx, in, sending.Check(d.facts))
+	asked := sending.Check(d.facts)
+	verdict, behind, err := d.inTurn(ctx, in, asked)
 	if err != nil {
 		return err
 	}
@@ -151,11 +153,7 @@ func (u *unit) beginAttempt(ctx context.Context, m *aggregate[message.Message], 
 		t.Step, t.Until, t.StepsAside = Wait, m.State.HoldEnds(), verdict.StepsAside()
 		switch until := verdict.Hold.Until; {
 		case verdict.ForLine() && !d.facts.Automatic:
-			t.Queue = d.queue(verdict.Hold.Reason == sending.ReasonNewHour || verdict.Hold.Reason == sending.ReasonNewDay)
-			t.Queue.Behind, t.Queue.Taken = behind, m.State.LineID == d.group
-			if until != nil {
-				t.Queue.Until = *until
-			}
+			t.Queue = d.waitsIn(&m.State, &asked, &verdict, behind)
 		case until != nil && until.Before(t.Until):
 			t.Until = *until
 		}

@@ -203,6 +203,36 @@ func TestWhoMaySendFromSomeLinesWaitsForRoomOnTheseAlone(t *testing.T) {
 	require.Equal(t, theirs.Ref, h.begin(q.Ref).Line.ID)
 }
 
+func TestATextThatIsUsedUpWaitsApart(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	second, err := h.ProvisionLine(t.Context(), h.live(), commands.ProvisionLine{Phone: "+12125550198", State: line.Active})
+	require.NoError(t, err)
+	limits := line.DefaultLimits()
+	limits.NewContactsPerDay, limits.IdenticalTextMaxPerDay = 2, 1
+	_, err = h.SetSendingLimits(t.Context(), h.live(), limits)
+	require.NoError(t, err)
+	for i, body := range []string{"hello", "one", "two"} { // the second line is full, the first one has room for another text
+		in := text(number(i + 1))
+		in.LineID, in.Body = &second.Ref, body
+		if i == 0 {
+			in.LineID = &h.line
+		}
+		q, err := h.QueueMessage(t.Context(), h.live(), in)
+		require.NoError(t, err)
+		require.Equal(t, commands.Send, h.begin(q.Ref).Step)
+	}
+	queue := h.begin(h.message(number(4))).Queue
+	require.True(t, queue.New)
+	room, err := h.RoomOf(t.Context(), *queue)
+	require.NoError(t, err)
+	require.Zero(t, room.New, "the room that is left is not for this text, and who waits behind it has a queue of its own")
+	queue.Text = ""
+	room, err = h.RoomOf(t.Context(), *queue)
+	require.NoError(t, err)
+	require.Equal(t, 1, room.New)
+}
+
 func TestAMessageThatHasItsPlaceOnALineWaitsForNoRoomThere(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -74,8 +74,8 @@ func queueKey(q *commands.Queue) string {
 		kind = "new"
 	}
 	key := queuesOf(q.Organisation, q.Workspace) + "/" + q.Group + "/" + kind
-	if q.Sender != "" {
-		key += "/" + q.Sender
+	if q.Sender+q.Text != "" {
+		key += "/" + q.Sender + "." + q.Text
 	}
 	return key
 }
@@ -86,7 +86,7 @@ func queueNamed(key string) (q commands.Queue, err error) {
 	switch len(parts) {
 	case four:
 	case four + 1:
-		q.Sender = parts[four]
+		q.Sender, q.Text, _ = strings.Cut(parts[four], ".")
 	default:
 		return q, fmt.Errorf("processes: %q is not the key of a queue", key)
 	}

@@ -4,9 +4,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"ledgerline/commands"
 	"ledgerline/testkit"
 )
 
@@ -34,4 +36,20 @@ func TestWhoJoinsAQueueIsNoticedByWhoeverFindsItEmptyJustThen(t *testing.T) {
 	var left int
 	require.NoError(t, conn.QueryRow(ctx, `select count(*) from process_todo where process = $1 and due_at <= $2`, releaseProcess, noon).Scan(&left))
 	require.Equal(t, 1, left)
+}
+
+func TestTheKeyOfAQueueTellsWhichItIs(t *testing.T) {
+	t.Parallel()
+	q := commands.Queue{Organisation: uuid.New(), Workspace: uuid.New(), Group: "pool_1"}
+	theirs, alike := q, q
+	theirs.Sender, theirs.Taken, alike.Text, alike.New = uuid.NewString(), true, "af01", true
+	for _, one := range []commands.Queue{q, theirs, alike} {
+		again, err := queueNamed(queueKey(&one))
+		require.NoError(t, err)
+		require.Equal(t, one, again)
+	}
+	for _, key := range []string{"", "a/b/c/d", queueKey(&alike) + "/x"} {
+		_, err := queueNamed(key)
+		require.Error(t, err, key)
+	}
 }

@@ -3,6 +3,7 @@ package sending
 import (
 	"cmp"
 	"hash/fnv"
+	"slices"
 	"time"
 
 	"ledgerline/domain/line"
@@ -107,6 +108,15 @@ func weigh(lineID, contactID string) uint64 {
 	sum ^= sum >> 33
 	sum *= 0xff51afd7ed558ccd
 	return sum ^ sum>>33
+}
+
+// TextUsedUp tells that the text alone keeps the message from a candidate that has room today.
+func TextUsedUp(f *Facts) bool {
+	day := line.DayOf(f.Now)
+	return slices.ContainsFunc(f.Candidates, func(c Candidate) bool {
+		_, text := c.full(f, day)
+		return text
+	})
 }
 
 // NewToday is how many messages to new contacts the candidates to which the contact is new can still take on this usage day.
