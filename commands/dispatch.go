@@ -294,9 +294,6 @@ func (a *App) HoldBehind(ctx context.Context, req Request, messageIDs []string) 
 // number are as the attempt saw them.
 func (a *App) MayStillLeave(ctx context.Context, t *Attempt) (bool, error) {
 	m := &t.Message
-	if m.Automatic == message.OptOutConfirmation {
-		return true, nil
-	}
 	_, err := a.ledger.Present(ctx, t.Shard, t.seen)
 	if moved := (*eventstore.VersionConflict)(nil); err == nil || !errors.As(err, &moved) {
 		return err == nil, err
@@ -304,6 +301,9 @@ func (a *App) MayStillLeave(ctx context.Context, t *Attempt) (bool, error) {
 	c, err := find(ctx, a.contacts, m.ContactID, true)
 	if err != nil || !c.State.Exists() || m.Content.To != c.State.Phone {
 		return false, err
+	}
+	if m.Automatic == message.OptOutConfirmation {
+		return true, nil
 	}
 	num, err := find(ctx, a.numbers, number.Stream(c.State.NumberHash), true)
 	return err == nil && c.State.Consent != consent.OptedOut && !num.State.OptedOut, err

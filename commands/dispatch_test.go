@@ -414,7 +414,7 @@ func TestOnlyWhatNoCarrierHasCanBeCanceled(t *testing.T) {
 
 func TestAnOptOutThatIsCommittedAfterTheAttemptBeganWins(t *testing.T) {
 	t.Parallel()
-	for _, what := range []string{"nothing", "a field", "an opt-out", "an opt-out of another workspace's contact", "another number"} {
+	for _, what := range []string{"nothing", "a field", "an opt-out", "an opt-out of another workspace's contact", "another number", "an erasure"} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			h := newHouse(t)
@@ -435,6 +435,8 @@ func TestAnOptOutThatIsCommittedAfterTheAttemptBeganWins(t *testing.T) {
 				_, err = other.OptOut(t.Context(), elsewhere, made.Ref, "call", nil)
 			case "another number":
 				_, err = other.UpdateContact(t.Context(), req, contact, commands.UpdateContact{Phone: &next})
+			case "an erasure":
+				_, err = other.DeleteContact(t.Context(), req, contact)
 			}
 			require.NoError(t, err)
 			may, err := h.MayStillLeave(t.Context(), &attempt)
@@ -442,4 +444,22 @@ func TestAnOptOutThatIsCommittedAfterTheAttemptBeganWins(t *testing.T) {
 			require.Equal(t, what == "nothing" || what == "a field", may)
 		})
 	}
+}
+
+func TestAConfirmationLeavesToWhoOptedOutAndToNobodyWhoWasErasedSince(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	other, _ := h.node()
+	told := h.says(number(1), "STOP")
+	attempt := h.begin(told.ReplyID)
+	_, err := other.OptOut(t.Context(), h.live(), told.ContactID, "call", nil)
+	require.NoError(t, err)
+	may, err := h.MayStillLeave(t.Context(), &attempt)
+	require.NoError(t, err)
+	require.True(t, may)
+	_, err = other.DeleteContact(t.Context(), h.live(), told.ContactID)
+	require.NoError(t, err)
+	may, err = h.MayStillLeave(t.Context(), &attempt)
+	require.NoError(t, err)
+	require.False(t, may)
 }
