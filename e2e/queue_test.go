@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -60,4 +61,30 @@ func TestWhoCouldNotUseTheRoomLooksAgainWhenLinesChange(t *testing.T) {
 	a.AddLine()
 	a.Settle()
 	require.Equal(t, map[any]int{"delivered": 3, "queued": 1}, counted(t, a.Live, ids))
+}
+
+func TestWhoWasLetGoInVainRestsUntilThereIsRoomThatWillDo(t *testing.T) {
+	t.Parallel()
+	limits := line.DefaultLimits()
+	limits.NewContactsPerDay, limits.SendsPerDay = 1, 2
+	a := app.Start(t, app.Limits(limits))
+	own, other, phone := a.Lines[0].ID, a.Lines[1].ID, "+12127770001"
+	a.Live.Do("PATCH", "/v1/pools/"+a.PoolID, app.Map{"rotation": "round_robin"}).Is(200)
+	for i, named := range []string{own, own, other} { // their line is full, the other one has room for those whom it knows
+		to := []string{phone, phone, "+12127770002"}[i]
+		a.Live.Post("/v1/messages", app.Map{"to": to, "body": fmt.Sprint("Hello ", i), "line_id": named}).Is(201)
+		a.Settle()
+	}
+	held := send(a.Live, phone, "Hello again")
+	a.Settle()
+	require.Equal(t, []any{"line_sends_day"}, deferrals(a.Live, held))
+	for _, move := range []string{"pause", "resume"} { // there is room again, and it is looked at
+		a.Live.Post("/v1/lines/"+other+"/"+move, app.Map{}).Is(200)
+		a.Settle()
+	}
+	var stage string
+	a.One(`select stage from sending_waiting`, nil, &stage)
+	require.Equal(t, "unfit", stage)
+	a.Advance(23 * time.Hour) // the next day, when it is light
+	require.NotEqual(t, "queued", status(a.Live, held))
 }
