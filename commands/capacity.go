@@ -58,6 +58,7 @@ type lineUsage struct {
 	mu       sync.Mutex
 	reads    int    // how often it was read from the ledger
 	day      string // what is remembered is of this usage day; "" before anything was read
+	stale    bool   // others have used it as well: it is read anew
 	sends    int
 	newToday int
 	newTimes []time.Time    // oldest first
@@ -111,7 +112,7 @@ func (u *usages) of(ctx context.Context, lineID string, now time.Time, day line.
 	l := u.line(lineID)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.day != day.Date {
+	if l.stale || l.day != day.Date {
 		if err := u.read(ctx, l, lineID, now, day); err != nil {
 			return sending.Usage{}, err
 		}
@@ -127,8 +128,11 @@ func (u *usages) read(ctx context.Context, l *lineUsage, lineID string, now time
 	if err != nil {
 		return err
 	}
+	if l.day != day.Date {
+		l.texts = map[string]int{}
+	}
 	l.reads++
-	l.day, l.sends, l.newToday, l.newTimes, l.texts = day.Date, used.Sends, used.New, used.NewTimes, map[string]int{}
+	l.day, l.stale, l.sends, l.newToday, l.newTimes = day.Date, false, used.Sends, used.New, used.NewTimes
 	return nil
 }
 
@@ -179,7 +183,7 @@ func (u *usages) took(lineID string, reads int, at time.Time, day line.Day, isNe
 	l := u.line(lineID)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.day != day.Date || l.reads != reads {
+	if l.stale || l.day != day.Date || l.reads != reads {
 		return // it is read when it is asked for
 	}
 	l.sends++
@@ -214,7 +218,7 @@ func (u *usages) refused(e *eventstore.QuotaExceeded) {
 		l.texts[text] = int(e.Used)
 		return
 	}
-	l.day = ""
+	l.stale = true
 }
 
 // takes are what a message takes of a line's room. Automatic texts count and are never refused, and what a person
@@ -339,5 +343,5 @@ func (u *usages) forget(lineID string) {
 	l := u.line(lineID)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.day = ""
+	l.stale = true
 }

@@ -120,6 +120,31 @@ func TestAMessageKeepsTheLineItWasGivenToThatCameBackOnAnotherNode(t *testing.T)
 	require.Equal(t, second.Ref, h.begin(id).Line.ID)
 }
 
+func TestThatAMessageGoesOnWaitingHoldsForAPlaceInTheLedger(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	id := h.message(number(1))
+	look := func(meanwhile func()) commands.Attempt {
+		a, err := h.BeginAttempt(t.Context(), system(), commands.Begin{MessageID: id, Ahead: func(context.Context, commands.Queue) (bool, error) {
+			meanwhile()
+			return true, nil
+		}})
+		require.NoError(t, err)
+		return a
+	}
+	require.Equal(t, "line_new_contacts_hour", look(func() {}).Message.Held.Reason)
+	require.Equal(t, "line_new_contacts_hour", look(func() {}).Message.Held.Reason, "nothing is to be told")
+	other, _ := h.node()
+	var changed sync.Once
+	held := look(func() {
+		changed.Do(func() {
+			_, err := other.PauseLine(t.Context(), h.live(), h.line, "")
+			require.NoError(t, err)
+		})
+	})
+	require.Equal(t, "line_unavailable", held.Message.Held.Reason, "the line was paused before the place at which this was found")
+}
+
 func TestAPoolThatWasChangedOnAnotherNodeIsKnownHere(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

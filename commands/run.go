@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"ledgerline/domain/fault"
@@ -101,9 +102,13 @@ func (a *App) nothing(ctx context.Context, u *unit) (Result, error) {
 	if u.cached {
 		return Result{}, &repeat{cause: errAgain}
 	}
-	head, err := a.stands(ctx, u.req)
+	// It was read stream by stream: all of it must hold at the place in the ledger that is given.
+	head, err := a.ledger.Present(ctx, a.ledger.ShardOf(u.req.Organisation), slices.Concat(u.req.Guards, u.guards()))
+	if moved := (*eventstore.VersionConflict)(nil); errors.As(err, &moved) {
+		return Result{}, a.refused(ctx, u, err)
+	}
 	if err != nil {
-		return Result{}, err
+		return Result{}, unreadable(err)
 	}
 	return Result{Ref: u.ref, Shard: a.ledger.ShardOf(u.req.Organisation), Position: head, At: u.now}, nil
 }

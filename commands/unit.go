@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -261,12 +262,23 @@ func (a *App) owner(ctx context.Context, scope, key string) (owner string, found
 	return owner, found, nil
 }
 
+// guards are what the unit leans on beside what it appends to.
+func (u *unit) guards() []eventstore.Guard {
+	var guards []eventstore.Guard
+	for _, leaning := range u.leanings {
+		if guard, needed := leaning(); needed {
+			guards = append(guards, guard)
+		}
+	}
+	return guards
+}
+
 // build makes the append of what was recorded.
 func (u *unit) build() *eventstore.Append {
 	a := &eventstore.Append{
 		Organisation: u.req.Organisation, Workspace: u.req.Workspace, Actor: u.req.Actor, RequestID: u.req.RequestID,
 		CausationID: u.req.Causation, CorrelationID: u.req.Correlation, At: u.now, Claims: u.claims, Quotas: u.quotas, Forget: u.forget,
-		Guards: append([]eventstore.Guard(nil), u.req.Guards...),
+		Guards: slices.Concat(u.req.Guards, u.guards()),
 	}
 	for _, c := range u.changes {
 		if n := len(a.Streams); n > 0 && a.Streams[n-1].Stream == c.stream {
@@ -278,11 +290,6 @@ func (u *unit) build() *eventstore.Append {
 		})
 	}
 	a.Streams = append(a.Streams, u.asides...)
-	for _, leaning := range u.leanings {
-		if guard, needed := leaning(); needed {
-			a.Guards = append(a.Guards, guard)
-		}
-	}
 	if r := u.req.Receipt; r != nil {
 		receipt := *r
 		if u.ref != "" {
