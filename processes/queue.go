@@ -111,15 +111,27 @@ func (s *Sending) wait(ctx context.Context, task Task, o opened, t *commands.Att
 	if seen.Stage == stageGoing && !t.Queue.Behind { // it was its turn, and what room there is does it no good
 		return s.rest(ctx, task, o, t, stageUnfit, due)
 	}
+	// What is waited for may have come before this place is there to be seen: the queue is looked at, and where there is most likely
+	// no room before a time that is known, not by each who joins.
+	now := s.clock.Now()
 	switch {
 	case seen.Stage == stageGoing:
 		due = t.Until // the queue is looked at again soon
-	case seen.Stage == "" && (t.Queue.Behind || !ends), seen.Stage == stageQuiet, seen.Stage == stageUnfit:
-		due = s.clock.Now() // what is waited for may have come before this place is there to be seen
+	case seen.Stage == "" && ends && !t.Queue.Behind:
+		due = earlier(due, now.Add(lookAgain))
+	case seen.Stage != stageWaiting:
+		due = now
 	}
 	var b pgx.Batch
 	b.Queue(waitSQL, task.Key, key, o.Position, seen.Stage)
 	return s.askRelease(ctx, &b, Ask{Process: releaseProcess, Key: key, Shard: task.Shard, DueAt: due, Position: t.Position})
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // rest keeps a contact's place in its queue while it cannot use the room that there is. Who was let go leaves it to the next.
@@ -176,8 +188,8 @@ func (s *Sending) before(o opened) func(context.Context, commands.Queue, int) (i
 	}
 }
 
-// lookAgain is after what time a queue is looked at again while some are on their way from it: one that turned out not to go,
-// for its contact's sake, leaves its room to the next.
+// lookAgain is after what time a queue is looked at again while some are on their way from it (one that turned out not to go,
+// for its contact's sake, leaves its room to the next), and when somebody has joined it.
 const lookAgain = 5 * time.Second
 
 // letGo lets those go that a queue's lines have room for, first come first.
