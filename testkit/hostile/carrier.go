@@ -3,6 +3,7 @@ package hostile
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -49,10 +50,10 @@ func (c *Carrier) Reachable(ctx context.Context, _ processes.Via, phone string) 
 	l := w.of(phone, "reachable")
 	l.probes++
 	n, gate := l.probes, w.gate
-	hangs := w.chance("slow probe "+phone, n) < 20 && w.mayHang()
+	hangs := w.chance("slow probe "+phone, n) < 20 && w.mayHang(phone)
 	w.mu.Unlock()
 	if hangs {
-		c.wait(ctx, gate)
+		c.wait(ctx, phone, gate)
 	}
 	switch {
 	case c.dead():
@@ -110,11 +111,11 @@ func (c *Carrier) Send(ctx context.Context, out processes.Outgoing) (processes.A
 		w.mu.Unlock()
 		return processes.Accepted{}, errTimeout // it was not taken and never will be
 	}
-	hangs := roll >= 80 && w.mayHang()
+	hangs := roll >= 80 && w.mayHang(out.To)
 	if hangs && roll < 90 { // the way there is slow
 		l.underway++
 		w.mu.Unlock()
-		c.wait(ctx, gate)
+		c.wait(ctx, out.To, gate)
 		w.mu.Lock()
 		l.underway--
 		if c.dead() || ctx.Err() != nil {
@@ -132,7 +133,7 @@ func (c *Carrier) Send(ctx context.Context, out processes.Outgoing) (processes.A
 	}
 	switch {
 	case hangs && roll >= 90: // the way back is slow
-		c.wait(ctx, gate)
+		c.wait(ctx, out.To, gate)
 		if c.dead() || ctx.Err() != nil {
 			return processes.Accepted{}, errDead
 		}
@@ -145,20 +146,20 @@ func (c *Carrier) Send(ctx context.Context, out processes.Outgoing) (processes.A
 // atOnce is how many calls may hang at a time, so that nodes have others to go on with.
 const atOnce = 5
 
-func (w *World) mayHang() bool {
+func (w *World) mayHang(phone string) bool {
 	select {
 	case <-w.gate:
 		return false
 	default:
 	}
-	if w.hanging >= atOnce {
+	if len(w.hanging) >= atOnce {
 		return false
 	}
-	w.hanging++
+	w.hanging = append(w.hanging, phone)
 	return true
 }
 
-func (c *Carrier) wait(ctx context.Context, gate chan struct{}) {
+func (c *Carrier) wait(ctx context.Context, phone string, gate chan struct{}) {
 	select {
 	case <-gate:
 	case <-c.Gone:
@@ -166,7 +167,8 @@ func (c *Carrier) wait(ctx context.Context, gate chan struct{}) {
 	}
 	c.World.mu.Lock()
 	defer c.World.mu.Unlock()
-	c.World.hanging--
+	i := slices.Index(c.World.hanging, phone)
+	c.World.hanging = slices.Delete(c.World.hanging, i, i+1)
 }
 
 func (w *World) take(l *history, out processes.Outgoing, called int64, at time.Time) processes.Accepted {

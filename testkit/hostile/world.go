@@ -33,7 +33,7 @@ type World struct {
 	calls      map[string]*history // by message and channel
 	agenda     []Due
 	gate       chan struct{} // closed when calls that hang may go on
-	hanging    int
+	hanging    []string      // numbers that calls are about which hang
 }
 
 // history is what happened with one message on one channel.
@@ -87,6 +87,13 @@ func (w *World) Resume() {
 	default:
 		close(w.gate)
 	}
+}
+
+// Hanging are the numbers that calls are about which hang just now.
+func (w *World) Hanging() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.hanging)
 }
 
 // Due takes the receipts that are to be told by now off the agenda. Who cannot tell one puts it back with Later.

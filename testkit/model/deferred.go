@@ -35,14 +35,15 @@ func text(s *string) string {
 // given: a queue for room is not told anew whenever that moves.
 func (m *Model) untrue(msg *message, e *events.MessageDeferred, at time.Time, until bool) string {
 	c := msg.contact
-	o := m.organisations[c.workspace.organisation]
+	o := m.of(c)
 	switch e.Reason {
 	case "quiet_hours":
+		opens := m.opens(o.window, msg.to, at)
 		switch {
-		case m.open(o, c.phone, at):
+		case m.open(o.window, msg.to, at):
 			return "they may be written to"
-		case e.Until == nil || !e.Until.Equal(m.opens(o, c.phone, at)):
-			return "it opens at " + m.opens(o, c.phone, at).UTC().String()
+		case (e.Until == nil) != (opens == nil) || opens != nil && !e.Until.Equal(*opens):
+			return fmt.Sprint("it opens at ", opens)
 		case e.LineID != nil:
 			return "it is not for a line"
 		}
@@ -67,7 +68,22 @@ func (m *Model) untrue(msg *message, e *events.MessageDeferred, at time.Time, un
 			}
 			return "nothing waits before it"
 		}
+	case "identity_daily_limit":
+		i := m.identities[msg.identity]
+		if i != nil {
+			i.roll(m.day(at))
+		}
+		switch {
+		case i == nil || !i.full() || msg.line != "":
+			return "its sender may send more today"
+		case e.Until == nil || !e.Until.Equal(m.dayEnds(at)) || e.LineID != nil:
+			return "it is for the usage day, and for no line"
+		}
 	case "line_unavailable":
+		if o.paused {
+			m.Counted["held while paused"]++
+			return ""
+		}
 		if !until { // a line that came back and is full is waited for all the same
 			return m.roomFor(msg, e, at, false)
 		}
@@ -91,6 +107,9 @@ func (m *Model) untrue(msg *message, e *events.MessageDeferred, at time.Time, un
 func (m *Model) roomFor(msg *message, e *events.MessageDeferred, at time.Time, just bool) string {
 	queued := e.Detail["queued"] == true // it has room, and others came first
 	named := false
+	if m.of(msg.contact).paused && !just {
+		return ""
+	}
 	for _, l := range m.candidates(msg) {
 		if !l.canSend() {
 			continue

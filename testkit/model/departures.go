@@ -2,25 +2,30 @@ package model
 
 import (
 	"slices"
+	"strings"
 
 	"ledgerline/testkit/hostile"
 )
 
-// OptOut is a request that was answered: from then on nothing may leave to the number, until somebody asks for an opt-in.
-type OptOut struct {
+// End is a request that was answered: an opt-out, an erasure, another number. From then on nothing may leave to the contact, or to
+// the number that it had, until something else was asked for.
+type End struct {
+	What      string
 	ContactID string
-	Answered  int64 // by the world's ticks
-	Until     int64 // when the next opt-in was asked for; 0 for never
+	To        string // "" for any number
+	Automatic bool   // also of automatic texts
+	Answered  int64  // by the world's ticks
+	Until     int64  // when something else was asked for; 0 for never
 }
 
-// Departures holds what truly left against the ledger: once, as it was told, in order, and never after an opt-out.
-func (m *Model) Departures(left []hostile.Departure, outs []OptOut) {
+// Departures holds what truly left against the ledger: once, as it was told, in order, and never after an end.
+func (m *Model) Departures(left []hostile.Departure, ends []End) {
 	m.at = nil
 	first := map[string]int{}
 	times := map[string]int{}
-	before := map[string][]OptOut{}
-	for _, o := range outs {
-		before[o.ContactID] = append(before[o.ContactID], o)
+	before := map[string][]End{}
+	for _, e := range ends {
+		before[e.ContactID] = append(before[e.ContactID], e)
 	}
 	for i := range left {
 		d := &left[i]
@@ -35,16 +40,14 @@ func (m *Model) Departures(left []hostile.Departure, outs []OptOut) {
 		if times[d.MessageID+d.Channel]++; times[d.MessageID+d.Channel] > 1 {
 			m.wrong("a message leaves twice", "%s", d)
 		}
-		if d.Body != msg.body || d.Automatic != (msg.automatic != "") || d.To != msg.contact.phone || d.IsTest != msg.isTest {
+		if msg.to != "" && (d.Body != msg.body || d.To != msg.to) || d.Automatic != (msg.automatic != "") || d.IsTest != msg.isTest {
 			m.wrong("something else left than was accepted", "%s", d)
 		}
 		m.asTold(msg, d)
-		if msg.automatic != "" {
-			continue
-		}
-		for _, o := range before[msg.contact.id] {
-			if d.Called > o.Answered && (o.Until == 0 || d.Called < o.Until) {
-				m.wrong("a message leaves after an answered opt-out", "%s; the answer came at %d", d, o.Answered)
+		for _, e := range before[msg.contact.id] {
+			concerned := (e.To == "" || e.To == d.To) && (e.Automatic || msg.automatic == "")
+			if concerned && d.Called > e.Answered && (e.Until == 0 || d.Called < e.Until) {
+				m.wrong("a message leaves after an answered "+e.What, "%s, %s; the answer came at %d; %s", d, msg.automatic, e.Answered, strings.Join(msg.trace, ", "))
 			}
 		}
 	}
@@ -65,12 +68,12 @@ func (m *Model) asTold(msg *message, d *hostile.Departure) {
 	if !made {
 		m.wrong("something left without an attempt", "%s", d)
 	}
-	at := slices.ContainsFunc(msg.tries, func(t try) bool { return t.at.Equal(d.CalledAt) })
-	if !at {
+	at := slices.IndexFunc(msg.tries, func(t try) bool { return t.at.Equal(d.CalledAt) })
+	if at < 0 {
 		m.Counted["left after the clock had jumped"]++ // between the attempt and the call
 		return
 	}
-	if msg.automatic == "" && !m.open(m.organisations[msg.contact.workspace.organisation], d.To, d.CalledAt) {
+	if msg.automatic == "" && !m.open(msg.tries[at].window, d.To, d.CalledAt) {
 		m.wrong("a message leaves in quiet hours", "%s", d)
 	}
 	if carrierID := msg.carrierID[d.Channel]; carrierID != "" && carrierID != d.CarrierID {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"ledgerline/events"
 	"ledgerline/eventstore"
 )
@@ -37,11 +39,15 @@ func (m *Model) takeLine(r *eventstore.Recorded) bool {
 	case *events.PoolUpdated:
 		if slices.Contains(e.Changed, "rotation") {
 			m.pools[e.PoolID].rotation = e.Rotation
+			m.lookAgain(r.WorkspaceID)
+			m.Counted["rotations changed"]++
 		}
 	case *events.PoolLineAdded:
 		m.pools[e.PoolID].lines = append(m.pools[e.PoolID].lines, e.LineID)
 	case *events.PoolLineRemoved:
 		m.pools[e.PoolID].lines = slices.DeleteFunc(m.pools[e.PoolID].lines, func(id string) bool { return id == e.LineID })
+		m.lookAgain(r.WorkspaceID)
+		m.Counted["lines moved"]++
 	case *events.LineProvisioned:
 		l := &line{id: e.LineID, workspace: m.workspaces[r.WorkspaceID], sandbox: e.IsSandbox, state: e.State, texts: map[string]int{}}
 		if e.State == "warming" {
@@ -54,6 +60,17 @@ func (m *Model) takeLine(r *eventstore.Recorded) bool {
 		return false
 	}
 	return true
+}
+
+// lookAgain has what waits for lines wait for those that may take it now.
+func (m *Model) lookAgain(workspace uuid.UUID) {
+	for _, c := range m.contacts {
+		for _, msg := range c.open {
+			if c.workspace.id == workspace {
+				msg.lines = m.candidates(msg)
+			}
+		}
+	}
 }
 
 // moves are those of decisions section 8, and of administration 3.1; "" is any state.
@@ -85,6 +102,14 @@ func (m *Model) moved(l *line, e *events.LineStateChanged, at time.Time) {
 	m.Counted["line "+e.To]++
 }
 
+func (i *identity) roll(day int) {
+	if i.day != day {
+		i.day, i.sent = day, 0
+	}
+}
+
+func (i *identity) full() bool { return i.limit != nil && int64(i.sent) >= *i.limit }
+
 func (l *line) canSend() bool {
 	return l.state == "ready" || l.state == "warming" || l.state == "active" || l.state == "throttled"
 }
@@ -114,9 +139,8 @@ func (m *Model) roll(l *line, at time.Time) {
 	if day := m.day(at); day != l.day {
 		l.day, l.sends, l.newToday, l.texts = day, 0, 0, map[string]int{}
 	}
-	for len(l.newTimes) > 0 && !l.newTimes[0].After(at.Add(-time.Hour)) {
-		l.newTimes = l.newTimes[1:]
-	}
+	// In no order: of two that were decided before and after a jump of the clock, either may be written first.
+	l.newTimes = slices.DeleteFunc(l.newTimes, func(t time.Time) bool { return !t.After(at.Add(-time.Hour)) })
 }
 
 // isNew tells whether a contact had nothing from a line for the window.
@@ -153,8 +177,19 @@ func (m *Model) lacks(l *line, msg *message, at time.Time) (reasons []string) {
 	return reasons
 }
 
+// allows tells whether the sender of a message may use a line (administration 4.2).
+func (m *Model) allows(msg *message, l *line) bool {
+	i := m.identities[msg.identity]
+	return i == nil || l == nil || len(i.lines) == 0 || slices.Contains(i.lines, l.id)
+}
+
 // candidates are the lines that may take a message, whatever their state (decisions section 8).
 func (m *Model) candidates(msg *message) []*line {
+	return slices.DeleteFunc(m.first(msg), func(l *line) bool { return !m.allows(msg, l) })
+}
+
+// first are the lines that come first for a message, also those that its sender may not use.
+func (m *Model) first(msg *message) []*line {
 	if l := m.lines[msg.line]; l != nil && l.canSend() {
 		return []*line{l}
 	}
@@ -169,7 +204,7 @@ func (m *Model) candidates(msg *message) []*line {
 	if msg.pool != "" {
 		p = m.pools[msg.pool]
 	}
-	if own := m.lines[c.line]; own != nil && own.canSend() && p.rotation == "sticky" && (msg.pool == "" || slices.Contains(p.lines, own.id)) {
+	if own := m.lines[c.line]; own != nil && own.canSend() && m.allows(msg, own) && p.rotation == "sticky" && (msg.pool == "" || slices.Contains(p.lines, own.id)) {
 		return []*line{own}
 	}
 	found := make([]*line, len(p.lines))
@@ -197,6 +232,16 @@ func (m *Model) routed(msg *message, e *events.MessageRouted, at time.Time) {
 	isNew := msg.automatic == "" && !l.sandbox && m.isNew(c, l, at)
 	if isNew != e.NewContact {
 		m.wrong("who is new to a line", "%s by %s: %v, not %v", msg.id, l.id, e.NewContact, isNew)
+	}
+	if i := m.identities[msg.identity]; i != nil && msg.line == "" {
+		i.roll(m.day(at))
+		if i.full() {
+			m.wrong("an identity sends more than it may", "%s by %s: %d of %d", msg.id, msg.identity, i.sent, *i.limit)
+		}
+		i.sent++
+	}
+	if broken := m.firstRules(msg); len(broken) > 0 && msg.automatic == "" {
+		m.wrong("a first message that may not be", "%s to %s: %v", msg.id, msg.to, broken)
 	}
 	msg.line = l.id
 	if msg.automatic == "" {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"ledgerline/commands"
+	"ledgerline/events"
 	"ledgerline/processes"
 	"ledgerline/testkit/app"
 	"ledgerline/testkit/model"
@@ -17,6 +19,11 @@ import (
 func (s *site) act(r *rand.Rand) bool {
 	g := s.grounds[r.IntN(len(s.grounds))]
 	p := g.people[r.IntN(len(g.people))]
+	if r.IntN(15) == 0 {
+		for _, undo := range g.business.take(1) {
+			undo(r)
+		}
+	}
 	switch pick := r.IntN(1000); {
 	case pick < 110:
 		s.inbound(r, g, p, chatter[r.IntN(len(chatter))])
@@ -26,11 +33,8 @@ func (s *site) act(r *rand.Rand) bool {
 		})
 	case pick < 132:
 		s.optOut(r, p, func() bool {
-			if p.id == "" {
-				return false
-			}
-			status, _ := s.request(r, g.live, http.MethodPost, "/v1/contacts/"+p.id+"/opt-out", app.Map{"source": "by phone"})
-			return status == http.StatusOK
+			id := p.now().id
+			return id != "" && s.change(r, g, http.MethodPost, "/v1/contacts/"+id+"/opt-out", app.Map{"source": "by phone"})
 		})
 	case pick < 165:
 		s.optIn(r, g, p)
@@ -44,6 +48,10 @@ func (s *site) act(r *rand.Rand) bool {
 		s.quarantine(r, g)
 	case pick < 230:
 		s.send(r, g, p, true)
+	case pick < 250:
+		s.rarely(r, g, p)
+	case pick < 290:
+		return s.reply(r, g, p)
 	default:
 		return s.send(r, g, p, false)
 	}
@@ -80,7 +88,7 @@ func body(r *rand.Rand) string {
 
 // send has a message accepted, or asks what would become of it.
 func (s *site) send(r *rand.Rand, g *ground, p *person, dry bool) bool {
-	token, in := g.live, app.Map{"body": body(r)}
+	token, in, own := g.live, app.Map{"body": body(r)}, false
 	now := s.clock.Now()
 	switch pick := r.IntN(100); {
 	case pick < 4:
@@ -100,44 +108,64 @@ func (s *site) send(r *rand.Rand, g *ground, p *person, dry bool) bool {
 	case pick < 22:
 		in["fallback"] = false
 	}
-	p.mu.Lock()
-	id := p.id
-	p.mu.Unlock()
-	if id != "" && token == g.live && r.IntN(3) == 0 {
-		in["contact_id"] = id
+	if token == g.live && r.IntN(100) < 5 {
+		token, own = g.tokens[r.IntN(len(g.tokens))], true
+	}
+	k := p.now()
+	if k.id != "" && token != g.test && r.IntN(3) == 0 {
+		in["contact_id"] = k.id
 	} else {
-		in["to"] = p.phone
+		in["to"] = k.phone
 	}
-	path, want := "/v1/messages", http.StatusCreated
+	path := "/v1/messages"
 	if dry {
-		path, want = path+"?dry_run=true", http.StatusOK
+		path += "?dry_run=true"
 	}
-	status, answer := s.request(r, token, http.MethodPost, path, in)
-	failed, _ := answer["error"].(app.Map)
+	status, answer, code := s.request(r, g, token, http.MethodPost, path, in)
+	if dry && status == http.StatusOK || own && in["line_id"] != nil && code == "forbidden" {
+		return false
+	}
+	return s.accepted(g, p, k, in["contact_id"] != nil, status, answer, code)
+}
+
+// reply has a person, or a program, answer in a conversation.
+func (s *site) reply(r *rand.Rand, g *ground, p *person) bool {
+	k := p.now()
+	if k.id == "" {
+		return false
+	}
+	token := s.session(g)
+	if r.IntN(4) == 0 {
+		token = g.live
+	}
+	status, answer, code := s.request(r, g, token, http.MethodPost, "/v1/conversations/"+k.conversation+"/messages", app.Map{"body": body(r)})
+	return s.accepted(g, p, k, true, status, answer, code)
+}
+
+// accepted takes the answer to a message; false when it was refused as it may be. byID tells that the contact was named by its id.
+func (s *site) accepted(g *ground, p *person, k known, byID bool, status int, answer app.Map, code string) bool {
 	switch {
-	case status == want && dry, status == http.StatusUnprocessableEntity && failed["code"] == "contact_opted_out":
+	case code == "contact_opted_out", code == "consent_required", code == "org_paused", code == "not_found" && byID && p.was(k.id):
 		return false
-	case status != want:
-		s.t.Errorf("%s: %d %v", path, status, answer)
+	case status != http.StatusCreated || answer["status"] != "queued":
+		s.t.Errorf("a message: %d %v", status, answer)
 		return false
-	case answer["status"] != "queued":
-		s.t.Errorf("an accepted message is %v", answer["status"])
 	}
-	message, _ := answer["id"].(string)
-	contact, _ := answer["contact_id"].(string)
-	p.mu.Lock()
-	p.id = contact
-	p.mu.Unlock()
+	text := func(name string) string { value, _ := answer[name].(string); return value }
+	if !byID {
+		p.met(known{k.phone, text("contact_id"), text("conversation_id")})
+	}
+	media, _ := answer["media"].([]any)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.accepted[message] = true
-	s.recent = append(s.recent, sent{g, message})
+	s.model.Accepted[text("id")] = events.MessagePersonal{To: text("to"), Body: text("body"), Media: make([]events.Media, len(media))}
+	s.recent = append(s.recent, sent{g, p, text("id")})
 	return true
 }
 
 // inbound plays a message of a person's, told once or twice.
 func (s *site) inbound(r *rand.Rand, g *ground, p *person, text string) bool {
-	in := processes.Inbound{CarrierID: fmt.Sprintf("in_%x", r.Uint64()), Line: g.Lines[r.IntN(len(g.Lines))].Phone, From: p.phone, Body: text, Channel: "chat"}
+	in := processes.Inbound{CarrierID: fmt.Sprintf("in_%x", r.Uint64()), Line: g.Lines[r.IntN(len(g.Lines))].Phone, From: p.now().phone, Body: text, Channel: "chat"}
 	var first string
 	for range 1 + r.IntN(10)/7 {
 		s.again(r, "a message from a contact", func(n *app.Node) error {
@@ -156,24 +184,40 @@ func (s *site) inbound(r *rand.Rand, g *ground, p *person, text string) bool {
 	return true
 }
 
+// end remembers that something was answered after which nothing may leave, and gives its place among all, from 1.
+func (s *site) end(e model.End) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.Answered = s.world.Tick()
+	s.ends = append(s.ends, e)
+	return len(s.ends)
+}
+
+// lift says that an end may be over from now on; 0 is none.
+func (s *site) lift(place int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if place > 0 {
+		s.ends[place-1].Until = s.world.Tick()
+	}
+}
+
 // optOut has a person opt out, in one way or another, and remembers when that was answered.
 func (s *site) optOut(r *rand.Rand, p *person, do func() bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.out > 0 && r.IntN(4) > 0 || !do() || p.out > 0 || p.id == "" {
+	if p.out > 0 && r.IntN(4) > 0 || !do() || p.out > 0 || p.now().id == "" {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.outs = append(s.outs, model.OptOut{ContactID: p.id, Answered: s.world.Tick()})
-	p.out = len(s.outs)
+	p.out = s.end(model.End{What: "opt-out", ContactID: p.now().id})
 }
 
 // optIn has a person opt in, or takes back what is known of its consent: the register of opt-outs still counts then.
 func (s *site) optIn(r *rand.Rand, g *ground, p *person) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.id == "" || p.out == 0 && r.IntN(4) > 0 {
+	id := p.now().id
+	if id == "" && p.out == 0 || p.out == 0 && r.IntN(4) > 0 {
 		return
 	}
 	to := "opted_in"
@@ -181,37 +225,40 @@ func (s *site) optIn(r *rand.Rand, g *ground, p *person) {
 		to = "unknown"
 	}
 	if p.out > 0 && to == "opted_in" {
-		s.mu.Lock()
-		s.outs[p.out-1].Until = s.world.Tick()
-		s.mu.Unlock()
+		s.lift(p.out)
 		p.out = 0
 	}
-	if to == "opted_in" && r.IntN(2) == 0 {
+	if to == "opted_in" && r.IntN(2) == 0 || id == "" {
 		s.inbound(r, g, p, []string{"START", "Yes!", "unstop"}[r.IntN(3)])
 		return
 	}
-	if status, answer := s.request(r, g.live, http.MethodPost, "/v1/contacts/"+p.id+"/consent", app.Map{"status": to, "source": "web form"}); status != http.StatusOK {
-		s.t.Errorf("a change of consent: %d %v", status, answer)
+	s.change(r, g, http.MethodPost, "/v1/contacts/"+id+"/consent", app.Map{"status": to, "source": "web form"})
+}
+
+// lately is a message that was accepted not long ago.
+func (s *site) lately(r *rand.Rand) (m sent, found bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.recent) == 0 {
+		return m, false
 	}
+	return s.recent[max(0, len(s.recent)-1-r.IntN(60))], true
 }
 
 func (s *site) cancel(r *rand.Rand) {
-	s.mu.Lock()
-	if len(s.recent) == 0 {
-		s.mu.Unlock()
+	m, found := s.lately(r)
+	if !found {
 		return
 	}
-	m := s.recent[max(0, len(s.recent)-1-r.IntN(60))]
-	s.mu.Unlock()
-	status, answer := s.request(r, m.ground.live, http.MethodPost, "/v1/messages/"+m.id+"/cancel", app.Map{})
-	switch status {
-	case http.StatusOK:
+	path := "/v1/messages/" + m.id + "/cancel"
+	switch status, answer, code := s.request(r, m.ground, m.ground.live, http.MethodPost, path, app.Map{}); {
+	case status == http.StatusOK:
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.canceled = append(s.canceled, m.id)
-	case http.StatusConflict:
+	case code == "conflict", code == "org_paused", code == "not_found" && m.person.was(""):
 	default:
-		s.t.Errorf("a cancellation: %d %v", status, answer)
+		s.t.Errorf("%s: %d %v", path, status, answer)
 	}
 }
 
@@ -230,23 +277,19 @@ func (s *site) moveLine(r *rand.Rand, g *ground, id string, resume bool) {
 	if resume {
 		path = "/v1/lines/" + id + "/resume"
 	}
-	if status, answer := s.request(r, g.live, http.MethodPost, path, app.Map{}); status != http.StatusOK && status != http.StatusConflict {
-		s.t.Errorf("%s: %d %v", path, status, answer)
-	}
+	s.change(r, g, http.MethodPost, path, app.Map{}, "conflict")
 }
 
 // quarantine has the operator take a line out of service and put it back, to begin anew.
 func (s *site) quarantine(r *rand.Rand, g *ground) {
 	l := g.Lines[r.IntN(len(g.Lines))]
 	for _, to := range []string{"quarantined", "ready"} {
-		s.again(r, "the operator", func(n *app.Node) error {
-			return on(s.t.Context(), n, func(ctx context.Context, n *app.Node) error {
-				_, err := n.App.ChangeLineState(ctx, g.Operator(), l.ID, lineState(to), nil)
-				if conflict(err) {
-					return nil
-				}
-				return err
-			})
+		s.operate(r, func(ctx context.Context, a *commands.App) error {
+			_, err := a.ChangeLineState(ctx, g.Operator(), l.ID, lineState(to), nil)
+			if conflict(err) {
+				return nil
+			}
+			return err
 		})
 	}
 }

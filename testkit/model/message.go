@@ -17,8 +17,10 @@ type message struct {
 	isTest    bool
 	automatic string
 	byHand    bool
+	identity  string // of the service identity that sends it
 	pool      string
 	named     string
+	to        string // "" for an automatic text whose contact was erased
 	body      string
 	media     int
 	fallback  bool  // not forbidden
@@ -42,6 +44,7 @@ type message struct {
 	receipts  int
 	missed    bool
 	code      string
+	canceled  bool            // or for a cause that the ledger tells
 	trace     []string        // what happened to it, for failures
 	passed    map[string]bool // messages that were accepted before and had stepped aside when this one was tried first
 }
@@ -51,6 +54,7 @@ type try struct {
 	at      time.Time
 	line    string
 	channel string
+	window  window // that held then
 }
 
 func (msg *message) text() string { return strings.TrimSpace(msg.body) }
@@ -137,6 +141,9 @@ func (m *Model) takeMessage(r *eventstore.Recorded) {
 
 func (m *Model) received(e *events.MessageReceived, at time.Time) {
 	c := m.contacts[e.ContactID]
+	if c.erased {
+		m.wrong("something from who was erased", "%s from %s", e.MessageID, c.id)
+	}
 	if !c.replied {
 		c.replied, c.FirstReply = true, at
 	}
@@ -146,10 +153,24 @@ func (m *Model) received(e *events.MessageReceived, at time.Time) {
 
 func (m *Model) queued(e *events.MessageQueued, r *eventstore.Recorded) {
 	c := m.contacts[e.ContactID]
+	if e.Content.To == "" {
+		e.Content = m.Accepted[e.MessageID]
+	}
+	if c.phone == "" {
+		c.phone = e.Content.To
+	}
 	msg := &message{
-		id: e.MessageID, contact: c, isTest: e.IsTest, automatic: e.Automatic, byHand: e.ByStaff, channel: e.Channel, body: e.Content.Body,
-		media: len(e.Content.Media), fallback: e.Fallback == nil || *e.Fallback, place: r.Position, status: "queued",
+		id: e.MessageID, contact: c, isTest: e.IsTest, automatic: e.Automatic, byHand: e.ByStaff, channel: e.Channel, to: e.Content.To,
+		body: e.Content.Body, media: len(e.Content.Media), fallback: e.Fallback == nil || *e.Fallback, place: r.Position, status: "queued",
 		carrierID: map[string]string{}, passed: map[string]bool{},
+	}
+	if e.IdentityID != nil {
+		msg.identity = *e.IdentityID
+		m.Counted["by identities"]++
+	}
+	if e.ByStaff { // who answers has read
+		c.Unread = 0
+		m.Counted["by hand"]++
 	}
 	if e.PoolID != nil {
 		msg.pool = *e.PoolID
@@ -165,6 +186,12 @@ func (m *Model) queued(e *events.MessageQueued, r *eventstore.Recorded) {
 	}
 	if code := m.refused(c); code != "" && msg.automatic == "" {
 		m.wrong("a message that should have been refused", "%s: %s", msg.id, code)
+	}
+	switch {
+	case msg.astray():
+		m.wrong("a message that should have been refused", "%s to %s: contact %s has %s, erased %v", msg.id, msg.to, c.id, c.phone, c.erased)
+	case msg.automatic == "" && (m.of(c).paused || !m.allows(msg, m.lines[msg.named])):
+		m.wrong("a message that should have been refused", "%s: the organisation is paused (%v), or its sender may not use %s", msg.id, m.of(c).paused, msg.named)
 	}
 	m.messages[msg.id] = msg
 	c.open, c.all = append(c.open, msg), append(c.all, msg)
@@ -183,6 +210,9 @@ func (m *Model) sending(msg *message, e *events.MessageSending, at time.Time) {
 	if l := m.lines[e.LineID]; e.LineID != msg.line || e.Channel != msg.channel || !l.canSend() && l.state != "" {
 		m.wrong("a line sends that may not", "%s by %s (%s), routed to %s", msg.id, e.LineID, l.state, msg.line)
 	}
+	if msg.astray() {
+		m.wrong("a message leaves to who was erased, or has another number", "%s to %s: contact %s has %s, erased %v", msg.id, msg.to, c.id, c.phone, c.erased)
+	}
 	if msg.automatic == "" {
 		m.mayLeave(msg, at)
 	}
@@ -200,24 +230,31 @@ func (m *Model) sending(msg *message, e *events.MessageSending, at time.Time) {
 		}
 	}
 	msg.attempts, msg.underway, msg.held, msg.heldSince, msg.waits, msg.resend = e.Attempt, true, nil, time.Time{}, time.Time{}, false
-	msg.tries = append(msg.tries, try{at, e.LineID, e.Channel})
+	msg.tries = append(msg.tries, try{at, e.LineID, e.Channel, m.of(c).window})
 	m.Counted["attempts"]++
 }
 
 // mayLeave holds an attempt against the rules of the contact (interface section 1 rules 1 to 4).
 func (m *Model) mayLeave(msg *message, at time.Time) {
 	c := msg.contact
-	o := m.organisations[c.workspace.organisation]
+	if m.of(c).paused {
+		m.wrong("a message leaves while its organisation is paused", "%s", msg.id)
+	}
 	if code := m.refused(c); code != "" {
 		m.wrong("a message leaves without consent", "%s: %s", msg.id, code)
 	}
-	if !m.open(o, c.phone, at) {
-		m.wrong("a message leaves in quiet hours", "%s to %s at %s", msg.id, c.phone, at)
+	if !m.open(m.of(c).window, msg.to, at) {
+		m.wrong("a message leaves in quiet hours", "%s to %s at %s", msg.id, msg.to, at)
 	}
-	limits := m.organisations[c.workspace.organisation].limits
-	if broken := m.firstRules(msg); len(broken) > 0 || !c.replied && len(c.before) > limits.PreReplyMaxMessages {
-		m.wrong("a first message that may not be", "%s to %s: %v", msg.id, c.phone, broken)
+	if broken := m.firstRules(msg); len(broken) > 0 {
+		m.wrong("a first message that may not be", "%s to %s: %v", msg.id, msg.to, broken)
 	}
+}
+
+// astray tells that the contact was erased, or has another number than the message was written to.
+func (msg *message) astray() bool {
+	c := msg.contact
+	return c.erased || msg.to != "" && c.phone != "" && msg.to != c.phone
 }
 
 // stepsAside tells that later messages may pass this one: it waits for its own send_at, or for the contact's first word.
@@ -244,7 +281,7 @@ func (m *Model) firstRules(msg *message) (broken []string) {
 	if c.replied {
 		return nil
 	}
-	limits := m.organisations[c.workspace.organisation].limits
+	limits := m.of(c).limits
 	for rule, breaks := range map[string]bool{
 		"pre_reply_max_messages": !c.before[msg.id] && len(c.before) >= limits.PreReplyMaxMessages,
 		"pre_reply_max_chars":    utf8.RuneCountInString(msg.body) > limits.PreReplyMaxChars,

@@ -17,13 +17,15 @@ import (
 
 // Model is what is known at a place in the ledger.
 type Model struct {
-	Zones func(phone string) []string // that a number may be in
+	Zones    func(phone string) []string       // that a number may be in
+	Accepted map[string]events.MessagePersonal // what was accepted, by message, as its senders remember it: the ledger's own may be erased
 
 	organisations map[uuid.UUID]*organisation
 	workspaces    map[uuid.UUID]*workspace
 	pools         map[string]*pool
 	lines         map[string]*line
 	numbers       map[string]*number
+	identities    map[string]*identity
 	contacts      map[string]*contact
 	messages      map[string]*message
 	after         map[int]int64 // by shard: the last position that was taken
@@ -38,7 +40,15 @@ type Model struct {
 type organisation struct {
 	limits         events.SendingLimits
 	requireConsent bool
-	opens, closes  int // minutes
+	paused         bool
+	window         window
+}
+
+// identity is a service identity.
+type identity struct {
+	lines     []string // that it may send from; empty for all
+	limit     *int64
+	day, sent int // usage day, and messages on it
 }
 
 type workspace struct {
@@ -52,10 +62,11 @@ type number struct {
 }
 
 type contact struct {
-	id, phone  string
+	id, phone  string // the phone that it has now; "" when that was erased and nothing tells it
 	workspace  *workspace
 	number     *number
 	consent    string
+	erased     bool
 	line       string // sticky
 	replied    bool
 	FirstReply time.Time
@@ -70,7 +81,7 @@ type contact struct {
 // New makes a model that knows nothing.
 func New(zones func(phone string) []string) *Model {
 	return &Model{
-		Zones: zones, organisations: map[uuid.UUID]*organisation{}, workspaces: map[uuid.UUID]*workspace{}, pools: map[string]*pool{},
+		Zones: zones, Accepted: map[string]events.MessagePersonal{}, identities: map[string]*identity{}, organisations: map[uuid.UUID]*organisation{}, workspaces: map[uuid.UUID]*workspace{}, pools: map[string]*pool{},
 		lines: map[string]*line{}, numbers: map[string]*number{}, contacts: map[string]*contact{}, messages: map[string]*message{},
 		after: map[int]int64{}, kinds: map[string]int{}, Counted: map[string]int{}, zones: map[string]*time.Location{},
 	}
@@ -134,11 +145,33 @@ func (m *Model) Take(r *eventstore.Recorded) {
 	m.after[r.Shard] = r.Position
 	switch e := r.Event.(type) {
 	case *events.OrganisationCreated:
-		m.organisations[e.OrganisationID] = &organisation{opens: 9 * 60, closes: 20 * 60}
+		m.organisations[e.OrganisationID] = &organisation{window: windowOf(events.QuietHours{})}
 	case *events.SendingLimitsSet:
-		m.organisations[r.OrganisationID].limits = e.Limits
+		o := m.organisations[r.OrganisationID]
+		if o.limits.WarmupCurve != nil {
+			m.Counted["limits changed"]++
+		}
+		o.limits = e.Limits
 	case *events.ComplianceChanged:
-		m.organisations[r.OrganisationID].requireConsent = e.RequireConsent
+		o := m.organisations[r.OrganisationID]
+		if o.window != windowOf(e.QuietHours) {
+			m.Counted["quiet hours changed"]++
+		}
+		if e.RequireConsent {
+			m.Counted["consent required"]++
+		}
+		o.requireConsent, o.window = e.RequireConsent, windowOf(e.QuietHours)
+	case *events.OrganisationPaused:
+		m.organisations[r.OrganisationID].paused = true
+		m.Counted["organisations paused"]++
+	case *events.OrganisationResumed:
+		m.organisations[r.OrganisationID].paused = false
+	case *events.IdentityCreated:
+		m.identities[e.IdentityID.String()] = &identity{lines: e.AllowedLineIDs, limit: e.DailyLimit}
+	case *events.IdentityUpdated:
+		i := m.identities[e.IdentityID.String()]
+		i.lines, i.limit = e.AllowedLineIDs, e.DailyLimit
+		m.Counted["identities changed"]++
 	case *events.WorkspaceCreated:
 		m.workspaces[e.WorkspaceID] = &workspace{e.WorkspaceID, e.OrganisationID, e.DefaultPoolID, e.SandboxLineID}
 	case *events.ContactCreated:
@@ -146,6 +179,13 @@ func (m *Model) Take(r *eventstore.Recorded) {
 			id: e.ContactID, phone: e.Person.Phone, workspace: m.workspaces[r.WorkspaceID], consent: "unknown",
 			before: map[string]bool{}, via: map[string]int{},
 		}
+	case *events.ContactUpdated:
+		if slices.Contains(e.Changed, "phone") {
+			m.contacts[e.ContactID].phone = e.Person.Phone
+			m.Counted["numbers changed"]++
+		}
+	case *events.ContactDeleted:
+		m.erased(m.contacts[e.ContactID])
 	case *events.NumberLinked:
 		n := m.number(r.Stream)
 		n.holders[e.ContactID] = true
@@ -174,6 +214,20 @@ func (m *Model) Take(r *eventstore.Recorded) {
 	}
 }
 
+func (m *Model) erased(c *contact) {
+	c.erased = true
+	m.Counted["erased"]++
+	for _, msg := range c.open {
+		if msg.underway {
+			m.Counted["erased with a message under way"]++
+		} else {
+			m.Counted["erased with a message that waits"]++
+		}
+	}
+}
+
+func (m *Model) of(c *contact) *organisation { return m.organisations[c.workspace.organisation] }
+
 func (m *Model) number(stream string) *number {
 	n := m.numbers[stream]
 	if n == nil {
@@ -188,7 +242,7 @@ func (m *Model) refused(c *contact) string {
 	switch {
 	case c.consent == "opted_out" || c.number != nil && c.number.optedOut:
 		return "contact_opted_out"
-	case m.organisations[c.workspace.organisation].requireConsent && c.consent != "opted_in":
+	case m.of(c).requireConsent && c.consent != "opted_in":
 		return "consent_required"
 	}
 	return ""

@@ -68,7 +68,16 @@ func (m *Model) failed(msg *message, e *events.MessageFailed, at time.Time) {
 			m.wrong("canceled while it may be leaving", "%s: %s", msg.id, e.Code)
 		}
 	}
+	c := msg.contact
 	switch e.Code {
+	case "canceled": // or somebody asked for it, see Ends
+		if msg.canceled = msg.astray() || c.phone == ""; msg.canceled && !c.erased {
+			m.Counted["canceled for another number"]++
+		}
+	case "consent_required":
+		if m.refused(c) != e.Code {
+			m.wrong("failed for no reason", "%s: %s, the contact is %s", msg.id, e.Code, c.consent)
+		}
 	case "hold_expired":
 		if msg.heldSince.IsZero() || at.Before(msg.heldSince.Add(msg.patience())) {
 			m.wrong("expired too early", "%s, held since %s", msg.id, msg.heldSince)

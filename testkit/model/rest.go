@@ -29,6 +29,8 @@ func (m *Model) Rest(now time.Time) (stuck []string) {
 // waits says why an open message should not wait; "" when it should.
 func (m *Model) waits(msg *message, now time.Time, blocked string) string {
 	switch {
+	case msg.astray():
+		return "its contact is gone, or has another number"
 	case msg.status == "scheduled":
 		if !now.Before(msg.sendAt) {
 			return "it was due at " + msg.sendAt.String()
@@ -40,8 +42,8 @@ func (m *Model) waits(msg *message, now time.Time, blocked string) string {
 		return ""
 	case blocked != "" && msg.automatic == "" && msg.attempts > 0:
 		return "" // what was tried and waits behind another one cannot be deferred any more
-	case msg.automatic == "" && m.refused(msg.contact) != "":
-		return "it should have failed: " + m.refused(msg.contact)
+	case msg.automatic == "" && m.refused(msg.contact) == "contact_opted_out": // what lacks an opt-in fails when its turn comes
+		return "it should have failed"
 	case msg.held == nil:
 		return "no reason was told"
 	case !now.Before(msg.heldSince.Add(msg.patience())):
@@ -51,16 +53,19 @@ func (m *Model) waits(msg *message, now time.Time, blocked string) string {
 }
 
 // Ends tells the messages that were accepted and are not in the ledger, and how many have come to each end.
-func (m *Model) Ends(accepted map[string]bool) map[string]int {
+func (m *Model) Ends() map[string]int {
 	ends := map[string]int{}
-	for id := range accepted {
+	for id := range m.Accepted {
 		if m.messages[id] == nil {
 			m.wrong("an accepted message that is lost", "%s", id)
 		}
 	}
 	for id, msg := range m.messages {
-		if msg.automatic == "" && !accepted[id] {
+		if _, known := m.Accepted[id]; msg.automatic == "" && !known {
 			m.wrong("a message that nobody sent", "%s", id)
+		}
+		if msg.code == "canceled" && !msg.canceled && !msg.contact.erased {
+			m.wrong("canceled for no reason", "%s", id)
 		}
 		ends[msg.status]++
 		if msg.code != "" {
@@ -70,18 +75,23 @@ func (m *Model) Ends(accepted map[string]bool) map[string]int {
 	return ends
 }
 
-// Statuses holds what readers see of messages against the ledger.
+// Statuses holds what readers see of messages against the ledger: nothing of those whose contact was erased.
 func (m *Model) Statuses(seen map[string]string) {
 	for id, msg := range m.messages {
-		if seen[id] != msg.status {
-			m.wrong("a status that readers see otherwise", "%s is %s, not %q", id, msg.status, seen[id])
+		if status, known := seen[id]; known == msg.contact.erased || known && status != msg.status {
+			m.wrong("a status that readers see otherwise", "%s is %s, not %q; erased %v", id, msg.status, status, msg.contact.erased)
 		}
 	}
 }
 
 // Canceled holds a cancellation that was answered with success.
 func (m *Model) Canceled(id string) {
-	if msg := m.messages[id]; msg != nil && (msg.status != "failed" || msg.attempts > 0 && msg.underway) {
+	msg := m.messages[id]
+	if msg == nil {
+		return
+	}
+	msg.canceled = true
+	if msg.status != "failed" || msg.attempts > 0 && msg.underway {
 		m.wrong("a canceled message that is not", "%s is %s", id, msg.status)
 	}
 }
@@ -97,7 +107,9 @@ type Contact struct {
 func (m *Model) Contacts() map[string]Contact {
 	all := map[string]Contact{}
 	for id, c := range m.contacts {
-		all[id] = Contact{c.consent, c.Unread, c.FirstReply}
+		if !c.erased {
+			all[id] = Contact{c.consent, c.Unread, c.FirstReply}
+		}
 	}
 	return all
 }

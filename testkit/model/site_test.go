@@ -9,16 +9,22 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"ledgerline/clock"
 	"ledgerline/commands"
 	"ledgerline/domain/apikey"
+	"ledgerline/domain/identity"
 	"ledgerline/domain/line"
+	"ledgerline/domain/organisation"
 	"ledgerline/events"
 	"ledgerline/processes"
 	"ledgerline/service"
@@ -67,25 +73,35 @@ type site struct {
 	seed  uint64
 
 	grounds []*ground
+	numbers atomic.Int64 // that were made up for people who change theirs
 
 	mu       sync.Mutex
 	nodes    []*app.Node
-	accepted map[string]bool
 	canceled []string
 	recent   []sent
-	outs     []model.OptOut
+	ends     []model.End
 }
 
 // sent is a message that may be canceled.
 type sent struct {
 	ground *ground
+	person *person
 	id     string
+}
+
+// business is an organisation.
+type business struct {
+	mu   sync.Mutex
+	undo []func(*rand.Rand) // what was changed there and is to be changed back
 }
 
 // ground is a workspace with its lines and people.
 type ground struct {
 	*app.Workspace
+	business   *business
 	live, test string // keys
+	identities []uuid.UUID
+	tokens     []string // theirs
 	pools      []string
 	people     []*person
 	sandboxed  []*person // numbers for the test key
@@ -93,13 +109,43 @@ type ground struct {
 	mu         sync.Mutex
 }
 
-// person is a number that is written to.
+// person is somebody who is written to.
 type person struct {
-	phone  string
 	shared bool       // with another workspace of the organisation
-	mu     sync.Mutex // held while its consent changes
-	id     string     // of the contact, once it is known
-	out    int        // place of the opt-out that holds among all, from 1; 0 for none
+	fixed  bool       // it is a sandbox number
+	mu     sync.Mutex // held while its consent or its number changes, or it is erased
+	out    int        // place of the opt-out that holds among all ends, from 1; 0 for none
+	left   int        // place of the end of its other number
+
+	is sync.Mutex // held while what it is known by is looked at
+	known
+	other  string          // the number that it had before
+	erased map[string]bool // contacts that it was
+}
+
+// known is what a person is known by. The ids are those of the contact, once it is known.
+type known struct{ phone, id, conversation string }
+
+func (p *person) now() known {
+	p.is.Lock()
+	defer p.is.Unlock()
+	return p.known
+}
+
+// met notes which contact a number is, unless that is over.
+func (p *person) met(k known) {
+	p.is.Lock()
+	defer p.is.Unlock()
+	if p.phone == k.phone && !p.erased[k.id] {
+		p.known = k
+	}
+}
+
+// was tells that the person was this contact, and that it is erased or about to be; "" is any.
+func (p *person) was(id string) bool {
+	p.is.Lock()
+	defer p.is.Unlock()
+	return p.erased[id] || id == "" && len(p.erased) > 0
 }
 
 // limits are low enough to be met every day.
@@ -115,7 +161,7 @@ func limits() line.Limits {
 func open(t *testing.T, shards, people int, seed uint64, start time.Time) *site {
 	t.Helper()
 	s := &site{
-		t: t, seed: seed, clock: clock.Frozen(start), model: model.New(zonesOf), accepted: map[string]bool{},
+		t: t, seed: seed, clock: clock.Frozen(start), model: model.New(zonesOf),
 		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: 30 * time.Second},
 	}
 	s.world = hostile.New(s.clock, seed)
@@ -141,17 +187,23 @@ func open(t *testing.T, shards, people int, seed uint64, start time.Time) *site 
 		s.grounds = append(s.grounds, s.ground(w, i, people/(len(workspaces)+1)))
 	}
 	second := s.ground(s.app.NewWorkspace("Second"), len(workspaces), people/(len(workspaces)+1))
+	second.business = s.grounds[0].business
 	for i := range len(second.people) / 3 {
 		s.grounds[0].people[i].shared = true
-		second.people[i] = &person{phone: s.grounds[0].people[i].phone, shared: true}
+		second.people[i] = newPerson(s.grounds[0].people[i].phone)
+		second.people[i].shared = true
 	}
 	s.grounds = append(s.grounds, second)
 	return s
 }
 
-// ground gives a workspace lines in all states, pools of both rotations, and people.
+func newPerson(phone string) *person {
+	return &person{known: known{phone: phone}, erased: map[string]bool{}}
+}
+
+// ground gives a workspace lines in all states, pools of both rotations, service identities, and people.
 func (s *site) ground(w *app.Workspace, nth, people int) *ground {
-	g := &ground{Workspace: w, paused: map[string]bool{}, pools: []string{w.PoolID}}
+	g := &ground{Workspace: w, business: &business{}, paused: map[string]bool{}, pools: []string{w.PoolID}}
 	scopes := []apikey.Scope{apikey.Read, apikey.Send, apikey.Admin}
 	g.live, g.test = w.NewKey(apikey.Live, nil, scopes...).Secret, w.NewKey(apikey.Test, nil, scopes...).Secret
 	for i, p := range []struct {
@@ -178,18 +230,26 @@ func (s *site) ground(w *app.Workspace, nth, people int) *ground {
 			w.Lines = append(w.Lines, l)
 		}
 	}
+	few, more := int64(2), int64(4)
+	for _, in := range []commands.CreateIdentity{{DailyLimit: &few}, {DailyLimit: &more, AllowedLineIDs: []string{w.Lines[0].ID, w.Lines[3].ID, w.Lines[6].ID}}} {
+		in.Name, in.Kind, in.Env, in.Scopes = "Client", identity.MCPClient, apikey.Live, []string{"read", "send"}
+		made, err := s.nodes[0].App.CreateIdentity(s.t.Context(), w.Operator(), in)
+		require.NoError(s.t, err)
+		g.identities, g.tokens = append(g.identities, made.Identity.ID), append(g.tokens, made.Token.Secret)
+	}
 	r := rand.New(rand.NewPCG(s.seed, uint64(nth))) //nolint:gosec // repeatable on purpose
 	for i := range people {
 		pick := r.IntN(100)
 		for _, a := range areas {
 			if pick -= a.weight; pick < 0 {
-				g.people = append(g.people, &person{phone: fmt.Sprintf("+1%s777%d%03d", a.code, 5+nth%5, i)})
+				g.people = append(g.people, newPerson(fmt.Sprintf("+1%s777%d%03d", a.code, 5+nth%5, i)))
 				break
 			}
 		}
 	}
 	for i := range 12 {
-		g.sandboxed = append(g.sandboxed, &person{phone: fmt.Sprintf("+1%s55501%02d", areas[i%5].code, 10*(nth%5)+i/5)})
+		g.sandboxed = append(g.sandboxed, newPerson(fmt.Sprintf("+1%s55501%02d", areas[i%5].code, 10*(nth%5)+i/5)))
+		g.sandboxed[i].fixed = true
 	}
 	return g
 }
@@ -231,17 +291,30 @@ func (s *site) again(r *rand.Rand, what string, try func(*app.Node) error) {
 	s.t.Errorf("%s: %v", what, err)
 }
 
-// request makes a write until it is answered, under one idempotency key.
-func (s *site) request(r *rand.Rand, token, method, path string, body any) (status int, answer app.Map) {
-	content, err := json.Marshal(body)
-	require.NoError(s.t, err)
+// session is a token of the owner's, good for as long as a burst may take.
+func (s *site) session(g *ground) string {
+	return s.app.Sign(jwt.SigningMethodHS256, app.Secret, jwt.MapClaims{
+		"sub": g.Users[organisation.Owner].String(), "iss": app.Issuer, "aud": app.Audience, "exp": s.clock.Now().Add(20 * time.Hour).Unix(),
+	})
+}
+
+// request makes a write until it is answered, under one idempotency key, and gives the code of a refusal too.
+func (s *site) request(r *rand.Rand, g *ground, token, method, path string, body app.Map) (status int, answer app.Map, code string) {
+	var content []byte
+	if body != nil {
+		var err error
+		content, err = json.Marshal(body)
+		require.NoError(s.t, err)
+	}
 	key := fmt.Sprintf("k%x%x", r.Uint64(), r.Uint64())
 	s.again(r, method+" "+path, func(n *app.Node) error {
 		request, err := http.NewRequestWithContext(s.t.Context(), method, n.URL+path, bytes.NewReader(content))
 		if err != nil {
 			return err
 		}
-		request.Header = http.Header{"Authorization": {"Bearer " + token}, "Content-Type": {"application/json"}, "Idempotency-Key": {key}}
+		request.Header = http.Header{
+			"Authorization": {"Bearer " + token}, "X-Workspace-Id": {g.ID.String()}, "Content-Type": {"application/json"}, "Idempotency-Key": {key},
+		}
 		response, err := s.http.Do(request)
 		if err != nil {
 			return err
@@ -251,16 +324,35 @@ func (s *site) request(r *rand.Rand, token, method, path string, body any) (stat
 		if err != nil {
 			return err
 		}
-		answer = nil
+		answer, code = nil, ""
 		if err := json.Unmarshal(raw, &answer); err != nil {
 			return fmt.Errorf("%d %s: %w", response.StatusCode, raw, err)
 		}
 		status = response.StatusCode
-		failed, _ := answer["error"].(app.Map)
-		if status >= http.StatusInternalServerError || failed["code"] == "idempotency_conflict" {
+		if failed, refused := answer["error"].(app.Map); refused {
+			code, _ = failed["code"].(string)
+		}
+		if status >= http.StatusInternalServerError || code == "idempotency_conflict" {
 			return fmt.Errorf("%d %s", status, raw)
 		}
 		return nil
 	})
-	return status, answer
+	return status, answer, code
+}
+
+// change makes a write that must be done, unless it is refused with one of these codes or the organisation is paused.
+func (s *site) change(r *rand.Rand, g *ground, method, path string, body app.Map, refusals ...string) (done bool) {
+	status, answer, code := s.request(r, g, g.live, method, path, body)
+	done = status == http.StatusOK
+	if !done && code != "org_paused" && !slices.Contains(refusals, code) {
+		s.t.Errorf("%s %s: %d %v", method, path, status, answer)
+	}
+	return done
+}
+
+// operate has the operator do something.
+func (s *site) operate(r *rand.Rand, do func(context.Context, *commands.App) error) {
+	s.again(r, "the operator", func(n *app.Node) error {
+		return on(s.t.Context(), n, func(ctx context.Context, n *app.Node) error { return do(ctx, n.App) })
+	})
 }

@@ -1,6 +1,10 @@
 package model
 
-import "time"
+import (
+	"time"
+
+	"ledgerline/events"
+)
 
 // minute of the local day.
 func minuteOf(t time.Time) int { return t.Hour()*60 + t.Minute() }
@@ -17,24 +21,38 @@ func (m *Model) zone(name string) *time.Location {
 	return z
 }
 
-// open tells whether messages may leave to a number at a moment: from 9 AM to before 8 PM in every zone that it may be in
-// (interface section 1 rule 3, decisions section 7).
-func (m *Model) open(o *organisation, phone string, at time.Time) bool {
+// window is the part of a local day in which messages may leave, in minutes.
+type window struct{ opens, closes int }
+
+// windowOf is from 9 AM to before 8 PM, less an organisation's own quiet hours (interface section 1 rule 3, decisions section 7).
+func windowOf(q events.QuietHours) window {
+	w := window{9 * 60, 20 * 60}
+	starts, err1 := time.Parse("15:04", q.Start)
+	ends, err2 := time.Parse("15:04", q.End)
+	if err1 == nil && err2 == nil {
+		w = window{max(w.opens, minuteOf(ends)), min(w.closes, minuteOf(starts))}
+	}
+	return w
+}
+
+// open tells whether messages may leave to a number at a moment: within the window in every zone that it may be in.
+func (m *Model) open(w window, phone string, at time.Time) bool {
 	for _, name := range m.Zones(phone) {
-		if minute := minuteOf(at.In(m.zone(name))); minute < o.opens || minute >= o.closes {
+		if minute := minuteOf(at.In(m.zone(name))); minute < w.opens || minute >= w.closes {
 			return false
 		}
 	}
 	return true
 }
 
-// opens is the next moment at which messages may leave to a number, looked for minute by minute.
-func (m *Model) opens(o *organisation, phone string, at time.Time) time.Time {
-	next := at.Truncate(time.Minute)
-	for !m.open(o, phone, next) || next.Before(at) {
-		next = next.Add(time.Minute)
+// opens is the next moment at which messages may leave to a number, looked for minute by minute; nil when there is none.
+func (m *Model) opens(w window, phone string, at time.Time) *time.Time {
+	for next := at.Truncate(time.Minute); next.Before(at.Add(48 * time.Hour)); next = next.Add(time.Minute) {
+		if m.open(w, phone, next) && !next.Before(at) {
+			return &next
+		}
 	}
-	return next
+	return nil
 }
 
 // day is the usage day of a moment as a count of days: it begins at 3 AM in New York (administration section 8).
