@@ -33,7 +33,7 @@ func (s *site) rarely(r *rand.Rand, g *ground, p *person) {
 	case 5:
 		s.quieten(r, g)
 	case 6:
-		if r.IntN(2) == 0 { // little is accepted then
+		if r.IntN(3) > 0 { // little is accepted then
 			s.requireConsent(r, g)
 		}
 	case 7:
@@ -52,7 +52,7 @@ func (s *site) underway(g *ground, p *person) (*ground, *person) {
 	hanging := s.world.Hanging()
 	for _, other := range s.grounds {
 		for _, somebody := range other.people {
-			if slices.Contains(hanging, somebody.now().phone) {
+			if k := somebody.now(); k.id != "" && slices.Contains(hanging, k.phone) {
 				return other, somebody
 			}
 		}
@@ -80,7 +80,7 @@ func (b *business) later(undo func(*rand.Rand)) {
 func (s *site) limit(r *rand.Rand, g *ground) {
 	l := limits()
 	if r.IntN(3) > 0 {
-		l.NewContactsPerHour, l.NewContactsPerDay, l.SendsPerDay = 2+r.IntN(10), 4+r.IntN(20), 30+r.IntN(90)
+		l.NewContactsPerHour, l.NewContactsPerDay, l.SendsPerDay = 3+r.IntN(10), 5+r.IntN(24), 30+r.IntN(90)
 		l.NewContactWindowDays, l.IdenticalTextMaxPerDay, l.PreReplyMaxMessages = 1+r.IntN(5), 2+r.IntN(9), 1+r.IntN(5)
 	}
 	s.operate(r, func(ctx context.Context, a *commands.App) error {

@@ -139,8 +139,18 @@ func (m *Model) roll(l *line, at time.Time) {
 	if day := m.day(at); day != l.day {
 		l.day, l.sends, l.newToday, l.texts = day, 0, 0, map[string]int{}
 	}
-	// In no order: of two that were decided before and after a jump of the clock, either may be written first.
-	l.newTimes = slices.DeleteFunc(l.newTimes, func(t time.Time) bool { return !t.After(at.Add(-time.Hour)) })
+	l.newTimes = slices.DeleteFunc(l.newTimes, func(t time.Time) bool { return t.Before(at.Add(-24 * time.Hour)) })
+}
+
+// newInHour counts the contacts that were new in the hour before. What is counted lies in no order: of two messages that were decided
+// before and after a jump of the clock, either may be written first.
+func (l *line) newInHour(at time.Time) (n int) {
+	for _, t := range l.newTimes {
+		if t.After(at.Add(-time.Hour)) {
+			n++
+		}
+	}
+	return n
 }
 
 // isNew tells whether a contact had nothing from a line for the window.
@@ -170,7 +180,7 @@ func (m *Model) lacks(l *line, msg *message, at time.Time) (reasons []string) {
 		if l.newToday >= newDay {
 			reasons = append(reasons, "line_new_contacts_day")
 		}
-		if len(l.newTimes) >= newHour {
+		if l.newInHour(at) >= newHour {
 			reasons = append(reasons, "line_new_contacts_hour")
 		}
 	}
@@ -227,7 +237,7 @@ func (m *Model) routed(msg *message, e *events.MessageRouted, at time.Time) {
 	if lacks := m.lacks(l, msg, at); len(lacks) > 0 && msg.automatic == "" {
 		newHour, newDay, sends, _ := l.caps(m.limits(l), m.day(at))
 		m.wrong("a line has more than it may", "%s by %s (%s): %v; %d of %d sends, %d of %d new today, %d of %d in the hour", msg.id, l.id, l.state, lacks,
-			l.sends, sends, l.newToday, newDay, len(l.newTimes), newHour)
+			l.sends, sends, l.newToday, newDay, l.newInHour(at), newHour)
 	}
 	isNew := msg.automatic == "" && !l.sandbox && m.isNew(c, l, at)
 	if isNew != e.NewContact {
