@@ -71,6 +71,10 @@ func (m *Model) failed(msg *message, e *events.MessageFailed, at time.Time) {
 	c := msg.contact
 	switch e.Code {
 	case "canceled": // or somebody asked for it, see Ends
+		if msg.automatic == "opt_out_confirmation" && m.refused(c) != "contact_opted_out" { // it opted in again
+			msg.canceled = true
+			break
+		}
 		if msg.canceled = msg.astray() || c.phone == ""; msg.canceled && !c.erased {
 			m.Counted["canceled for another number"]++
 		}
