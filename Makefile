@@ -3,7 +3,7 @@
 GO            ?= go
 ARGS          ?=
 FUZZTIME      ?= 20s
-TEST_TIMEOUT  ?= 10m
+TEST_TIMEOUT  ?= 14m
 GOLANGCI_LINT_VERSION := v2.12.2
 
 SHELL := /bin/bash

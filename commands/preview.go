@@ -34,7 +34,7 @@ type Preview struct {
 // ErrCredentialChanged.
 func (a *App) PreviewMessage(ctx context.Context, req Request, in QueueMessage) (Preview, error) {
 	p, err := a.previewMessage(ctx, req, in)
-	if _, changed := a.stands(ctx, &req); changed != nil {
+	if changed := a.stands(ctx, &req); changed != nil {
 		return Preview{}, changed
 	}
 	return p, err

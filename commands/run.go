@@ -113,24 +113,24 @@ func (a *App) nothing(ctx context.Context, u *unit) (Result, error) {
 	return Result{Ref: u.ref, Shard: a.ledger.ShardOf(u.req.Organisation), Position: head, At: u.now}, nil
 }
 
-// stands holds what the caller was let in with to the ledger's present, for commands that end without an append, and gives
-// the shard's head. ErrCredentialChanged when it has changed.
-func (a *App) stands(ctx context.Context, req *Request) (head int64, err error) {
-	head, err = a.ledger.Present(ctx, a.ledger.ShardOf(req.Organisation), req.Guards)
+// stands holds what the caller was let in with to the ledger's present, for what is told without an append.
+// ErrCredentialChanged when it has changed.
+func (a *App) stands(ctx context.Context, req *Request) error {
+	_, err := a.ledger.Present(ctx, a.ledger.ShardOf(req.Organisation), req.Guards)
 	if conflict := (*eventstore.VersionConflict)(nil); errors.As(err, &conflict) {
-		return 0, fmt.Errorf("%w: %w", ErrCredentialChanged, err)
+		return fmt.Errorf("%w: %w", ErrCredentialChanged, err)
 	}
 	if err != nil {
-		return 0, unreadable(err)
+		return unreadable(err)
 	}
-	return head, nil
+	return nil
 }
 
 // refuse tells a refusal, unless the caller would not be let in any more, or the request is a retry of one that was carried
 // out: what that one did may be the very reason for the refusal now.
 func (a *App) refuse(ctx context.Context, u *unit, refusal error) error {
 	if len(u.req.Guards) > 0 {
-		if _, err := a.stands(ctx, u.req); err != nil {
+		if err := a.stands(ctx, u.req); err != nil {
 			return err
 		}
 	}
