@@ -300,8 +300,14 @@ func (d *departure) queue(forNew bool) *Queue {
 // waitsIn is where the message waits, by the room that would do for it: what was asked of the rules is what was told, but for those
 // who came before.
 func (d *departure) waitsIn(m *message.Message, asked, told *sending.Verdict, behind bool) *Queue {
-	known := slices.ContainsFunc(d.facts.Candidates, func(c sending.Candidate) bool { return !c.New })
-	q := d.queue(told.Hold.Reason == sending.ReasonNewHour || told.Hold.Reason == sending.ReasonNewDay || len(d.facts.Candidates) > 0 && !known)
+	forNew := false
+	switch told.Hold.Reason {
+	case sending.ReasonNewHour, sending.ReasonNewDay:
+		forNew = true
+	case sending.ReasonSendsDay:
+		forNew = !slices.ContainsFunc(d.facts.Candidates, func(c sending.Candidate) bool { return !c.New })
+	}
+	q := d.queue(forNew)
 	q.Behind, q.Taken = behind, m.LineID == d.group
 	if asked.Outcome == sending.Hold && sending.TextUsedUp(&d.facts) {
 		q.Text = d.unit.app.textKey(m.Content.Body)

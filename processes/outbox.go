@@ -95,7 +95,6 @@ func (w *outboxChanges) take(r *eventstore.Recorded) {
 	}
 	ask := func(contactID string) { askAt(contactID, r.OccurredAt) }
 	open := func(ref events.MessageRef, automatic bool) {
-		delete(w.closed, ref.MessageID)
 		o := &opening{ref, r, automatic}
 		w.opened[ref.MessageID], w.order = o, append(w.order, o)
 		ask(ref.ContactID)

@@ -57,3 +57,17 @@ func TestAMessageThatAReceiptTellsSentLetsThoseBehindItGo(t *testing.T) {
 		require.Equal(t, row.asks, keys)
 	}
 }
+
+func TestAMessageThatWasSentAndFellBackAtOnceTakesItsPlaceAnew(t *testing.T) {
+	t.Parallel()
+	ref := events.MessageRef{MessageID: "msg_1", ContactID: "ctc_1"}
+	s := &Sending{bells: newBells(&Runner{cfg: RunnerConfig{Process: sendingProcess, Clock: clock.System()}, wake: make(chan struct{}, 1)})}
+	var b pgx.Batch
+	require.NoError(t, s.Write(&b, 1, []eventstore.Recorded{
+		{Position: 7, Event: &events.MessageSent{MessageRef: ref}}, {Position: 8, Event: &events.MessageFellBack{MessageRef: ref}},
+	}))
+	require.Equal(t, closeSQL, b.QueuedQueries[0].SQL)
+	require.Equal(t, []any{[]string{"msg_1"}}, b.QueuedQueries[0].Arguments)
+	require.Equal(t, openSQL, b.QueuedQueries[1].SQL)
+	require.Equal(t, []int64{8}, b.QueuedQueries[1].Arguments[5])
+}
