@@ -58,10 +58,13 @@ func (a *App) ContinueImport(ctx context.Context, id uuid.UUID) (done bool, err 
 		a.log.ErrorContext(ctx, "an import cannot go on", "job", importjob.Stream(id), "error", err)
 		done, err = true, a.failImport(ctx, &job, "file_unreadable")
 	}
+	if err != nil {
+		return false, err
+	}
 	if done {
 		a.dropFile(ctx, id)
 	}
-	return done, err
+	return done, nil
 }
 
 func (a *App) failImport(ctx context.Context, job *importjob.Job, reason string) error {
@@ -194,10 +197,11 @@ func (im *importing) carryOut(ctx context.Context, rows []importjob.Row) (ended 
 		ended = j.State.Ended
 		return nil
 	})
-	if err == nil {
-		im.done += len(rows)
+	if err != nil { // what was decided was not written, as far as is known
+		return false, err
 	}
-	return ended, err
+	im.done += len(rows)
+	return ended, nil
 }
 
 // stretch is some rows of a job within one append.

@@ -198,6 +198,11 @@ func (s *Sending) letGo(ctx context.Context, task Task) (Outcome, error) {
 	if err != nil {
 		return Done, err
 	}
+	// First who is on the way, then the room: whoever leaves in between counts twice then, and the other way round not at all.
+	var going int
+	if err := s.ledger.Pool().QueryRow(ctx, goingSQL, task.Key).Scan(&going); err != nil {
+		return Done, fmt.Errorf("processes: queue: %w", err)
+	}
 	room, err := s.app.RoomOf(ctx, q)
 	if err != nil {
 		return Done, err
@@ -206,15 +211,15 @@ func (s *Sending) letGo(ctx context.Context, task Task) (Outcome, error) {
 	if q.New {
 		most = room.New
 	}
-	underway, left, next, err := s.releaseSome(ctx, task, most)
+	released, left, next, err := s.releaseSome(ctx, task, most-going)
 	if err != nil {
 		return Done, err
 	}
-	if underway > 0 {
+	if released > 0 {
 		s.send.Wake()
 	}
 	again := room.More
-	if soon := s.clock.Now().Add(lookAgain); underway > 0 && soon.Before(again) {
+	if soon := s.clock.Now().Add(lookAgain); going+released > 0 && soon.Before(again) {
 		again = soon
 	}
 	switch {
@@ -226,19 +231,13 @@ func (s *Sending) letGo(ctx context.Context, task Task) (Outcome, error) {
 	return Again(again), nil
 }
 
-// releaseSome lets as many go as there is room for, less those who are on their way already. It tells how many are then,
-// whether others are left, and when the first of those who rest may be written to.
-func (s *Sending) releaseSome(ctx context.Context, task Task, most int) (underway int, left bool, next *time.Time, err error) {
+// releaseSome lets at most so many go. It tells how many did, whether others are left, and when the first of those who rest may go.
+func (s *Sending) releaseSome(ctx context.Context, task Task, most int) (released int, left bool, next *time.Time, err error) {
 	err = pgx.BeginFunc(ctx, s.ledger.Pool(), func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, restedSQL, task.Key, s.clock.Now(), task.AskedAt); err != nil {
 			return err
 		}
-		var going int
-		if err := tx.QueryRow(ctx, goingSQL, task.Key).Scan(&going); err != nil {
-			return err
-		}
-		underway = going
-		if most -= going; most > 0 {
+		if most > 0 {
 			rows, err := tx.Query(ctx, letGoSQL, task.Key, most)
 			if err != nil {
 				return err
@@ -247,8 +246,8 @@ func (s *Sending) releaseSome(ctx context.Context, task Task, most int) (underwa
 			if err != nil {
 				return err
 			}
-			underway += len(contacts)
-			if len(contacts) > 0 {
+			released = len(contacts)
+			if released > 0 {
 				if _, err := tx.Exec(ctx, todoLockSQL, sendingProcess, contacts); err != nil {
 					return err
 				}
@@ -262,5 +261,5 @@ func (s *Sending) releaseSome(ctx context.Context, task Task, most int) (underwa
 	if err != nil {
 		return 0, false, nil, fmt.Errorf("processes: queue: %w", err)
 	}
-	return underway, left, next, nil
+	return released, left, next, nil
 }
