@@ -313,19 +313,14 @@ func (a *App) RoomOf(ctx context.Context, q Queue) (Room, error) {
 			room.Sends, room.New = room.Sends+freeRoom, room.New+freeRoom
 			continue
 		}
-		a.usages.forget(id) // others may have used it
-		used, err := a.usages.of(ctx, id, now, day, "")
+		used, err := a.usages.present(ctx, id, now, day, q.Text)
 		if err != nil {
 			return room, err
 		}
 		caps := l.State.Caps(&limits, day)
 		sends := max(caps.SendsPerDay-used.Sends, 0)
 		if q.Text != "" {
-			like, err := a.ledger.Used(ctx, []eventstore.Window{{Key: lineQuota(id, quotaText+":"+q.Text), From: day.Start}})
-			if err != nil {
-				return room, unreadable(err)
-			}
-			sends = min(sends, max(caps.IdenticalPerDay-sum(like[0]), 0))
+			sends = min(sends, max(caps.IdenticalPerDay-used.Identical, 0))
 		}
 		isNew := min(max(caps.NewPerDay-used.New, 0), max(caps.NewPerHour-len(used.NewTimes), 0), sends)
 		room.Sends += sends
@@ -337,11 +332,4 @@ func (a *App) RoomOf(ctx context.Context, q Queue) (Room, error) {
 		}
 	}
 	return room, nil
-}
-
-func (u *usages) forget(lineID string) {
-	l := u.line(lineID)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.stale = true
 }

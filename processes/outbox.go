@@ -144,9 +144,11 @@ func (w *outboxChanges) take(r *eventstore.Recorded) {
 		w.lines[queuesOf(r.OrganisationID, r.WorkspaceID)] = r
 		w.loosened = append(w.loosened, loosening{r, &r.WorkspaceID, []string{sending.ReasonIdentity}})
 	case *events.PoolUpdated:
-		w.poolChanged(r, slices.Contains(e.Changed, "rotation"))
+		if slices.Contains(e.Changed, "rotation") {
+			w.chosenAnew(r)
+		}
 	case *events.PoolLineRemoved:
-		w.poolChanged(r, true)
+		w.chosenAnew(r)
 	case *events.ContactUpdated:
 		if slices.Contains(e.Changed, "phone") { // what was meant for the old number ends
 			ask(e.ContactID)
@@ -156,13 +158,11 @@ func (w *outboxChanges) take(r *eventstore.Recorded) {
 	}
 }
 
-// poolChanged looks again at what waits for one line of a pool, and may go by another one now.
-func (w *outboxChanges) poolChanged(r *eventstore.Recorded, whoSends bool) {
-	if whoSends {
-		w.loosened = append(w.loosened, loosening{r, &r.WorkspaceID, []string{
-			sending.ReasonLineUnavailable, sending.ReasonNewHour, sending.ReasonNewDay, sending.ReasonSendsDay,
-		}})
-	}
+// chosenAnew looks again at what waits for one line of a pool, and may go by another one now.
+func (w *outboxChanges) chosenAnew(r *eventstore.Recorded) {
+	w.loosened = append(w.loosened, loosening{r, &r.WorkspaceID, []string{
+		sending.ReasonLineUnavailable, sending.ReasonNewHour, sending.ReasonNewDay, sending.ReasonSendsDay,
+	}})
 }
 
 func (w *outboxChanges) close(messageID string) {
