@@ -261,6 +261,8 @@ type Room struct {
 	Sends int       // messages
 	New   int       // of them to new contacts
 	More  time.Time // when there may be more room; never zero
+	// Stopped tells that the queue is that of a line which cannot send: who may leave by another one need not wait for it.
+	Stopped bool
 }
 
 // At a time, so many messages are given a line on which they need no room, and so many who wait for a retired line are let go.
@@ -282,7 +284,7 @@ func (a *App) RoomOf(ctx context.Context, q Queue) (Room, error) {
 		return room, err
 	}
 	ids := []string{q.Group}
-	if strings.HasPrefix(q.Group, "pool_") {
+	if q.IsPool() {
 		pool, err := load(ctx, u, a.pools, q.Group)
 		if err != nil {
 			return room, err
@@ -306,7 +308,8 @@ func (a *App) RoomOf(ctx context.Context, q Queue) (Room, error) {
 		if l.State.State == line.Retired && id == q.Group {
 			return Room{Sends: retiredRoom, New: retiredRoom, More: day.End}, nil
 		}
-		if !l.State.CanSend() || !allowed(id) {
+		room.Stopped = id == q.Group && !l.State.CanSend()
+		if room.Stopped || !l.State.CanSend() || !allowed(id) {
 			continue
 		}
 		if l.State.IsSandbox || q.Taken {

@@ -29,6 +29,8 @@ type departure struct {
 	lines      map[string]*aggregate[line.Line]
 	seen       []*aggregate[line.Line] // all that were looked at, also those that cannot send
 	group      string                  // line or pool whose room is waited for
+	pool       []*aggregate[line.Line] // lines of the pool, when that is the group
+	others     []Queue                 // whose room would do as well, or would if lines change
 	stickyGone bool                    // the contact's own line will not send again
 	facts      sending.Facts
 }
@@ -171,6 +173,7 @@ func (d *departure) candidates(ctx context.Context, m *message.Message) error {
 			return d.offer(ctx, m, l)
 		}
 		l.lean() // it came first
+		d.wouldDo(l, true)
 	}
 	lines, err := d.linesFor(ctx, m)
 	if err != nil {
@@ -235,11 +238,15 @@ func (d *departure) linesFor(ctx context.Context, m *message.Message) ([]*aggreg
 		}
 		d.stickyGone = own.State.Gone()
 		inPool := d.allows(sticky) && (m.PoolID == nil || slices.Contains(pool.State.LineIDs, sticky))
-		if inPool && pool.State.Rotation == line.Sticky && own.State.CanSend() {
-			d.group = sticky
+		first := inPool && pool.State.Rotation == line.Sticky
+		if first && own.State.CanSend() {
+			d.group, d.others = sticky, append(d.others, Queue{Group: poolID})
 			return []*aggregate[line.Line]{own}, nil
 		}
 		own.lean() // it would come first
+		if first {
+			d.wouldDo(own, false)
+		}
 	}
 	lines := make([]*aggregate[line.Line], 0, len(pool.State.LineIDs))
 	for _, id := range pool.State.LineIDs {
@@ -251,7 +258,15 @@ func (d *departure) linesFor(ctx context.Context, m *message.Message) ([]*aggreg
 			lines = append(lines, l)
 		}
 	}
+	d.pool = lines
 	return lines, nil
+}
+
+// wouldDo notes a line that the message would go by, if it could send. taken tells that the message has its place there already.
+func (d *departure) wouldDo(l *aggregate[line.Line], taken bool) {
+	if !l.State.Gone() {
+		d.others = append(d.others, Queue{Group: l.State.ID, Taken: taken})
+	}
 }
 
 // offer makes candidates of lines that can send.
@@ -315,7 +330,31 @@ func (d *departure) waitsIn(m *message.Message, asked, told *sending.Verdict, be
 	if told.Hold.Until != nil {
 		q.Until = *told.Hold.Until
 	}
+	q.Elsewhere = d.elsewhere(q)
 	return q
+}
+
+// elsewhere are the other queues whose room would do. In one for new contacts, the lines of the pool that it is not new to, whose room
+// is another one.
+func (d *departure) elsewhere(q *Queue) []Queue {
+	others := slices.Clone(d.others)
+	if q.New {
+		day := line.DayOf(d.unit.now)
+		for _, l := range d.pool {
+			other := Queue{Group: l.State.ID}
+			if l.State.Gone() || !d.allows(l.State.ID) || d.exchange.State.NewTo(l.State.ID, day, d.facts.Limits.NewContactWindowDays) {
+				continue
+			}
+			if !slices.ContainsFunc(others, func(o Queue) bool { return o.Group == other.Group }) {
+				others = append(others, other)
+			}
+		}
+	}
+	for i := range others {
+		o := &others[i]
+		o.Organisation, o.Workspace, o.Sender, o.Text = q.Organisation, q.Workspace, q.Sender, q.Text
+	}
+	return others
 }
 
 // maxAhead bounds how many who wait are counted for one message.
@@ -352,7 +391,7 @@ func (d *departure) inTurn(ctx context.Context, in *Begin, v sending.Verdict) (t
 	case v.Outcome == sending.Hold:
 		return v, false, nil
 	}
-	return sending.Verdict{Outcome: sending.Hold, Hold: hold, Detail: map[string]any{"queued": true}}, true, nil
+	return sending.Expire(&d.facts, sending.Verdict{Outcome: sending.Hold, Hold: hold, Detail: map[string]any{"queued": true}}), true, nil
 }
 
 // dayTaken tells whether those who came before use up what the lines can take of new contacts today.

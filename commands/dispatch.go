@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -65,7 +66,12 @@ type Queue struct {
 	Behind       bool   // others came before it and wait there
 	// When there may be room that will do for it, if nobody else takes it and no line changes; zero when nobody knows.
 	Until time.Time
+	// Other queues whose room would do for it as well: of lines that can send, or of the pool when the group is a line that cannot.
+	Elsewhere []Queue
 }
+
+// IsPool tells that it is the queue of a pool, and not of a line.
+func (q *Queue) IsPool() bool { return strings.HasPrefix(q.Group, "pool_") }
 
 // Begin asks for an attempt.
 type Begin struct {

@@ -364,6 +364,25 @@ func TestAMessageToADeletedContactIsCanceled(t *testing.T) {
 	require.Equal(t, []any{commands.Done, message.Failed, message.CodeCanceled}, []any{a.Step, a.Message.Status, a.Message.ErrorCode})
 }
 
+func TestAMessageWaitsBehindOthersUpToSevenDays(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	id := h.message(number(1))
+	turn := func() commands.Attempt {
+		a, err := h.BeginAttempt(t.Context(), system(), commands.Begin{
+			MessageID: id, Ahead: func(context.Context, commands.Queue) (bool, error) { return true, nil },
+		})
+		require.NoError(t, err)
+		return a
+	}
+	require.Equal(t, commands.Wait, turn().Step)
+	_, err := h.clock.Advance(message.HoldFor)
+	require.NoError(t, err)
+	before := h.head()
+	require.Equal(t, commands.Done, turn().Step)
+	require.Equal(t, message.CodeHoldExpired, as[*events.MessageFailed](h, h.history(before, "message.failed")[0]).Code)
+}
+
 func TestAMessageWaitsForALineUpToSevenDays(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ledgerline/domain/apikey"
+	"ledgerline/domain/line"
 	"ledgerline/domain/organisation"
 	"ledgerline/testkit/app"
 )
@@ -252,4 +253,25 @@ func TestWhatAnIdentityMayMoreSetsFreeWhatWaited(t *testing.T) {
 	a.Live.Do("PATCH", path, app.Map{"allowed_line_ids": []string{a.Lines[0].ID}}).Is(200)
 	a.Settle()
 	shows(t, message(a.Live, third), app.Map{"status": "delivered", "line_id": a.Lines[0].ID})
+}
+
+func TestWhoWaitsForALineGoesByAnotherOneWhenTheSenderMayUseItNoMore(t *testing.T) {
+	t.Parallel()
+	limits := line.DefaultLimits()
+	limits.SendsPerDay = 1
+	a := app.Start(t, app.Limits(limits))
+	made, bot := newIdentity(a, app.Map{})
+	phone := a.Phone()
+	first := send(bot, phone, "x")
+	a.Settle()
+	own, other := message(a.Live, first)["line_id"], a.Lines[0].ID
+	if own == other {
+		other = a.Lines[1].ID
+	}
+	held := send(bot, phone, "y")
+	a.Settle()
+	require.Equal(t, "queued", status(a.Live, held))
+	a.Live.Do("PATCH", "/v1/service-identities/"+made.Text("id"), app.Map{"allowed_line_ids": []string{other}}).Is(200)
+	a.Settle()
+	shows(t, message(a.Live, held), app.Map{"status": "delivered", "line_id": other})
 }

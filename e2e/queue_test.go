@@ -88,3 +88,78 @@ func TestWhoWasLetGoInVainRestsUntilThereIsRoomThatWillDo(t *testing.T) {
 	a.Advance(23 * time.Hour) // the next day, when it is light
 	require.NotEqual(t, "queued", status(a.Live, held))
 }
+
+func TestWhoIsLetGoInQuietHoursLeavesTheRoomToTheNextAtOnce(t *testing.T) {
+	t.Parallel()
+	limits := line.DefaultLimits()
+	limits.NewContactsPerHour = 1
+	a := app.Start(t, app.Limits(limits))
+	sendOn := func(phone string) string {
+		id := a.Live.Post("/v1/messages", app.Map{"to": phone, "body": "Hello", "line_id": a.Lines[0].ID}).Is(201).Text("id")
+		a.Settle()
+		return id
+	}
+	a.Advance(7*time.Hour + 30*time.Minute)
+	sendOn(a.Phone())
+	var late []string
+	for i := range 3 {
+		late = append(late, sendOn(fmt.Sprint("+1212777000", i)))
+	}
+	early := sendOn("+18082345601")
+	require.Equal(t, []any{"line_new_contacts_hour"}, deferrals(a.Live, early))
+	a.Advance(time.Hour) // half past eight in New York, half past two in Honolulu
+	require.Equal(t, "delivered", status(a.Live, early))
+	require.Equal(t, map[any]int{"queued": 3}, counted(t, a.Live, late))
+}
+
+func TestWhoWaitsForItsOwnLineGoesByAnotherOneWhenThatIsPaused(t *testing.T) {
+	t.Parallel()
+	limits := line.DefaultLimits()
+	limits.SendsPerDay = 1
+	a := app.Start(t, app.Limits(limits))
+	phone := a.Phone()
+	first := send(a.Live, phone, "Hello")
+	a.Settle()
+	own := text(message(a.Live, first), "line_id")
+	held := send(a.Live, phone, "Hello again")
+	a.Settle()
+	require.Equal(t, []any{"line_sends_day"}, deferrals(a.Live, held))
+	a.Live.Post("/v1/lines/"+own+"/pause", app.Map{}).Is(200)
+	a.Settle()
+	require.Equal(t, "delivered", status(a.Live, held))
+	require.NotEqual(t, own, message(a.Live, held)["line_id"])
+}
+
+func TestWhoWaitsForAPoolGoesByALineThatItKnowsWhenThatComesBack(t *testing.T) {
+	t.Parallel()
+	for _, rotation := range []string{"sticky", "round_robin"} {
+		t.Run(rotation, func(t *testing.T) {
+			t.Parallel()
+			limits := line.DefaultLimits()
+			limits.NewContactsPerHour, limits.PreReplyMaxMessages = 1, 10
+			a := app.Start(t, app.Limits(limits))
+			known, other, phone := a.Lines[0].ID, a.Lines[1].ID, a.Phone()
+			to := func(phone, body string, lineID any) string {
+				in := app.Map{"to": phone, "body": body}
+				if lineID != nil {
+					in["line_id"] = lineID
+				}
+				id := a.Live.Post("/v1/messages", in).Is(201).Text("id")
+				a.Settle()
+				return id
+			}
+			a.Live.Do("PATCH", "/v1/pools/"+a.PoolID, app.Map{"rotation": rotation}).Is(200)
+			to(phone, "Hello", known)
+			to(a.Phone(), "Hello", other)
+			a.Live.Post("/v1/lines/"+known+"/pause", app.Map{}).Is(200)
+			a.Settle()
+			ahead := to(a.Phone(), "Hello", nil)
+			held := to(phone, "Hello again", nil)
+			require.Equal(t, []any{"line_new_contacts_hour"}, deferrals(a.Live, held))
+			a.Live.Post("/v1/lines/"+known+"/resume", app.Map{}).Is(200)
+			a.Settle()
+			require.Equal(t, []any{"delivered", known}, []any{status(a.Live, held), message(a.Live, held)["line_id"]})
+			require.Equal(t, "queued", status(a.Live, ahead), "the known line has no room for who is new to it")
+		})
+	}
+}

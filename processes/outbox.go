@@ -143,6 +143,9 @@ func (w *outboxChanges) take(r *eventstore.Recorded) {
 	case *events.IdentityUpdated:
 		w.lines[queuesOf(r.OrganisationID, r.WorkspaceID)] = r
 		w.loosened = append(w.loosened, loosening{r, &r.WorkspaceID, []string{sending.ReasonIdentity}})
+		if slices.Contains(e.Changed, "allowed_line_ids") {
+			w.chosenAnew(r)
+		}
 	case *events.PoolUpdated:
 		if slices.Contains(e.Changed, "rotation") {
 			w.chosenAnew(r)
@@ -158,7 +161,7 @@ func (w *outboxChanges) take(r *eventstore.Recorded) {
 	}
 }
 
-// chosenAnew looks again at what waits for one line of a pool, and may go by another one now.
+// chosenAnew looks again at what waits for lines, and may go by other ones now.
 func (w *outboxChanges) chosenAnew(r *eventstore.Recorded) {
 	w.loosened = append(w.loosened, loosening{r, &r.WorkspaceID, []string{
 		sending.ReasonLineUnavailable, sending.ReasonNewHour, sending.ReasonNewDay, sending.ReasonSendsDay,

@@ -2,6 +2,7 @@ package processes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -33,11 +34,12 @@ type place struct {
 
 const (
 	// Who was let go while it was looked at is looked at again, and stays let go until then: $4 is the stage it was seen in.
-	waitSQL = `insert into sending_waiting as w (contact_id, queue, position) values ($1, $2, $3)
-		on conflict (contact_id) do update set queue = excluded.queue, stage = '` + stageWaiting + `', position = excluded.position, not_before = null
+	waitSQL = `insert into sending_waiting as w (contact_id, queue, position, elsewhere) values ($1, $2, $3, $5)
+		on conflict (contact_id) do update set queue = excluded.queue, stage = '` + stageWaiting + `', position = excluded.position, not_before = null,
+			elsewhere = excluded.elsewhere
 		where w.queue <> excluded.queue or w.stage <> '` + stageGoing + `' or $4 = '` + stageGoing + `'`
-	restSQL       = `update sending_waiting set stage = $4, position = $5, not_before = $6, judged_at = $7 where contact_id = $1 and queue = $2 and stage = $3`
-	waitNoMoreSQL = `delete from sending_waiting where contact_id = $1`
+	restSQL       = `update sending_waiting set stage = $4, position = $5, not_before = $6, judged_at = $7, elsewhere = coalesce($8, elsewhere) where contact_id = $1 and queue = $2 and stage = $3`
+	waitNoMoreSQL = `delete from sending_waiting where contact_id = $1 returning queue, stage`
 	// The first of the queue, and not whether there is one: for that the planner may read a table of a million who stand in
 	// another queue.
 	aheadSQL = `select coalesce((select position from sending_waiting where queue = $1 and stage = '` + stageWaiting + `' order by position limit 1) < $2, false)
@@ -51,6 +53,12 @@ const (
 	goingSQL = `select count(*) from sending_waiting where queue = $1 and stage = '` + stageGoing + `'`
 	letGoSQL = `update sending_waiting set stage = '` + stageGoing + `' where contact_id in
 		(select contact_id from sending_waiting where queue = $1 and stage = '` + stageWaiting + `' order by position limit $2 for update) returning contact_id`
+	// The first who wait would tell of all other queues, or nearly.
+	othersSQL = `select distinct other from (select elsewhere from sending_waiting
+		where queue = $1 and stage = '` + stageWaiting + `' and elsewhere <> '{}' order by position limit 1000) x, unnest(elsewhere) other order by other`
+	letGoElsewhereSQL = `update sending_waiting set stage = '` + stageGoing + `' where contact_id in
+		(select contact_id from sending_waiting where queue = $1 and stage = '` + stageWaiting + `' and elsewhere <> '{}' and $3 = any(elsewhere)
+			order by position limit $2 for update) returning contact_id`
 	// A deadline that has changed is noticed by whoever works on the key just now; a position may be an older one than it
 	// knows of, since these asks do not come in the order of events.
 	askReleaseSQL = `insert into process_todo as t (process, key, shard, due_at, asked_at_position) values ('` + releaseProcess + `', $1, $2, $3, $4)
@@ -121,10 +129,24 @@ func (s *Sending) wait(ctx context.Context, task Task, o opened, t *commands.Att
 		due = earlier(due, now.Add(lookAgain))
 	case seen.Stage != stageWaiting:
 		due = now
+	case len(t.Queue.Elsewhere) > 0:
+		due = earlier(due, now.Add(lookAgain))
 	}
 	var b pgx.Batch
-	b.Queue(waitSQL, task.Key, key, o.Position, seen.Stage)
+	b.Queue(waitSQL, task.Key, key, o.Position, seen.Stage, elsewhere(t.Queue))
 	return s.askRelease(ctx, &b, Ask{Process: releaseProcess, Key: key, Shard: task.Shard, DueAt: due, Position: t.Position})
+}
+
+// elsewhere are the keys of the other queues whose room would do; nil when nothing is known of them.
+func elsewhere(q *commands.Queue) []string {
+	if q == nil {
+		return nil
+	}
+	others := make([]string, len(q.Elsewhere))
+	for i := range q.Elsewhere {
+		others[i] = queueKey(&q.Elsewhere[i])
+	}
+	return others
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -137,9 +159,9 @@ func earlier(a, b time.Time) time.Time {
 // rest keeps a contact's place in its queue while it cannot use the room that there is. Who was let go leaves it to the next.
 func (s *Sending) rest(ctx context.Context, task Task, o opened, t *commands.Attempt, stage string, until time.Time) error {
 	var b pgx.Batch
-	b.Queue(restSQL, task.Key, o.place.Queue, o.place.Stage, stage, o.Position, until, t.Position)
+	b.Queue(restSQL, task.Key, o.place.Queue, o.place.Stage, stage, o.Position, until, t.Position, elsewhere(t.Queue))
 	due := until
-	if stage == stageUnfit {
+	if o.place.Stage == stageGoing {
 		due = s.clock.Now()
 	}
 	return s.askRelease(ctx, &b, Ask{Process: releaseProcess, Key: o.place.Queue, Shard: task.Shard, DueAt: due, Position: t.Position})
@@ -154,12 +176,20 @@ func (s *Sending) askRelease(ctx context.Context, b *pgx.Batch, ask Ask) error {
 	return nil
 }
 
-// leaveQueue takes a contact out of the queue that it stood in.
-func (s *Sending) leaveQueue(ctx context.Context, contactID string) error {
-	if _, err := s.ledger.Pool().Exec(ctx, waitNoMoreSQL, contactID); err != nil {
+// leaveQueue takes a contact out of the queue that it stood in. Who was let go and sends nothing leaves its room to the next.
+func (s *Sending) leaveQueue(ctx context.Context, turn *serving) error {
+	var was place
+	err := s.ledger.Pool().QueryRow(ctx, waitNoMoreSQL, turn.task.Key).Scan(&was.Queue, &was.Stage)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
 		return fmt.Errorf("processes: queue: %w", err)
+	case was.Stage != stageGoing || turn.sent:
+		return nil
 	}
-	return nil
+	ask := Ask{Process: releaseProcess, Key: was.Queue, Shard: turn.task.Shard, DueAt: s.clock.Now(), Position: turn.task.AskedAt}
+	return s.askRelease(ctx, &pgx.Batch{}, ask)
 }
 
 // ahead tells whether somebody who came before waits in a queue. Who has a place in it goes when it is let go.
@@ -211,7 +241,11 @@ func (s *Sending) letGo(ctx context.Context, task Task) (Outcome, error) {
 	if q.New {
 		most = room.New
 	}
-	released, left, next, err := s.releaseSome(ctx, task, most-going)
+	others, err := s.roomElsewhere(ctx, task, &room, going)
+	if err != nil {
+		return Done, err
+	}
+	released, left, next, err := s.releaseSome(ctx, task, append(others, share{most: most - going}))
 	if err != nil {
 		return Done, err
 	}
@@ -231,29 +265,76 @@ func (s *Sending) letGo(ctx context.Context, task Task) (Outcome, error) {
 	return Again(again), nil
 }
 
-// releaseSome lets at most so many go. It tells how many did, whether others are left, and when the first of those who rest may go.
-func (s *Sending) releaseSome(ctx context.Context, task Task, most int) (released int, left bool, next *time.Time, err error) {
+// share is so much room for those of a queue who may go by another one's; for all of them without a key.
+type share struct {
+	key  string
+	most int
+}
+
+// roomElsewhere gives the room of other queues that would do for some of those who wait in one. That of the pool only does for who waits
+// for a line that cannot send.
+func (s *Sending) roomElsewhere(ctx context.Context, task Task, here *commands.Room, going int) ([]share, error) {
+	rows, err := s.ledger.Pool().Query(ctx, othersSQL, task.Key)
+	if err != nil {
+		return nil, fmt.Errorf("processes: queue: %w", err)
+	}
+	keys, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("processes: queue: %w", err)
+	}
+	var shares []share
+	for _, key := range keys {
+		other, err := queueNamed(key)
+		if err != nil {
+			return nil, err
+		}
+		if other.IsPool() {
+			if here.Stopped { // it moves to the pool's queue, if there is no room
+				shares = append(shares, share{key, stoppedRoom - going})
+			}
+			continue
+		}
+		room, err := s.app.RoomOf(ctx, other)
+		if err != nil {
+			return nil, err
+		}
+		shares = append(shares, share{key, room.Sends - going})
+	}
+	return shares, nil
+}
+
+// stoppedRoom is how many who wait for a line that cannot send are let go at a time.
+const stoppedRoom = 500
+
+// releaseSome lets so many go as there is room for. It tells how many did, whether others are left, and when the first of those who rest may go.
+func (s *Sending) releaseSome(ctx context.Context, task Task, room []share) (released int, left bool, next *time.Time, err error) {
 	err = pgx.BeginFunc(ctx, s.ledger.Pool(), func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, restedSQL, task.Key, s.clock.Now(), task.AskedAt); err != nil {
 			return err
 		}
-		if most > 0 {
-			rows, err := tx.Query(ctx, letGoSQL, task.Key, most)
+		var contacts []string
+		for _, r := range room {
+			if r.most <= 0 {
+				continue
+			}
+			sql, args := letGoSQL, []any{task.Key, r.most}
+			if r.key != "" {
+				sql, args = letGoElsewhereSQL, append(args, r.key)
+			}
+			rows, err := tx.Query(ctx, sql, args...)
 			if err != nil {
 				return err
 			}
-			contacts, err := pgx.CollectRows(rows, pgx.RowTo[string])
-			if err != nil {
+			if contacts, err = pgx.AppendRows(contacts, rows, pgx.RowTo[string]); err != nil {
 				return err
 			}
-			released = len(contacts)
-			if released > 0 {
-				if _, err := tx.Exec(ctx, todoLockSQL, sendingProcess, contacts); err != nil {
-					return err
-				}
-				if _, err := tx.Exec(ctx, wakeSQL, contacts, s.clock.Now()); err != nil {
-					return err
-				}
+		}
+		if released = len(contacts); released > 0 {
+			if _, err := tx.Exec(ctx, todoLockSQL, sendingProcess, contacts); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, wakeSQL, contacts, s.clock.Now()); err != nil {
+				return err
 			}
 		}
 		return tx.QueryRow(ctx, leftSQL, task.Key).Scan(&left, &next)

@@ -48,6 +48,7 @@ type serving struct {
 	blocked bool       // something holds the contact or its line, or is tried again: nothing passes it but automatic texts
 	behind  []string   // what waits because of that, and is still to be told so
 	none    bool       // nothing is open
+	sent    bool       // something was given to a carrier
 	queued  bool       // it stands in a queue for room now
 	waited  bool       // and did before
 }
@@ -83,7 +84,7 @@ func (s *Sending) serve(ctx context.Context, task Task) (Outcome, error) {
 		after = open[len(open)-1].Position
 	}
 	if (turn.waited || turn.none) && !turn.queued {
-		if err := s.leaveQueue(ctx, task.Key); err != nil {
+		if err := s.leaveQueue(ctx, &turn); err != nil {
 			return Done, err
 		}
 	}
@@ -104,7 +105,7 @@ func (s *Sending) serveOne(ctx context.Context, turn *serving, o opened) error {
 		turn.behind = append(turn.behind, o.MessageID)
 		return nil
 	}
-	t, err := s.bring(ctx, o)
+	t, err := s.bring(ctx, turn, o)
 	if err != nil || t.Step != commands.Wait {
 		return err
 	}
@@ -157,7 +158,7 @@ func (s *Sending) settle(ctx context.Context, messageID string) error {
 }
 
 // bring takes one message as far as it goes now.
-func (s *Sending) bring(ctx context.Context, o opened) (commands.Attempt, error) {
+func (s *Sending) bring(ctx context.Context, turn *serving, o opened) (commands.Attempt, error) {
 	by := s.request(uuid.Nil)
 	for {
 		t, err := s.app.BeginAttempt(ctx, by, commands.Begin{MessageID: o.MessageID, Ahead: s.ahead(o), Before: s.before(o)})
@@ -172,6 +173,7 @@ func (s *Sending) bring(ctx context.Context, o opened) (commands.Attempt, error)
 		case commands.Done, commands.Wait:
 			return t, nil
 		case commands.Send:
+			turn.sent = true
 			if outcome, err = s.hand(ctx, &t); err != nil {
 				return t, err // it is unknown whether the carrier has it: the next turn asks
 			}

@@ -135,7 +135,7 @@ func Check(f Facts) Verdict {
 	if v.Outcome == Go {
 		v = takenBy(&f)
 	}
-	return expire(&f, v)
+	return Expire(&f, v)
 }
 
 func first(f *Facts, rules []rule) Verdict {
@@ -147,9 +147,9 @@ func first(f *Facts, rules []rule) Verdict {
 	return Verdict{Outcome: Go}
 }
 
-// expire refuses what has been held too long (decisions section 7). It names the reason for which it was held, not the one that
+// Expire refuses what has been held too long (decisions section 7). It names the reason for which it was held, not the one that
 // would hold it now: at the moment at which it ends it may be night.
-func expire(f *Facts, v Verdict) Verdict {
+func Expire(f *Facts, v Verdict) Verdict {
 	if v.Outcome == Hold && !f.HoldEnds.IsZero() && !f.Now.Before(f.HoldEnds) {
 		return Verdict{Outcome: Refuse, Code: message.CodeHoldExpired, Detail: map[string]any{"reason": f.HeldFor}}
 	}

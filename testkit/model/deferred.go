@@ -17,7 +17,7 @@ func (m *Model) deferred(msg *message, e *events.MessageDeferred, at time.Time) 
 	if why := m.untrue(msg, e, at, true); why != "" {
 		m.wrong("a deferral for no reason", "%s for %s until %v, line %v, %v: %s", msg.id, e.Reason, e.Until, text(e.LineID), e.Detail, why)
 	}
-	msg.held, msg.lines = e, m.candidates(msg)
+	msg.held, msg.window = e, m.of(msg.contact).limits.NewContactWindowDays
 	if msg.heldSince.IsZero() {
 		msg.heldSince = at
 	}
@@ -115,14 +115,14 @@ func (m *Model) roomFor(msg *message, e *events.MessageDeferred, at time.Time, j
 			continue
 		}
 		lacks := m.lacks(l, msg, at)
-		if len(lacks) == 0 && !just && (!slices.Equal(msg.lines, m.candidates(msg)) || strings.HasPrefix(e.Reason, "line_new") && !m.isNew(msg.contact, l, at)) {
-			// A line that the contact knows came back, and the message stands in the queue of its pool, perhaps the one for new
-			// contacts: it is let go with that.
-			m.Counted["waits in its pool's queue though a line of its own came back"]++
+		if len(lacks) == 0 && !just && m.isNewBy(msg.window, msg.contact, l, at) != m.isNew(msg.contact, l, at) {
+			m.Counted["waits as new for the window that was"]++ // until its queue lets it go
 			return ""
 		}
 		if len(lacks) == 0 && (!queued || !just) {
-			return fmt.Sprintf("%s has room: %s; the contact's own line is %q, the message's %q, named %q, pool %q", l.id, l.state, msg.contact.line, msg.line, msg.named, msg.pool)
+			newHour, newDay, sends, _ := l.caps(m.limits(l), m.day(at))
+			return fmt.Sprintf("%s has room: %s, %d of %d sends, %d of %d new today, %d of %d in the hour, new to it %v; the contact's own line is %q, the message's %q, named %q, pool %q",
+				l.id, l.state, l.sends, sends, l.newToday, newDay, l.newInHour(at), newHour, m.isNew(msg.contact, l, at), msg.contact.line, msg.line, msg.named, msg.pool)
 		}
 		if just && !queued && e.LineID != nil && *e.LineID == l.id {
 			named = true

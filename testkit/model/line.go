@@ -5,8 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"ledgerline/events"
 	"ledgerline/eventstore"
 )
@@ -39,14 +37,12 @@ func (m *Model) takeLine(r *eventstore.Recorded) bool {
 	case *events.PoolUpdated:
 		if slices.Contains(e.Changed, "rotation") {
 			m.pools[e.PoolID].rotation = e.Rotation
-			m.lookAgain(r.WorkspaceID)
 			m.Counted["rotations changed"]++
 		}
 	case *events.PoolLineAdded:
 		m.pools[e.PoolID].lines = append(m.pools[e.PoolID].lines, e.LineID)
 	case *events.PoolLineRemoved:
 		m.pools[e.PoolID].lines = slices.DeleteFunc(m.pools[e.PoolID].lines, func(id string) bool { return id == e.LineID })
-		m.lookAgain(r.WorkspaceID)
 		m.Counted["lines moved"]++
 	case *events.LineProvisioned:
 		l := &line{id: e.LineID, workspace: m.workspaces[r.WorkspaceID], sandbox: e.IsSandbox, state: e.State, texts: map[string]int{}}
@@ -60,17 +56,6 @@ func (m *Model) takeLine(r *eventstore.Recorded) bool {
 		return false
 	}
 	return true
-}
-
-// lookAgain has what waits for lines wait for those that may take it now.
-func (m *Model) lookAgain(workspace uuid.UUID) {
-	for _, c := range m.contacts {
-		for _, msg := range c.open {
-			if c.workspace.id == workspace {
-				msg.lines = m.candidates(msg)
-			}
-		}
-	}
 }
 
 // moves are those of decisions section 8, and of administration 3.1; "" is any state.
@@ -155,8 +140,12 @@ func (l *line) newInHour(at time.Time) (n int) {
 
 // isNew tells whether a contact had nothing from a line for the window.
 func (m *Model) isNew(c *contact, l *line, at time.Time) bool {
+	return m.isNewBy(m.limits(l).NewContactWindowDays, c, l, at)
+}
+
+func (m *Model) isNewBy(window int, c *contact, l *line, at time.Time) bool {
 	last, known := c.via[l.id]
-	return !known || m.day(at)-last >= m.limits(l).NewContactWindowDays
+	return !known || m.day(at)-last >= window
 }
 
 func (m *Model) limits(l *line) *events.SendingLimits {

@@ -36,7 +36,7 @@ type message struct {
 	waits     time.Time // for its next try
 	held      *events.MessageDeferred
 	heldSince time.Time
-	lines     []*line // that it may wait for
+	window    int // of new contacts, when it was held
 	resend    bool
 	sentAt    time.Time
 	carrierID map[string]string // by channel

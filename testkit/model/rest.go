@@ -61,8 +61,12 @@ func (m *Model) Ends() map[string]int {
 		}
 	}
 	for id, msg := range m.messages {
-		if _, known := m.Accepted[id]; msg.automatic == "" && !known {
-			m.wrong("a message that nobody sent", "%s", id)
+		switch _, known := m.Accepted[id]; {
+		case known || msg.automatic != "":
+		case msg.contact.erased: // the node died before it answered, and the retry found nobody to tell about
+			m.Counted["erased before it was told that they were accepted"]++
+		default:
+			m.wrong("a message that nobody sent", "%s %s", id, strings.Join(msg.trace, ", "))
 		}
 		if msg.code == "canceled" && !msg.canceled && !msg.contact.erased {
 			m.wrong("canceled for no reason", "%s", id)

@@ -298,7 +298,8 @@ func (s *site) session(g *ground) string {
 	})
 }
 
-// request makes a write until it is answered, under one idempotency key, and gives the code of a refusal too.
+// request makes a write until it is answered, under one idempotency key, and gives the code of a refusal too. What was
+// done without an answer is not told while its organisation is paused: the pause is ended then.
 func (s *site) request(r *rand.Rand, g *ground, token, method, path string, body app.Map) (status int, answer app.Map, code string) {
 	var content []byte
 	if body != nil {
@@ -307,7 +308,9 @@ func (s *site) request(r *rand.Rand, g *ground, token, method, path string, body
 		require.NoError(s.t, err)
 	}
 	key := fmt.Sprintf("k%x%x", r.Uint64(), r.Uint64())
-	s.again(r, method+" "+path, func(n *app.Node) error {
+	lost := false
+	s.again(r, method+" "+path, func(n *app.Node) (err error) {
+		defer func() { lost = lost || err != nil }()
 		request, err := http.NewRequestWithContext(s.t.Context(), method, n.URL+path, bytes.NewReader(content))
 		if err != nil {
 			return err
@@ -334,6 +337,12 @@ func (s *site) request(r *rand.Rand, g *ground, token, method, path string, body
 		}
 		if status >= http.StatusInternalServerError || code == "idempotency_conflict" {
 			return fmt.Errorf("%d %s", status, raw)
+		}
+		if lost && code == "org_paused" {
+			for _, undo := range g.business.take(1) {
+				undo(r)
+			}
+			return errors.New(code)
 		}
 		return nil
 	})
