@@ -341,15 +341,17 @@ func (d *departure) elsewhere(q *Queue) []Queue {
 	if q.New {
 		day := line.DayOf(d.unit.now)
 		for _, l := range d.pool {
-			other := Queue{Group: l.State.ID}
-			if l.State.Gone() || !d.allows(l.State.ID) || d.exchange.State.NewTo(l.State.ID, day, d.facts.Limits.NewContactWindowDays) {
-				continue
-			}
-			if !slices.ContainsFunc(others, func(o Queue) bool { return o.Group == other.Group }) {
-				others = append(others, other)
+			if !l.State.Gone() && d.allows(l.State.ID) && !d.exchange.State.NewTo(l.State.ID, day, d.facts.Limits.NewContactWindowDays) {
+				others = append(others, Queue{Group: l.State.ID})
 			}
 		}
 	}
+	named := map[string]bool{q.Group: true}
+	others = slices.DeleteFunc(others, func(o Queue) bool {
+		again := named[o.Group]
+		named[o.Group] = true
+		return again
+	})
 	for i := range others {
 		o := &others[i]
 		o.Organisation, o.Workspace, o.Sender, o.Text = q.Organisation, q.Workspace, q.Sender, q.Text
