@@ -265,15 +265,15 @@ type Room struct {
 	Stopped bool
 }
 
-// At a time, so many messages are given a line on which they need no room, and so many who wait for a retired line are let go.
+// At a time, so many messages are given a line on which they need no room, and so many look for another line.
 const (
-	freeRoom    = 1000
-	retiredRoom = 500
+	freeRoom   = 1000
+	searchRoom = 500
 )
 
 // RoomOf tells the room that the lines of a queue have: a line's own, or all of a pool's. What waits in it is released by
 // that much; of an organisation that is paused, nothing. There is room on a retired line, so that what waits for it looks for
-// another one, or learns that it waits in vain.
+// another one, or learns that it waits in vain; and on one that cannot send, for what has its place there.
 func (a *App) RoomOf(ctx context.Context, q Queue) (Room, error) {
 	now := a.ledger.Now()
 	day := line.DayOf(now)
@@ -305,11 +305,11 @@ func (a *App) RoomOf(ctx context.Context, q Queue) (Room, error) {
 		if err != nil {
 			return room, err
 		}
-		if l.State.State == line.Retired && id == q.Group {
-			return Room{Sends: retiredRoom, New: retiredRoom, More: day.End}, nil
+		stopped := id == q.Group && !l.State.CanSend()
+		if stopped && (l.State.State == line.Retired || q.Taken) {
+			return Room{Sends: searchRoom, New: searchRoom, More: day.End}, nil
 		}
-		room.Stopped = id == q.Group && !l.State.CanSend()
-		if room.Stopped || !l.State.CanSend() || !allowed(id) {
+		if room.Stopped = stopped; stopped || !l.State.CanSend() || !allowed(id) {
 			continue
 		}
 		if l.State.IsSandbox || q.Taken {

@@ -279,7 +279,14 @@ func TestAMessageThatHasItsPlaceOnALineWaitsForNoRoomThere(t *testing.T) {
 	room, err := h.RoomOf(t.Context(), *queue)
 	require.NoError(t, err)
 	require.Positive(t, room.Sends, "what the line could take today is taken, by the message itself")
-	require.Equal(t, commands.Send, h.begin(id).Step)
+	other, err := h.ProvisionLine(t.Context(), h.live(), commands.ProvisionLine{Phone: "+12125550198", State: line.Active})
+	require.NoError(t, err)
+	_, err = h.PauseLine(t.Context(), h.live(), h.line, "")
+	require.NoError(t, err)
+	room, err = h.RoomOf(t.Context(), *queue)
+	require.NoError(t, err)
+	require.Positive(t, room.Sends, "it looks for another line")
+	require.Equal(t, other.Ref, h.begin(id).Line.ID)
 }
 
 func TestAReceiptThatOvertakesTheCarriersAnswerTellsThatItWasSent(t *testing.T) {

@@ -17,7 +17,7 @@ func (m *Model) deferred(msg *message, e *events.MessageDeferred, at time.Time) 
 	if why := m.untrue(msg, e, at, true); why != "" {
 		m.wrong("a deferral for no reason", "%s for %s until %v, line %v, %v: %s", msg.id, e.Reason, e.Until, text(e.LineID), e.Detail, why)
 	}
-	msg.held, msg.window = e, m.of(msg.contact).limits.NewContactWindowDays
+	msg.held, msg.otherWindow = e, false
 	if msg.heldSince.IsZero() {
 		msg.heldSince = at
 	}
@@ -115,8 +115,8 @@ func (m *Model) roomFor(msg *message, e *events.MessageDeferred, at time.Time, j
 			continue
 		}
 		lacks := m.lacks(l, msg, at)
-		if len(lacks) == 0 && !just && m.isNewBy(msg.window, msg.contact, l, at) != m.isNew(msg.contact, l, at) {
-			m.Counted["waits as new for the window that was"]++ // until its queue lets it go
+		if _, known := msg.contact.via[l.id]; known && len(lacks) == 0 && !just && msg.otherWindow {
+			m.Counted["waits as new by a window that was"]++ // until its queue lets it go
 			return ""
 		}
 		if len(lacks) == 0 && (!queued || !just) {

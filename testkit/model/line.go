@@ -140,12 +140,17 @@ func (l *line) newInHour(at time.Time) (n int) {
 
 // isNew tells whether a contact had nothing from a line for the window.
 func (m *Model) isNew(c *contact, l *line, at time.Time) bool {
-	return m.isNewBy(m.limits(l).NewContactWindowDays, c, l, at)
+	last, known := c.via[l.id]
+	return !known || m.day(at)-last >= m.limits(l).NewContactWindowDays
 }
 
-func (m *Model) isNewBy(window int, c *contact, l *line, at time.Time) bool {
-	last, known := c.via[l.id]
-	return !known || m.day(at)-last >= window
+// otherWindow notes that the window of new contacts is another one for all that waits.
+func (m *Model) otherWindow(o *organisation, days int) {
+	for _, c := range m.contacts {
+		for _, msg := range c.open {
+			msg.otherWindow = msg.otherWindow || m.of(c) == o && days != o.limits.NewContactWindowDays
+		}
+	}
 }
 
 func (m *Model) limits(l *line) *events.SendingLimits {

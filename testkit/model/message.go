@@ -27,26 +27,26 @@ type message struct {
 	place     int64 // in the order of its contact's open messages
 	sendAt    time.Time
 
-	status    string
-	line      string
-	channel   string
-	attempts  int
-	failures  int // that count
-	underway  bool
-	waits     time.Time // for its next try
-	held      *events.MessageDeferred
-	heldSince time.Time
-	window    int // of new contacts, when it was held
-	resend    bool
-	sentAt    time.Time
-	carrierID map[string]string // by channel
-	tries     []try
-	receipts  int
-	missed    bool
-	code      string
-	canceled  bool            // or for a cause that the ledger tells
-	trace     []string        // what happened to it, for failures
-	passed    map[string]bool // messages that were accepted before and had stepped aside when this one was tried first
+	status      string
+	line        string
+	channel     string
+	attempts    int
+	failures    int // that count
+	underway    bool
+	waits       time.Time // for its next try
+	held        *events.MessageDeferred
+	heldSince   time.Time
+	otherWindow bool // that of new contacts has changed since it was held
+	resend      bool
+	sentAt      time.Time
+	carrierID   map[string]string // by channel
+	tries       []try
+	receipts    int
+	missed      bool
+	code        string
+	canceled    bool            // or for a cause that the ledger tells
+	trace       []string        // what happened to it, for failures
+	passed      map[string]bool // messages that were accepted before and had stepped aside when this one was tried first
 }
 
 // try is one attempt.

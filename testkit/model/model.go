@@ -151,6 +151,7 @@ func (m *Model) Take(r *eventstore.Recorded) {
 		if o.limits.WarmupCurve != nil {
 			m.Counted["limits changed"]++
 		}
+		m.otherWindow(o, e.Limits.NewContactWindowDays)
 		o.limits = e.Limits
 	case *events.ComplianceChanged:
 		o := m.organisations[r.OrganisationID]
