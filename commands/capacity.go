@@ -261,19 +261,15 @@ type Room struct {
 	Sends int       // messages
 	New   int       // of them to new contacts
 	More  time.Time // when there may be more room; never zero
-	// Stopped tells that the queue is that of a line which cannot send: who may leave by another one need not wait for it.
-	Stopped bool
+	// Stopped tells that the queue is that of a line which cannot send, and Gone that it never will again.
+	Stopped, Gone bool
 }
 
-// At a time, so many messages are given a line on which they need no room, and so many look for another line.
-const (
-	freeRoom   = 1000
-	searchRoom = 500
-)
+// freeRoom is how many messages are given a line at a time on which they need no room.
+const freeRoom = 1000
 
 // RoomOf tells the room that the lines of a queue have: a line's own, or all of a pool's. What waits in it is released by
-// that much; of an organisation that is paused, nothing. There is room on a retired line, so that what waits for it looks for
-// another one, or learns that it waits in vain; and on one that cannot send, for what has its place there.
+// that much; of an organisation that is paused, nothing.
 func (a *App) RoomOf(ctx context.Context, q Queue) (Room, error) {
 	now := a.ledger.Now()
 	day := line.DayOf(now)
@@ -305,11 +301,10 @@ func (a *App) RoomOf(ctx context.Context, q Queue) (Room, error) {
 		if err != nil {
 			return room, err
 		}
-		stopped := id == q.Group && !l.State.CanSend()
-		if stopped && (l.State.State == line.Retired || q.Taken) {
-			return Room{Sends: searchRoom, New: searchRoom, More: day.End}, nil
+		if id == q.Group {
+			room.Stopped, room.Gone = !l.State.CanSend(), l.State.State == line.Retired
 		}
-		if room.Stopped = stopped; stopped || !l.State.CanSend() || !allowed(id) {
+		if !l.State.CanSend() || !allowed(id) {
 			continue
 		}
 		if l.State.IsSandbox || q.Taken {

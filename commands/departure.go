@@ -264,7 +264,7 @@ func (d *departure) linesFor(ctx context.Context, m *message.Message) ([]*aggreg
 
 // wouldDo notes a line that the message would go by, if it could send. taken tells that the message has its place there already.
 func (d *departure) wouldDo(l *aggregate[line.Line], taken bool) {
-	if !l.State.Gone() {
+	if l.State.State != line.Retired {
 		d.others = append(d.others, Queue{Group: l.State.ID, Taken: taken})
 	}
 }
@@ -321,6 +321,10 @@ func (d *departure) waitsIn(m *message.Message, asked, told *sending.Verdict, be
 		forNew = true
 	case sending.ReasonSendsDay:
 		forNew = !slices.ContainsFunc(d.facts.Candidates, func(c sending.Candidate) bool { return !c.New })
+	case sending.ReasonLineUnavailable: // in its turn, when one of them comes back
+		forNew = slices.ContainsFunc(d.seen, func(l *aggregate[line.Line]) bool {
+			return (l.State.ID == d.group || slices.Contains(d.pool, l)) && d.newTo(l)
+		})
 	}
 	q := d.queue(forNew)
 	q.Behind, q.Taken = behind, m.LineID == d.group
@@ -334,14 +338,18 @@ func (d *departure) waitsIn(m *message.Message, asked, told *sending.Verdict, be
 	return q
 }
 
+// newTo tells whether the contact is new to a line now.
+func (d *departure) newTo(l *aggregate[line.Line]) bool {
+	return d.exchange.State.NewTo(l.State.ID, line.DayOf(d.unit.now), d.facts.Limits.NewContactWindowDays)
+}
+
 // elsewhere are the other queues whose room would do. In one for new contacts, the lines of the pool that it is not new to, whose room
 // is another one.
 func (d *departure) elsewhere(q *Queue) []Queue {
 	others := slices.Clone(d.others)
 	if q.New {
-		day := line.DayOf(d.unit.now)
 		for _, l := range d.pool {
-			if !l.State.Gone() && d.allows(l.State.ID) && !d.exchange.State.NewTo(l.State.ID, day, d.facts.Limits.NewContactWindowDays) {
+			if l.State.State != line.Retired && d.allows(l.State.ID) && !d.newTo(l) {
 				others = append(others, Queue{Group: l.State.ID})
 			}
 		}

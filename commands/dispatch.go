@@ -272,6 +272,9 @@ func (a *App) HoldBehind(ctx context.Context, req Request, messageIDs []string) 
 	now := a.ledger.Now()
 	for i := range known {
 		m := &known[i].State
+		if m.Final() { // the outbox does not know it yet
+			continue
+		}
 		if m.Status == message.Scheduled && now.Before(m.NotBefore) {
 			if due.IsZero() || m.NotBefore.Before(due) {
 				due = m.NotBefore
@@ -281,7 +284,7 @@ func (a *App) HoldBehind(ctx context.Context, req Request, messageIDs []string) 
 		if m.InFlight {
 			unsettled = append(unsettled, m.MessageID)
 		}
-		if ends := m.HoldEnds(); !ends.IsZero() && (due.IsZero() || ends.Before(due)) {
+		if ends := m.HoldEnds(); ends.After(now) && (due.IsZero() || ends.Before(due)) {
 			due = ends
 		}
 		if len(m.Behind(now)) == 0 {

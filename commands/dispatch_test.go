@@ -285,7 +285,7 @@ func TestAMessageThatHasItsPlaceOnALineWaitsForNoRoomThere(t *testing.T) {
 	require.NoError(t, err)
 	room, err = h.RoomOf(t.Context(), *queue)
 	require.NoError(t, err)
-	require.Positive(t, room.Sends, "it looks for another line")
+	require.True(t, room.Stopped, "it looks for another line")
 	require.Equal(t, other.Ref, h.begin(id).Line.ID)
 }
 
@@ -388,6 +388,26 @@ func TestAMessageWaitsBehindOthersUpToSevenDays(t *testing.T) {
 	before := h.head()
 	require.Equal(t, commands.Done, turn().Step)
 	require.Equal(t, message.CodeHoldExpired, as[*events.MessageFailed](h, h.history(before, "message.failed")[0]).Code)
+}
+
+func TestWhatIsOverByTheLedgerIsWaitedForNoMore(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	id := h.message(number(1))
+	var due time.Time
+	var err error
+	for range 2 { // the first time it tells that it waits
+		due, _, err = h.HoldBehind(t.Context(), system(), []string{id})
+		require.NoError(t, err)
+	}
+	require.Equal(t, noon.Add(message.HoldFor), due)
+	_, err = h.clock.Advance(message.HoldFor)
+	require.NoError(t, err)
+	for range 2 { // the first time it ends it
+		due, _, err = h.HoldBehind(t.Context(), system(), []string{id})
+		require.NoError(t, err)
+		require.Zero(t, due)
+	}
 }
 
 func TestAMessageWaitsForALineUpToSevenDays(t *testing.T) {

@@ -42,7 +42,7 @@ const headStart = 24 * time.Hour
 func (s *Sending) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) error {
 	w := outboxChanges{
 		opened: map[string]*opening{}, closed: map[string]bool{}, heard: map[string]bool{}, watches: map[string]Ask{}, lines: map[string]*eventstore.Recorded{},
-		answers: map[uuid.UUID]*eventstore.Recorded{}, held: map[string]string{},
+		answers: map[uuid.UUID]*eventstore.Recorded{}, held: map[string]string{}, fresh: map[string]bool{},
 	}
 	for i := range recorded {
 		w.take(&recorded[i])
@@ -64,6 +64,7 @@ type outboxChanges struct {
 	// Changes of lines that automatic texts may wait for, by workspace.
 	answers map[uuid.UUID]*eventstore.Recorded
 	held    map[string]string // what messages are held for now, by their id
+	fresh   map[string]bool   // lines that were provisioned
 	// Changes of what may hold a message.
 	loosened []loosening
 }
@@ -131,8 +132,14 @@ func (w *outboxChanges) take(r *eventstore.Recorded) {
 	case *events.LineStateChanged, *events.LineCarrierConfigured:
 		w.lines[queuesOf(r.OrganisationID, r.WorkspaceID)] = r
 		w.answers[r.WorkspaceID] = r
-	case *events.LineProvisioned, *events.PoolLineAdded:
+	case *events.LineProvisioned:
 		w.lines[queuesOf(r.OrganisationID, r.WorkspaceID)] = r
+		w.fresh[e.LineID] = true
+	case *events.PoolLineAdded:
+		w.lines[queuesOf(r.OrganisationID, r.WorkspaceID)] = r
+		if !w.fresh[e.LineID] { // else nobody knows it
+			w.chosenAnew(r)
+		}
 	case *events.OrganisationResumed:
 		w.lines[r.OrganisationID.String()] = r
 	case *events.SendingLimitsSet:

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,18 +49,23 @@ const (
 	// For the same reason in the order of the queue, though only the number counts. Who rests keeps its place, but no room.
 	beforeSQL = `select (select count(*) from (select from sending_waiting where queue = $1 and stage = '` + stageWaiting + `' and position < $2 order by position limit $3) x)
 		+ (select count(*) from (select from sending_waiting where queue = $1 and stage = '` + stageGoing + `' and position < $2 order by position limit $3) x)`
-	// Those to whom a line was of no use look again when lines have changed since: $3 is where they last did.
-	restedSQL = `update sending_waiting set stage = '` + stageWaiting + `', not_before = null
-		where queue = $1 and (not_before <= $2 or stage = '` + stageUnfit + `' and judged_at < $3)`
-	goingSQL = `select count(*) from sending_waiting where queue = $1 and stage = '` + stageGoing + `'`
-	letGoSQL = `update sending_waiting set stage = '` + stageGoing + `' where contact_id in
+	restedSQL = `update sending_waiting set stage = '` + stageWaiting + `', not_before = null where queue = $1 and not_before <= $2`
+	// Those to whom a line was of no use look again when lines have changed since: $2 is where they last did.
+	judgedSQL = `update sending_waiting set stage = '` + stageWaiting + `', not_before = null where queue = $1 and stage = '` + stageUnfit + `' and judged_at < $2`
+	goingSQL  = `select count(*) from sending_waiting where queue = $1 and stage = '` + stageGoing + `'`
+	letGoSQL  = `update sending_waiting set stage = '` + stageGoing + `' where contact_id in
 		(select contact_id from sending_waiting where queue = $1 and stage = '` + stageWaiting + `' order by position limit $2 for update) returning contact_id`
-	// The first who wait would tell of all other queues, or nearly.
-	othersSQL = `select distinct other from (select elsewhere from sending_waiting
-		where queue = $1 and stage = '` + stageWaiting + `' and elsewhere <> '{}' order by position limit 1000) x, unnest(elsewhere) other order by other`
-	letGoElsewhereSQL = `update sending_waiting set stage = '` + stageGoing + `' where contact_id in
-		(select contact_id from sending_waiting where queue = $1 and stage = '` + stageWaiting + `' and elsewhere <> '{}' and $3 = any(elsewhere)
-			order by position limit $2 for update) returning contact_id`
+	// Each of those that are named, found by a step over all who name the same.
+	othersSQL = `with recursive other (named) as (
+			(select elsewhere from sending_waiting where queue = $1 and stage = '` + stageWaiting + `' and elsewhere <> '' order by elsewhere limit 1)
+		union all
+			select (select elsewhere from sending_waiting where queue = $1 and stage = '` + stageWaiting + `' and elsewhere <> '' and elsewhere > named
+				order by elsewhere limit 1) from other where named is not null)
+		select named from other where named is not null limit 1000`
+	letGoElsewhereSQL = `update sending_waiting set stage = '` + stageGoing + `' where contact_id in (
+		select first.contact_id from unnest($3::text[]) named, lateral (select contact_id, position from sending_waiting
+			where queue = $1 and stage = '` + stageWaiting + `' and elsewhere <> '' and elsewhere = named order by position limit $2 for update) first
+		order by first.position limit $2) returning contact_id`
 	// A deadline that has changed is noticed by whoever works on the key just now; a position may be an older one than it
 	// knows of, since these asks do not come in the order of events.
 	askReleaseSQL = `insert into process_todo as t (process, key, shard, due_at, asked_at_position) values ('` + releaseProcess + `', $1, $2, $3, $4)
@@ -137,16 +144,17 @@ func (s *Sending) wait(ctx context.Context, task Task, o opened, t *commands.Att
 	return s.askRelease(ctx, &b, Ask{Process: releaseProcess, Key: key, Shard: task.Shard, DueAt: due, Position: t.Position})
 }
 
-// elsewhere are the keys of the other queues whose room would do; nil when nothing is known of them.
-func elsewhere(q *commands.Queue) []string {
+// elsewhere names the other queues whose room would do, by their keys; nil when nothing is known of them.
+func elsewhere(q *commands.Queue) *string {
 	if q == nil {
 		return nil
 	}
-	others := make([]string, len(q.Elsewhere))
+	keys := make([]string, len(q.Elsewhere))
 	for i := range q.Elsewhere {
-		others[i] = queueKey(&q.Elsewhere[i])
+		keys[i] = queueKey(&q.Elsewhere[i])
 	}
-	return others
+	named := strings.Join(keys, " ")
+	return &named
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -177,7 +185,7 @@ func (s *Sending) askRelease(ctx context.Context, b *pgx.Batch, ask Ask) error {
 }
 
 // leaveQueue takes a contact out of the queue that it stood in. Who was let go and sends nothing leaves its room to the next.
-func (s *Sending) leaveQueue(ctx context.Context, turn *serving) error {
+func (s *Sending) leaveQueue(ctx context.Context, turn *serving, sends bool) error {
 	var was place
 	err := s.ledger.Pool().QueryRow(ctx, waitNoMoreSQL, turn.task.Key).Scan(&was.Queue, &was.Stage)
 	switch {
@@ -185,7 +193,7 @@ func (s *Sending) leaveQueue(ctx context.Context, turn *serving) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("processes: queue: %w", err)
-	case was.Stage != stageGoing || turn.sent:
+	case was.Stage != stageGoing || sends:
 		return nil
 	}
 	ask := Ask{Process: releaseProcess, Key: was.Queue, Shard: turn.task.Shard, DueAt: s.clock.Now(), Position: turn.task.AskedAt}
@@ -238,7 +246,10 @@ func (s *Sending) letGo(ctx context.Context, task Task) (Outcome, error) {
 		return Done, err
 	}
 	most := room.Sends
-	if q.New {
+	switch {
+	case room.Gone, room.Stopped && q.Taken: // they look for another line, or learn that they wait in vain
+		most = searching
+	case q.New:
 		most = room.New
 	}
 	others, err := s.roomElsewhere(ctx, task, &room, going)
@@ -256,19 +267,20 @@ func (s *Sending) letGo(ctx context.Context, task Task) (Outcome, error) {
 	if soon := s.clock.Now().Add(lookAgain); going+released > 0 && soon.Before(again) {
 		again = soon
 	}
+	idle := !left && going+released == 0 // nobody is left but those who rest
 	switch {
-	case !left && next == nil:
+	case idle && next == nil:
 		return Done, nil
-	case !left, next != nil && next.Before(again):
+	case next != nil && (idle || next.Before(again)):
 		return Again(*next), nil
 	}
 	return Again(again), nil
 }
 
-// share is so much room for those of a queue who may go by another one's; for all of them without a key.
+// share is so much room for those of a queue who name another one; for all of them when nothing is named.
 type share struct {
-	key  string
-	most int
+	named []string
+	most  int
 }
 
 // roomElsewhere gives the room of other queues that would do for some of those who wait in one. That of the pool only does for who waits
@@ -278,38 +290,48 @@ func (s *Sending) roomElsewhere(ctx context.Context, task Task, here *commands.R
 	if err != nil {
 		return nil, fmt.Errorf("processes: queue: %w", err)
 	}
-	keys, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		return nil, fmt.Errorf("processes: queue: %w", err)
 	}
+	naming := map[string][]string{}
+	for _, named := range all {
+		for _, key := range strings.Fields(named) {
+			naming[key] = append(naming[key], named)
+		}
+	}
 	var shares []share
-	for _, key := range keys {
+	for _, key := range slices.Sorted(maps.Keys(naming)) {
 		other, err := queueNamed(key)
 		if err != nil {
 			return nil, err
 		}
-		if other.IsPool() {
-			if here.Stopped { // it moves to the pool's queue, if there is no room
-				shares = append(shares, share{key, stoppedRoom - going})
-			}
+		most := searching // it moves to the pool's queue, if there is no room
+		switch {
+		case other.IsPool() && !here.Stopped:
 			continue
+		case !other.IsPool():
+			room, err := s.app.RoomOf(ctx, other)
+			if err != nil {
+				return nil, err
+			}
+			most = room.Sends
 		}
-		room, err := s.app.RoomOf(ctx, other)
-		if err != nil {
-			return nil, err
-		}
-		shares = append(shares, share{key, room.Sends - going})
+		shares = append(shares, share{naming[key], most - going})
 	}
 	return shares, nil
 }
 
-// stoppedRoom is how many who wait for a line that cannot send are let go at a time.
-const stoppedRoom = 500
+// searching is how many who wait for a line that cannot send are let go at a time.
+const searching = 500
 
 // releaseSome lets so many go as there is room for. It tells how many did, whether others are left, and when the first of those who rest may go.
 func (s *Sending) releaseSome(ctx context.Context, task Task, room []share) (released int, left bool, next *time.Time, err error) {
 	err = pgx.BeginFunc(ctx, s.ledger.Pool(), func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, restedSQL, task.Key, s.clock.Now(), task.AskedAt); err != nil {
+		if _, err := tx.Exec(ctx, restedSQL, task.Key, s.clock.Now()); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, judgedSQL, task.Key, task.AskedAt); err != nil {
 			return err
 		}
 		var contacts []string
@@ -318,8 +340,8 @@ func (s *Sending) releaseSome(ctx context.Context, task Task, room []share) (rel
 				continue
 			}
 			sql, args := letGoSQL, []any{task.Key, r.most}
-			if r.key != "" {
-				sql, args = letGoElsewhereSQL, append(args, r.key)
+			if len(r.named) > 0 {
+				sql, args = letGoElsewhereSQL, append(args, r.named)
 			}
 			rows, err := tx.Query(ctx, sql, args...)
 			if err != nil {

@@ -48,9 +48,9 @@ type serving struct {
 	blocked bool       // something holds the contact or its line, or is tried again: nothing passes it but automatic texts
 	behind  []string   // what waits because of that, and is still to be told so
 	none    bool       // nothing is open
-	sent    bool       // something was given to a carrier
 	queued  bool       // it stands in a queue for room now
 	waited  bool       // and did before
+	left    bool       // it has left that, to send
 }
 
 // goOn has the contact served again at a time, at the latest; the zero time asks for nothing.
@@ -70,6 +70,9 @@ func (s *Sending) serve(ctx context.Context, task Task) (Outcome, error) {
 		}
 		turn.none = after == 0 && len(open) == 0
 		for _, o := range open {
+			if turn.left {
+				o.place = place{}
+			}
 			turn.waited = turn.waited || o.place.Queue != ""
 			if err := s.serveOne(ctx, &turn, o); err != nil {
 				return Done, err
@@ -83,8 +86,8 @@ func (s *Sending) serve(ctx context.Context, task Task) (Outcome, error) {
 		}
 		after = open[len(open)-1].Position
 	}
-	if (turn.waited || turn.none) && !turn.queued {
-		if err := s.leaveQueue(ctx, &turn); err != nil {
+	if (turn.waited && !turn.left || turn.none) && !turn.queued {
+		if err := s.leaveQueue(ctx, &turn, false); err != nil {
 			return Done, err
 		}
 	}
@@ -173,7 +176,12 @@ func (s *Sending) bring(ctx context.Context, turn *serving, o opened) (commands.
 		case commands.Done, commands.Wait:
 			return t, nil
 		case commands.Send:
-			turn.sent = true
+			if o.place.Queue != "" && !turn.left { // it has its room now, and takes none in the queue
+				if err := s.leaveQueue(ctx, turn, true); err != nil {
+					return t, err
+				}
+				turn.left = true
+			}
 			if outcome, err = s.hand(ctx, &t); err != nil {
 				return t, err // it is unknown whether the carrier has it: the next turn asks
 			}

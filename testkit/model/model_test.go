@@ -175,6 +175,9 @@ func (s *site) burst(seed uint64, nth, messages int, kill bool) {
 			starting.Go(func() { s.replace(r.IntN(2)) })
 		}
 	}
+	if g, p := s.underway(nil, nil); p != nil && nth%3 == 1 { // its call hangs for as long
+		s.erase(r, g, p)
+	}
 	s.world.Resume()
 	starting.Wait()
 }
