@@ -176,7 +176,7 @@ func (s *Sending) bring(ctx context.Context, turn *serving, o opened) (commands.
 		case commands.Done, commands.Wait:
 			return t, nil
 		case commands.Send:
-			if o.place.Queue != "" && !turn.left { // it has its room now, and takes none in the queue
+			if o.place.Queue != "" && !o.Automatic && !turn.left { // it has its room now, and takes none in the queue
 				if err := s.leaveQueue(ctx, turn, true); err != nil {
 					return t, err
 				}
