@@ -239,3 +239,33 @@ func TestWhoRestsWhileItsLineComesBackIsLookedAtAgain(t *testing.T) {
 	a.Advance(time.Hour)
 	require.NotEqual(t, "queued", status(a.Live, held.Text("id")))
 }
+
+func TestWhoseRestEndsGoesByALineThatItKnowsAtOnce(t *testing.T) {
+	t.Parallel()
+	limits := line.DefaultLimits()
+	limits.NewContactsPerHour, limits.PreReplyMaxMessages = 1, 10
+	a := app.Start(t, app.Limits(limits))
+	own, phone := a.Lines[0].ID, a.Phone()
+	move := func(to string) {
+		a.Live.Post("/v1/lines/"+own+"/"+to, app.Map{}).Is(200)
+	}
+	a.Live.Post("/v1/messages", app.Map{"to": phone, "body": "Hello", "line_id": own}).Is(201)
+	a.Live.Post("/v1/messages", app.Map{"to": a.Phone(), "body": "Hello", "line_id": a.Lines[1].ID}).Is(201)
+	a.Settle()
+	move("pause")
+	a.Settle()
+	held := a.Live.Post("/v1/messages", app.Map{"to": phone, "body": "Hello again"}).Is(201)
+	a.Settle()
+	contact := held.Text("contact_id")
+	// Its worker is slow, and its line is paused again before it is served.
+	_, err := a.Pool.Exec(t.Context(), `update process_todo set lease_until = now() + interval '3 seconds' where process = 'sending' and key = $1`, contact)
+	require.NoError(t, err)
+	move("resume")
+	shortly(t, a, `select exists (select from sending_waiting where contact_id = $1 and stage = 'going')`, contact)
+	move("pause")
+	shortly(t, a, `select exists (select from sending_waiting where contact_id = $1 and stage = 'unfit')`, contact)
+	a.Settle()
+	move("resume")
+	a.Settle()
+	require.Equal(t, "delivered", status(a.Live, held.Text("id")))
+}

@@ -237,9 +237,9 @@ func (s *Sending) letGo(ctx context.Context, task Task) (Outcome, error) {
 		return Done, err
 	}
 	// First who is on the way, then the room: whoever leaves in between counts twice then, and the other way round not at all.
-	var going int
-	if err := s.ledger.Pool().QueryRow(ctx, goingSQL, task.Key).Scan(&going); err != nil {
-		return Done, fmt.Errorf("processes: queue: %w", err)
+	going, others, err := s.look(ctx, task)
+	if err != nil {
+		return Done, err
 	}
 	room, err := s.app.RoomOf(ctx, q)
 	if err != nil {
@@ -252,22 +252,22 @@ func (s *Sending) letGo(ctx context.Context, task Task) (Outcome, error) {
 	case q.New:
 		most = room.New
 	}
-	others, err := s.roomElsewhere(ctx, task, &room, going)
+	shares, err := s.roomElsewhere(ctx, others, room.Stopped, going)
 	if err != nil {
 		return Done, err
 	}
-	released, left, next, err := s.releaseSome(ctx, task, append(others, share{most: most - going}))
+	released, left, next, err := s.releaseSome(ctx, task, append(shares, share{most: most - going}))
 	if err != nil {
 		return Done, err
 	}
 	if released > 0 {
 		s.send.Wake()
 	}
-	again := room.More
-	if soon := s.clock.Now().Add(lookAgain); going+released > 0 && soon.Before(again) {
-		again = soon
+	again, underway := room.More, going+released > 0
+	if underway {
+		again = earlier(again, s.clock.Now().Add(lookAgain))
 	}
-	idle := !left && going+released == 0 // nobody is left but those who rest
+	idle := !left && !underway // nobody is left but those who rest
 	switch {
 	case idle && next == nil:
 		return Done, nil
@@ -275,6 +275,23 @@ func (s *Sending) letGo(ctx context.Context, task Task) (Outcome, error) {
 		return Again(*next), nil
 	}
 	return Again(again), nil
+}
+
+// look ends the rest of those for whom it is over, and tells how many are on the way from a queue, and which other queues are named by
+// those who wait in it.
+func (s *Sending) look(ctx context.Context, task Task) (going int, others []string, err error) {
+	var b pgx.Batch
+	b.Queue(restedSQL, task.Key, s.clock.Now())
+	b.Queue(judgedSQL, task.Key, task.AskedAt)
+	b.Queue(goingSQL, task.Key).QueryRow(func(row pgx.Row) error { return row.Scan(&going) })
+	b.Queue(othersSQL, task.Key).Query(func(rows pgx.Rows) (err error) {
+		others, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	if err := s.ledger.Pool().SendBatch(ctx, &b).Close(); err != nil {
+		return 0, nil, fmt.Errorf("processes: queue: %w", err)
+	}
+	return going, others, nil
 }
 
 // share is so much room for those of a queue who name another one; for all of them when nothing is named.
@@ -285,17 +302,9 @@ type share struct {
 
 // roomElsewhere gives the room of other queues that would do for some of those who wait in one. That of the pool only does for who waits
 // for a line that cannot send.
-func (s *Sending) roomElsewhere(ctx context.Context, task Task, here *commands.Room, going int) ([]share, error) {
-	rows, err := s.ledger.Pool().Query(ctx, othersSQL, task.Key)
-	if err != nil {
-		return nil, fmt.Errorf("processes: queue: %w", err)
-	}
-	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("processes: queue: %w", err)
-	}
+func (s *Sending) roomElsewhere(ctx context.Context, others []string, stopped bool, going int) ([]share, error) {
 	naming := map[string][]string{}
-	for _, named := range all {
+	for _, named := range others {
 		for _, key := range strings.Fields(named) {
 			naming[key] = append(naming[key], named)
 		}
@@ -308,7 +317,7 @@ func (s *Sending) roomElsewhere(ctx context.Context, task Task, here *commands.R
 		}
 		most := searching // it moves to the pool's queue, if there is no room
 		switch {
-		case other.IsPool() && !here.Stopped:
+		case other.IsPool() && !stopped:
 			continue
 		case !other.IsPool():
 			room, err := s.app.RoomOf(ctx, other)
@@ -328,12 +337,6 @@ const searching = 500
 // releaseSome lets so many go as there is room for. It tells how many did, whether others are left, and when the first of those who rest may go.
 func (s *Sending) releaseSome(ctx context.Context, task Task, room []share) (released int, left bool, next *time.Time, err error) {
 	err = pgx.BeginFunc(ctx, s.ledger.Pool(), func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, restedSQL, task.Key, s.clock.Now()); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, judgedSQL, task.Key, task.AskedAt); err != nil {
-			return err
-		}
 		var contacts []string
 		for _, r := range room {
 			if r.most <= 0 {
