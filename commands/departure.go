@@ -264,7 +264,8 @@ func (d *departure) linesFor(ctx context.Context, m *message.Message) ([]*aggreg
 
 // wouldDo notes a line that the message would go by, if it could send. taken tells that the message has its place there already.
 func (d *departure) wouldDo(l *aggregate[line.Line], taken bool) {
-	if l.State.State != line.Retired {
+	named := slices.ContainsFunc(d.others, func(o Queue) bool { return o.Group == l.State.ID })
+	if !named && l.State.State != line.Retired {
 		d.others = append(d.others, Queue{Group: l.State.ID, Taken: taken})
 	}
 }
@@ -284,7 +285,7 @@ func (d *departure) offer(ctx context.Context, m *message.Message, lines ...*agg
 		c := sending.Candidate{
 			Line: l.State, Taken: m.LineID == l.State.ID,
 			// An answer to a word of theirs is no line's first message to them.
-			New: !d.facts.Automatic && d.exchange.State.NewTo(l.State.ID, day, d.facts.Limits.NewContactWindowDays),
+			New: !d.facts.Automatic && d.newTo(l),
 		}
 		if !c.Taken && !l.State.IsSandbox && !u.usesNothing {
 			used := u.app.usages.of
@@ -346,23 +347,19 @@ func (d *departure) newTo(l *aggregate[line.Line]) bool {
 // elsewhere are the other queues whose room would do. In one for new contacts, the lines of the pool that it is not new to, whose room
 // is another one.
 func (d *departure) elsewhere(q *Queue) []Queue {
-	others := slices.Clone(d.others)
 	if q.New {
 		for _, l := range d.pool {
-			if l.State.State != line.Retired && d.allows(l.State.ID) && !d.newTo(l) {
-				others = append(others, Queue{Group: l.State.ID})
+			if d.allows(l.State.ID) && !d.newTo(l) {
+				d.wouldDo(l, false)
 			}
 		}
 	}
-	named := map[string]bool{q.Group: true}
-	others = slices.DeleteFunc(others, func(o Queue) bool {
-		again := named[o.Group]
-		named[o.Group] = true
-		return again
-	})
-	for i := range others {
-		o := &others[i]
-		o.Organisation, o.Workspace, o.Sender, o.Text = q.Organisation, q.Workspace, q.Sender, q.Text
+	var others []Queue
+	for _, o := range d.others {
+		if o.Group != q.Group {
+			o.Organisation, o.Workspace, o.Sender, o.Text = q.Organisation, q.Workspace, q.Sender, q.Text
+			others = append(others, o)
+		}
 	}
 	return others
 }

@@ -113,9 +113,9 @@ func queueNamed(key string) (q commands.Queue, err error) {
 }
 
 // wait puts a contact into the queue in which its message waits, until there may be room.
-func (s *Sending) wait(ctx context.Context, task Task, o opened, t *commands.Attempt) error {
+func (s *Sending) wait(ctx context.Context, turn *serving, o opened, t *commands.Attempt) error {
 	key, due := queueKey(t.Queue), t.Until
-	seen := o.place
+	task, seen := turn.task, turn.place
 	if seen.Queue != key {
 		seen = place{}
 	}
@@ -124,7 +124,7 @@ func (s *Sending) wait(ctx context.Context, task Task, o opened, t *commands.Att
 		due = t.Queue.Until
 	}
 	if seen.Stage == stageGoing && !t.Queue.Behind { // it was its turn, and what room there is does it no good
-		return s.rest(ctx, task, o, t, stageUnfit, due)
+		return s.rest(ctx, turn, o, t, stageUnfit, due)
 	}
 	// What is waited for may have come before this place is there to be seen: the queue is looked at, and where there is most likely
 	// no room before a time that is known, not by each who joins.
@@ -165,14 +165,15 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // rest keeps a contact's place in its queue while it cannot use the room that there is. Who was let go leaves it to the next.
-func (s *Sending) rest(ctx context.Context, task Task, o opened, t *commands.Attempt, stage string, until time.Time) error {
+func (s *Sending) rest(ctx context.Context, turn *serving, o opened, t *commands.Attempt, stage string, until time.Time) error {
+	task, from := turn.task, turn.place
 	var b pgx.Batch
-	b.Queue(restSQL, task.Key, o.place.Queue, o.place.Stage, stage, o.Position, until, t.Position, elsewhere(t.Queue))
+	b.Queue(restSQL, task.Key, from.Queue, from.Stage, stage, o.Position, until, t.Position, elsewhere(t.Queue))
 	due := until
-	if o.place.Stage == stageGoing {
+	if from.Stage == stageGoing {
 		due = s.clock.Now()
 	}
-	return s.askRelease(ctx, &b, Ask{Process: releaseProcess, Key: o.place.Queue, Shard: task.Shard, DueAt: due, Position: t.Position})
+	return s.askRelease(ctx, &b, Ask{Process: releaseProcess, Key: from.Queue, Shard: task.Shard, DueAt: due, Position: t.Position})
 }
 
 func (s *Sending) askRelease(ctx context.Context, b *pgx.Batch, ask Ask) error {
@@ -187,6 +188,7 @@ func (s *Sending) askRelease(ctx context.Context, b *pgx.Batch, ask Ask) error {
 // leaveQueue takes a contact out of the queue that it stood in. Who was let go and sends nothing leaves its room to the next.
 func (s *Sending) leaveQueue(ctx context.Context, turn *serving, sends bool) error {
 	var was place
+	turn.place = place{}
 	err := s.ledger.Pool().QueryRow(ctx, waitNoMoreSQL, turn.task.Key).Scan(&was.Queue, &was.Stage)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -201,11 +203,11 @@ func (s *Sending) leaveQueue(ctx context.Context, turn *serving, sends bool) err
 }
 
 // ahead tells whether somebody who came before waits in a queue. Who has a place in it goes when it is let go.
-func (s *Sending) ahead(o opened) func(context.Context, commands.Queue) (bool, error) {
+func (s *Sending) ahead(turn *serving, o opened) func(context.Context, commands.Queue) (bool, error) {
 	return func(ctx context.Context, q commands.Queue) (others bool, err error) {
 		key := queueKey(&q)
-		here := o.place.Queue == key
-		if here && o.place.Stage != stageGoing {
+		here := turn.place.Queue == key
+		if here && turn.place.Stage != stageGoing {
 			return true, nil
 		}
 		// Nor do those matter who were let go with it.

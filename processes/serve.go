@@ -26,7 +26,7 @@ type opened struct {
 	Position  int64
 	Automatic bool
 	Cancel    *string // the error code with which it is to fail
-	place             // of its contact in a queue for room; empty for none
+	place             // of its contact in a queue for room, when that was read; empty for none
 }
 
 func (s *Sending) outbox(ctx context.Context, contactID string, after int64) ([]opened, error) {
@@ -48,9 +48,8 @@ type serving struct {
 	blocked bool       // something holds the contact or its line, or is tried again: nothing passes it but automatic texts
 	behind  []string   // what waits because of that, and is still to be told so
 	none    bool       // nothing is open
-	queued  bool       // it stands in a queue for room now
-	waited  bool       // and did before
-	left    bool       // it has left that, to send
+	place   place      // in a queue for room, where the contact stood before and has not left it to send
+	queued  bool       // it has a place now
 }
 
 // goOn has the contact served again at a time, at the latest; the zero time asks for nothing.
@@ -68,12 +67,13 @@ func (s *Sending) serve(ctx context.Context, task Task) (Outcome, error) {
 		if err != nil {
 			return Done, err
 		}
-		turn.none = after == 0 && len(open) == 0
-		for _, o := range open {
-			if turn.left {
-				o.place = place{}
+		if after == 0 {
+			turn.none = len(open) == 0
+			if !turn.none {
+				turn.place = open[0].place
 			}
-			turn.waited = turn.waited || o.place.Queue != ""
+		}
+		for _, o := range open {
 			if err := s.serveOne(ctx, &turn, o); err != nil {
 				return Done, err
 			}
@@ -86,7 +86,7 @@ func (s *Sending) serve(ctx context.Context, task Task) (Outcome, error) {
 		}
 		after = open[len(open)-1].Position
 	}
-	if (turn.waited && !turn.left || turn.none) && !turn.queued {
+	if (turn.place.Queue != "" || turn.none) && !turn.queued {
 		if err := s.leaveQueue(ctx, &turn, false); err != nil {
 			return Done, err
 		}
@@ -118,10 +118,10 @@ func (s *Sending) serveOne(ctx context.Context, turn *serving, o opened) error {
 	switch {
 	case t.Queue != nil:
 		turn.queued = true
-		return s.wait(ctx, turn.task, o, &t)
-	case o.place.Queue != "" && !turn.queued && t.Message.Held != nil && t.Message.Held.Reason == sending.ReasonQuietHours:
+		return s.wait(ctx, turn, o, &t)
+	case turn.place.Queue != "" && !turn.queued && t.Message.Held != nil && t.Message.Held.Reason == sending.ReasonQuietHours:
 		turn.queued = true
-		return s.rest(ctx, turn.task, o, &t, stageQuiet, t.Until)
+		return s.rest(ctx, turn, o, &t, stageQuiet, t.Until)
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ func (s *Sending) settle(ctx context.Context, messageID string) error {
 func (s *Sending) bring(ctx context.Context, turn *serving, o opened) (commands.Attempt, error) {
 	by := s.request(uuid.Nil)
 	for {
-		t, err := s.app.BeginAttempt(ctx, by, commands.Begin{MessageID: o.MessageID, Ahead: s.ahead(o), Before: s.before(o)})
+		t, err := s.app.BeginAttempt(ctx, by, commands.Begin{MessageID: o.MessageID, Ahead: s.ahead(turn, o), Before: s.before(o)})
 		if fault.Is(err, fault.NotFound) {
 			return commands.Attempt{}, nil
 		}
@@ -176,11 +176,10 @@ func (s *Sending) bring(ctx context.Context, turn *serving, o opened) (commands.
 		case commands.Done, commands.Wait:
 			return t, nil
 		case commands.Send:
-			if o.place.Queue != "" && !o.Automatic && !turn.left { // it has its room now, and takes none in the queue
+			if turn.place.Queue != "" && !o.Automatic { // it has its room now, and takes none in the queue
 				if err := s.leaveQueue(ctx, turn, true); err != nil {
 					return t, err
 				}
-				turn.left = true
 			}
 			if outcome, err = s.hand(ctx, &t); err != nil {
 				return t, err // it is unknown whether the carrier has it: the next turn asks
