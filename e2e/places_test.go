@@ -15,28 +15,23 @@ import (
 	"ledgerline/testkit/app"
 )
 
-// gated takes everything; it can be made to wait, or to fail once, with a message to one number.
+// gated takes everything; it can be made to wait with a message to one number, and to answer the next one with an error.
 type gated struct {
-	slow    string
-	at, on  chan struct{}
-	failing atomic.Bool
+	mute
+	slow   string
+	at, on chan struct{}
+	next   atomic.Pointer[error]
 }
-
-func (*gated) Reachable(context.Context, processes.Via, string) (bool, error) { return true, nil }
 
 func (g *gated) Send(_ context.Context, out processes.Outgoing) (processes.Accepted, error) {
-	if g.failing.CompareAndSwap(true, false) {
-		return processes.Accepted{}, processes.ErrTransient
-	}
 	if g.slow != "" && out.To == g.slow {
-		close(g.at)
+		g.at <- struct{}{}
 		<-g.on
 	}
+	if err := g.next.Swap(nil); err != nil {
+		return processes.Accepted{}, *err
+	}
 	return processes.Accepted{CarrierID: out.MessageID}, nil
-}
-
-func (*gated) Outcome(context.Context, processes.Outgoing) (processes.Accepted, bool, error) {
-	return processes.Accepted{}, false, nil
 }
 
 func shortly(t *testing.T, a *app.App, sql string, args ...any) {
@@ -48,69 +43,51 @@ func shortly(t *testing.T, a *app.App, sql string, args ...any) {
 	}, 30*time.Second, 10*time.Millisecond, sql)
 }
 
-// A line that the contact knows is quarantined, and put back, instead of paused and resumed.
-func TestWhoWaitsForAPoolGoesByALineThatItKnowsWhenThatLeavesQuarantine(t *testing.T) {
+func TestWhoWaitsForAPoolGoesByALineThatItKnowsWhenThatComesBack(t *testing.T) {
 	t.Parallel()
-	for _, rotation := range []string{"sticky", "round_robin"} {
-		t.Run(rotation, func(t *testing.T) {
+	pause := func(t *testing.T, a *app.App, id string, away bool) {
+		t.Helper()
+		a.Live.Post("/v1/lines/"+id+map[bool]string{true: "/pause", false: "/resume"}[away], app.Map{}).Is(200)
+	}
+	quarantine := func(t *testing.T, a *app.App, id string, away bool) {
+		t.Helper()
+		_, err := a.Nodes[0].App.ChangeLineState(t.Context(), a.Operator(), id, map[bool]line.State{true: line.Quarantined, false: line.Ready}[away], nil)
+		require.NoError(t, err)
+	}
+	leave := func(t *testing.T, a *app.App, id string, away bool) {
+		t.Helper()
+		a.Live.Do("PATCH", "/v1/lines/"+id, app.Map{"pool_id": map[bool]any{true: nil, false: a.PoolID}[away]}).Is(200)
+	}
+	for _, row := range []struct {
+		from, rotation string
+		move           func(t *testing.T, a *app.App, id string, away bool)
+	}{
+		{"a pause", "sticky", pause},
+		{"a pause", "round_robin", pause},
+		{"quarantine", "sticky", quarantine},
+		{"quarantine", "round_robin", quarantine},
+		{"outside the pool", "round_robin", leave},
+	} {
+		t.Run(row.from+", "+row.rotation, func(t *testing.T) {
 			t.Parallel()
 			limits := line.DefaultLimits()
 			limits.NewContactsPerHour, limits.PreReplyMaxMessages = 1, 10
 			a := app.Start(t, app.Limits(limits))
 			known, other, phone := a.Lines[0].ID, a.Lines[1].ID, a.Phone()
-			to := func(phone, body string, lineID any) string {
-				in := app.Map{"to": phone, "body": body}
-				if lineID != nil {
-					in["line_id"] = lineID
-				}
-				id := a.Live.Post("/v1/messages", in).Is(201).Text("id")
-				a.Settle()
-				return id
-			}
-			operate := func(state line.State) {
-				_, err := a.Nodes[0].App.ChangeLineState(t.Context(), a.Operator(), known, state, nil)
-				require.NoError(t, err)
-				a.Settle()
-			}
-			a.Live.Do("PATCH", "/v1/pools/"+a.PoolID, app.Map{"rotation": rotation}).Is(200)
-			to(phone, "Hello", known)
-			to(a.Phone(), "Hello", other)
-			operate(line.Quarantined)
-			to(a.Phone(), "Hello", nil)
-			held := to(phone, "Hello again", nil)
+			a.Live.Do("PATCH", "/v1/pools/"+a.PoolID, app.Map{"rotation": row.rotation}).Is(200)
+			sendSettled(a, app.Map{"to": phone, "body": "Hello", "line_id": known})
+			sendSettled(a, app.Map{"to": a.Phone(), "body": "Hello", "line_id": other})
+			row.move(t, a, known, true)
+			a.Settle()
+			ahead := sendSettled(a, app.Map{"to": a.Phone(), "body": "Hello"})
+			held := sendSettled(a, app.Map{"to": phone, "body": "Hello again"})
 			require.Equal(t, []any{"line_new_contacts_hour"}, deferrals(a.Live, held))
-			operate(line.Ready)
+			row.move(t, a, known, false)
+			a.Settle()
 			require.Equal(t, []any{"delivered", known}, []any{status(a.Live, held), message(a.Live, held)["line_id"]})
+			require.Equal(t, "queued", status(a.Live, ahead), "the known line has no room for who is new to it")
 		})
 	}
-}
-
-// A line that the contact knows is out of every pool, and comes into the one that is waited for.
-func TestWhoWaitsForAPoolGoesByALineThatItKnowsWhenThatJoinsIt(t *testing.T) {
-	t.Parallel()
-	limits := line.DefaultLimits()
-	limits.NewContactsPerHour, limits.PreReplyMaxMessages = 1, 10
-	a := app.Start(t, app.Limits(limits))
-	known, other, phone := a.Lines[0].ID, a.Lines[1].ID, a.Phone()
-	to := func(phone, body string, lineID any) string {
-		in := app.Map{"to": phone, "body": body}
-		if lineID != nil {
-			in["line_id"] = lineID
-		}
-		id := a.Live.Post("/v1/messages", in).Is(201).Text("id")
-		a.Settle()
-		return id
-	}
-	a.Live.Do("PATCH", "/v1/pools/"+a.PoolID, app.Map{"rotation": "round_robin"}).Is(200)
-	to(phone, "Hello", known)
-	to(a.Phone(), "Hello", other)
-	a.Live.Do("PATCH", "/v1/lines/"+known, app.Map{"pool_id": nil}).Is(200)
-	a.Settle()
-	held := to(phone, "Hello again", nil)
-	require.Equal(t, []any{"line_new_contacts_hour"}, deferrals(a.Live, held))
-	a.Live.Do("PATCH", "/v1/lines/"+known, app.Map{"pool_id": a.PoolID}).Is(200)
-	a.Settle()
-	require.Equal(t, []any{"delivered", known}, []any{status(a.Live, held), message(a.Live, held)["line_id"]})
 }
 
 // A message that was tried on a line is held by the organisation's pause; its line is paused meanwhile.
@@ -118,7 +95,7 @@ func TestWhatWasTriedOnALineThatStopsWhileTheOrganisationIsPausedLeavesByAnother
 	t.Parallel()
 	carrier := &gated{}
 	a := app.Start(t, app.Carrier(func(*app.Node) processes.Carrier { return carrier }))
-	carrier.failing.Store(true)
+	carrier.next.Store(&processes.ErrTransient)
 	id := send(a.Live, a.Phone(), "Hello")
 	a.Settle()
 	own := text(message(a.Live, id), "line_id")
@@ -148,8 +125,7 @@ func TestWhoWaitedFirstForALineThatComesBackGoesFirst(t *testing.T) {
 	a.Settle()
 	var ids []string
 	for i := range 12 {
-		ids = append(ids, send(a.Live, a.Phone(), fmt.Sprint("Hello ", i)))
-		a.Settle()
+		ids = append(ids, sendSettled(a, app.Map{"to": a.Phone(), "body": fmt.Sprint("Hello ", i)}))
 	}
 	a.Live.Post("/v1/lines/"+a.Lines[0].ID+"/resume", app.Map{}).Is(200)
 	a.Settle()
@@ -249,9 +225,8 @@ func TestWhoseRestEndsGoesByALineThatItKnowsAtOnce(t *testing.T) {
 	move := func(to string) {
 		a.Live.Post("/v1/lines/"+own+"/"+to, app.Map{}).Is(200)
 	}
-	a.Live.Post("/v1/messages", app.Map{"to": phone, "body": "Hello", "line_id": own}).Is(201)
-	a.Live.Post("/v1/messages", app.Map{"to": a.Phone(), "body": "Hello", "line_id": a.Lines[1].ID}).Is(201)
-	a.Settle()
+	sendSettled(a, app.Map{"to": phone, "body": "Hello", "line_id": own})
+	sendSettled(a, app.Map{"to": a.Phone(), "body": "Hello", "line_id": a.Lines[1].ID})
 	move("pause")
 	a.Settle()
 	held := a.Live.Post("/v1/messages", app.Map{"to": phone, "body": "Hello again"}).Is(201)
@@ -268,4 +243,34 @@ func TestWhoseRestEndsGoesByALineThatItKnowsAtOnce(t *testing.T) {
 	move("resume")
 	a.Settle()
 	require.Equal(t, "delivered", status(a.Live, held.Text("id")))
+}
+
+func TestWhatFallsBackWhileItsLineStopsWaitsForALine(t *testing.T) {
+	t.Parallel()
+	limits := line.DefaultLimits()
+	limits.NewContactsPerHour = 1
+	carrier := &gated{slow: "+12127770001", at: make(chan struct{}), on: make(chan struct{})}
+	a := app.Start(t, app.Limits(limits), app.Carrier(func(*app.Node) processes.Carrier { return carrier }))
+	open := sync.OnceFunc(func() { close(carrier.on) })
+	t.Cleanup(open)
+	own := a.Lines[0].ID
+	a.Live.Do("PATCH", "/v1/pools/"+a.PoolID, app.Map{"fallback_sms_mode": "not_chat_or_failed"}).Is(200)
+	a.Live.Post("/v1/lines/"+a.Lines[1].ID+"/pause", app.Map{}).Is(200)
+	sendSettled(a, app.Map{"to": a.Phone(), "body": "Hello", "line_id": own})
+	held := sendSettled(a, app.Map{"to": carrier.slow, "body": "Hello"})
+	require.Equal(t, []any{"line_new_contacts_hour"}, deferrals(a.Live, held))
+	_, err := a.Clock.Advance(time.Hour) // it is let go
+	require.NoError(t, err)
+	<-carrier.at
+	a.Live.Post("/v1/lines/"+own+"/pause", app.Map{}).Is(200)
+	refusal := error(&processes.Rejected{Code: "not_on_chat"})
+	carrier.next.Store(&refusal)
+	carrier.on <- struct{}{}
+	a.Settle()
+	require.Equal(t, []any{"line_new_contacts_hour", "line_unavailable"}, deferrals(a.Live, held))
+	a.Live.Post("/v1/lines/"+own+"/resume", app.Map{}).Is(200)
+	<-carrier.at
+	open()
+	a.Settle()
+	shows(t, message(a.Live, held), app.Map{"status": "sent", "channel": "sms"})
 }

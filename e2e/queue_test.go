@@ -11,6 +11,13 @@ import (
 	"ledgerline/testkit/app"
 )
 
+// sendSettled has a message accepted, waits until nothing moves, and gives the message's id.
+func sendSettled(a *app.App, in app.Map) string {
+	id := a.Live.Post("/v1/messages", in).Is(201).Text("id")
+	a.Settle()
+	return id
+}
+
 func TestWhoCannotUseTheRoomThatThereIsLeavesItToTheNext(t *testing.T) {
 	t.Parallel()
 	for _, why := range []string{"its text left there today", "its sender may not use that line"} {
@@ -95,9 +102,7 @@ func TestWhoIsLetGoInQuietHoursLeavesTheRoomToTheNextAtOnce(t *testing.T) {
 	limits.NewContactsPerHour = 1
 	a := app.Start(t, app.Limits(limits))
 	sendOn := func(phone string) string {
-		id := a.Live.Post("/v1/messages", app.Map{"to": phone, "body": "Hello", "line_id": a.Lines[0].ID}).Is(201).Text("id")
-		a.Settle()
-		return id
+		return sendSettled(a, app.Map{"to": phone, "body": "Hello", "line_id": a.Lines[0].ID})
 	}
 	a.Advance(7*time.Hour + 30*time.Minute)
 	sendOn(a.Phone())
@@ -118,48 +123,12 @@ func TestWhoWaitsForItsOwnLineGoesByAnotherOneWhenThatIsPaused(t *testing.T) {
 	limits.SendsPerDay = 1
 	a := app.Start(t, app.Limits(limits))
 	phone := a.Phone()
-	first := send(a.Live, phone, "Hello")
-	a.Settle()
+	first := sendSettled(a, app.Map{"to": phone, "body": "Hello"})
 	own := text(message(a.Live, first), "line_id")
-	held := send(a.Live, phone, "Hello again")
-	a.Settle()
+	held := sendSettled(a, app.Map{"to": phone, "body": "Hello again"})
 	require.Equal(t, []any{"line_sends_day"}, deferrals(a.Live, held))
 	a.Live.Post("/v1/lines/"+own+"/pause", app.Map{}).Is(200)
 	a.Settle()
 	require.Equal(t, "delivered", status(a.Live, held))
 	require.NotEqual(t, own, message(a.Live, held)["line_id"])
-}
-
-func TestWhoWaitsForAPoolGoesByALineThatItKnowsWhenThatComesBack(t *testing.T) {
-	t.Parallel()
-	for _, rotation := range []string{"sticky", "round_robin"} {
-		t.Run(rotation, func(t *testing.T) {
-			t.Parallel()
-			limits := line.DefaultLimits()
-			limits.NewContactsPerHour, limits.PreReplyMaxMessages = 1, 10
-			a := app.Start(t, app.Limits(limits))
-			known, other, phone := a.Lines[0].ID, a.Lines[1].ID, a.Phone()
-			to := func(phone, body string, lineID any) string {
-				in := app.Map{"to": phone, "body": body}
-				if lineID != nil {
-					in["line_id"] = lineID
-				}
-				id := a.Live.Post("/v1/messages", in).Is(201).Text("id")
-				a.Settle()
-				return id
-			}
-			a.Live.Do("PATCH", "/v1/pools/"+a.PoolID, app.Map{"rotation": rotation}).Is(200)
-			to(phone, "Hello", known)
-			to(a.Phone(), "Hello", other)
-			a.Live.Post("/v1/lines/"+known+"/pause", app.Map{}).Is(200)
-			a.Settle()
-			ahead := to(a.Phone(), "Hello", nil)
-			held := to(phone, "Hello again", nil)
-			require.Equal(t, []any{"line_new_contacts_hour"}, deferrals(a.Live, held))
-			a.Live.Post("/v1/lines/"+known+"/resume", app.Map{}).Is(200)
-			a.Settle()
-			require.Equal(t, []any{"delivered", known}, []any{status(a.Live, held), message(a.Live, held)["line_id"]})
-			require.Equal(t, "queued", status(a.Live, ahead), "the known line has no room for who is new to it")
-		})
-	}
 }

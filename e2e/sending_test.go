@@ -145,8 +145,7 @@ func TestKnownContactsAreNoNewContacts(t *testing.T) {
 	a := app.Start(t, app.Limits(limits))
 	phone := a.Phone()
 	for i := range 3 {
-		id := a.Live.Post("/v1/messages", app.Map{"to": phone, "body": fmt.Sprint("Hello ", i), "line_id": a.Lines[0].ID}).Is(201).Text("id")
-		a.Settle()
+		id := sendSettled(a, app.Map{"to": phone, "body": fmt.Sprint("Hello ", i), "line_id": a.Lines[0].ID})
 		require.Equal(t, "delivered", status(a.Live, id))
 	}
 }
@@ -157,9 +156,7 @@ func TestTheSameTextLeavesALineAtMostAsOftenAsTheLimitSays(t *testing.T) {
 	limits.IdenticalTextMaxPerDay = 2
 	a := app.Start(t, app.Limits(limits))
 	same := func(body string) string {
-		id := a.Live.Post("/v1/messages", app.Map{"to": a.Phone(), "body": body, "line_id": a.Lines[0].ID}).Is(201).Text("id")
-		a.Settle()
-		return id
+		return sendSettled(a, app.Map{"to": a.Phone(), "body": body, "line_id": a.Lines[0].ID})
 	}
 	ids := []string{same("Big sale"), same("Big sale"), same(" Big sale "), same("Small sale")}
 	require.Equal(t, []any{"delivered", "delivered", "queued", "delivered"}, []any{status(a.Live, ids[0]), status(a.Live, ids[1]), status(a.Live, ids[2]), status(a.Live, ids[3])})
