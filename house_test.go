@@ -42,18 +42,16 @@ var walls = map[string][]string{
 	"toolapi/...":  {"httpapi/...", "readapi/...", "writeapi/...", "projections/...", "domain/...", "toolapi/..."},
 	"migrations":   {},
 	"localpg":      {},
-	"testkit/...":  {"..."},
+	"test/...":     {"..."},
 	"service/...":  {"adapters/...", "clock", "commands/...", "domain/...", "events", "eventstore/...", "httpapi/...", "migrations", "processes/...", "projections/...", "readapi/...", "toolapi/...", "writeapi/..."},
-	"bench/...":    {"..."},
-	"crash/...":    {"..."},
-	"e2e":          {}, // tests alone
 	"cmd/...":      {"..."},
 }
 
 // importers closes some packages to all but these.
 var importers = map[string][]string{
-	"localpg":     {"testkit/...", "cmd/...", "bench/...", "crash/..."},
-	"testkit/...": {"testkit/..."}, // tests alone; their imports are not judged here
+	"localpg": {"test/...", "cmd/..."},
+	// The imports of test files are not checked here. The commands bench and crash are part of the program.
+	"test/...": {"test/...", "cmd/..."},
 	// Suites and stand-ins for tests alone.
 	"processes/carriertest":                {},
 	"adapters/bluebubbles/bluebubblestest": {},
@@ -66,7 +64,7 @@ var impure = []string{
 }
 
 // timekeepers may read the machine's time; everybody else asks the clock.
-var timekeepers = []string{"clock", "cmd/...", "testkit/...", "localpg", "bench/...", "crash/..."}
+var timekeepers = []string{"clock", "cmd/...", "test/...", "localpg"}
 
 // realTime are the files outside of them that measure how long something takes here and now. Nothing that they read from the
 // machine is stored, shown or compared with a time that is; a clock that is frozen or moved by hand would stop or break them.

@@ -18,7 +18,7 @@ import (
 	"ledgerline/domain/organisation"
 	"ledgerline/events"
 	"ledgerline/eventstore"
-	"ledgerline/testkit"
+	"ledgerline/test/testpg"
 )
 
 var noon = time.Date(2026, 3, 2, 17, 0, 0, 0, time.UTC)
@@ -43,7 +43,7 @@ func newHouse(t *testing.T) *house {
 	t.Helper()
 	ring, _, err := eventstore.NewKeyring()
 	require.NoError(t, err)
-	h := &house{t: t, dsn: testkit.Database(t), ring: ring, clock: clock.Frozen(noon)}
+	h := &house{t: t, dsn: testpg.Database(t), ring: ring, clock: clock.Frozen(noon)}
 	h.App, h.ledger = h.node()
 	made, err := h.CreateOrganisation(t.Context(), operator(), "Acme", "America/New_York")
 	require.NoError(t, err)

@@ -17,7 +17,7 @@ import (
 	"ledgerline/events"
 	"ledgerline/eventstore"
 	"ledgerline/migrations"
-	"ledgerline/testkit"
+	"ledgerline/test/testpg"
 )
 
 // house is a ledger in a database of its own.
@@ -33,7 +33,7 @@ type house struct {
 func newHouse(t *testing.T, shards int) *house {
 	t.Helper()
 	ctx := context.Background()
-	dsn := testkit.Database(t)
+	dsn := testpg.Database(t)
 	require.NoError(t, migrations.Up(ctx, dsn))
 	ring, _, err := eventstore.NewKeyring()
 	require.NoError(t, err)

@@ -10,13 +10,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"ledgerline/testkit"
+	"ledgerline/test/testpg"
 )
 
 // database gives the test a migrated database of its own.
 func database(t testing.TB) *pgxpool.Pool {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), testkit.Database(t))
+	pool, err := pgxpool.New(t.Context(), testpg.Database(t))
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	return pool

@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ledgerline/commands"
-	"ledgerline/testkit"
+	"ledgerline/test/testpg"
 )
 
 func TestWhoJoinsAQueueIsNoticedByWhoeverFindsItEmptyJustThen(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	conn, err := pgx.Connect(ctx, testkit.Database(t))
+	conn, err := pgx.Connect(ctx, testpg.Database(t))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close(ctx)) }()
 	noon := time.Date(2026, 3, 2, 17, 0, 0, 0, time.UTC)

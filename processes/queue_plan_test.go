@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"ledgerline/testkit"
+	"ledgerline/test/testpg"
 )
 
 // Fifty thousand who wait in one queue, a fiftieth of them for room of ten others as well, as many who rest, and ten who wait elsewhere.
@@ -38,7 +38,7 @@ func TestWhoWaitsInALongQueueIsReadByNobodyElse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			conn, err := pgx.Connect(t.Context(), testkit.Database(t))
+			conn, err := pgx.Connect(t.Context(), testpg.Database(t))
 			require.NoError(t, err)
 			defer func() { require.NoError(t, conn.Close(t.Context())) }()
 			for _, statement := range append([]string{"alter table sending_waiting set (autovacuum_enabled = off)"}, statements...) {

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"ledgerline/testkit"
+	"ledgerline/test/testpg"
 )
 
 // A crowd of rows that wait, and among them 50 that are due (10 of those are leased), and 100 that rest after failures (50
@@ -33,7 +33,7 @@ func TestDueKeysAreFoundByIndexAmongManyThatWait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cfg, err := pgxpool.ParseConfig(testkit.Database(t))
+			cfg, err := pgxpool.ParseConfig(testpg.Database(t))
 			require.NoError(t, err)
 			cfg.MaxConns = 1 // so that what is seen is what the runner's own transaction did
 			pool, err := pgxpool.NewWithConfig(t.Context(), cfg)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ledgerline/eventstore"
-	"ledgerline/testkit"
+	"ledgerline/test/testpg"
 )
 
 // Two endpoints with very much to get, and ten deliveries of a third one.
@@ -29,7 +29,7 @@ func TestDeliveriesAreFoundByIndexBesideManyOfOtherEndpoints(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pool, err := pgxpool.New(t.Context(), testkit.Database(t))
+			pool, err := pgxpool.New(t.Context(), testpg.Database(t))
 			require.NoError(t, err)
 			t.Cleanup(pool.Close)
 			for _, statement := range append([]string{"alter table webhook_deliveries set (autovacuum_enabled = off)"}, statements...) {

@@ -16,7 +16,7 @@ import (
 	"ledgerline/clock"
 	"ledgerline/eventstore"
 	"ledgerline/eventstore/feed"
-	"ledgerline/testkit"
+	"ledgerline/test/testpg"
 )
 
 // crowdedBookSQL fills an address book of 40,000, two buckets, straight into the read model; what follows from it comes by the triggers. Label 1 is on a
@@ -37,7 +37,7 @@ var crowdedBookSQL = []string{
 
 func crowdedBook(t *testing.T) (*Store, *pgxpool.Pool) {
 	t.Helper()
-	pool, err := pgxpool.New(context.Background(), testkit.Database(t))
+	pool, err := pgxpool.New(context.Background(), testpg.Database(t))
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	ring, _, err := eventstore.NewKeyring()

@@ -14,7 +14,7 @@ import (
 	"ledgerline/clock"
 	"ledgerline/eventstore"
 	"ledgerline/eventstore/feed"
-	"ledgerline/testkit"
+	"ledgerline/test/testpg"
 )
 
 // crowdedInboxSQL fills an inbox of 60,000 straight into the read models: of a hundred conversations 94 are closed and one is
@@ -59,7 +59,7 @@ func (e *explained) read() (rows float64, whole []string) {
 
 func TestAListReadsLittleMoreThanItShowsWhateverItsFilters(t *testing.T) {
 	t.Parallel()
-	pool, err := pgxpool.New(context.Background(), testkit.Database(t))
+	pool, err := pgxpool.New(context.Background(), testpg.Database(t))
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	ring, _, err := eventstore.NewKeyring()

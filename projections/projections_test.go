@@ -17,7 +17,7 @@ import (
 	"ledgerline/eventstore"
 	"ledgerline/eventstore/feed"
 	"ledgerline/projections"
-	"ledgerline/testkit"
+	"ledgerline/test/testpg"
 )
 
 // node is a process of the service as far as read models go.
@@ -35,7 +35,7 @@ func newNode(t *testing.T, shards int) *node {
 	t.Helper()
 	ring, _, err := eventstore.NewKeyring()
 	require.NoError(t, err)
-	n := &node{ring: ring, dsn: testkit.Database(t), org: uuid.Must(uuid.NewV7()), wsp: uuid.Must(uuid.NewV7())}
+	n := &node{ring: ring, dsn: testpg.Database(t), org: uuid.Must(uuid.NewV7()), wsp: uuid.Must(uuid.NewV7())}
 	n.join(t, shards)
 	require.NoError(t, projections.Prepare(context.Background(), n.Ledger, slog.Default()))
 	return n

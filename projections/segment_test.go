@@ -15,7 +15,7 @@ import (
 	"ledgerline/domain/organisation"
 	"ledgerline/domain/segment"
 	"ledgerline/projections"
-	"ledgerline/testkit/app"
+	"ledgerline/test/app"
 )
 
 // people makes random contacts and random definitions that are likely to have to do with each other.

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ledgerline/service"
-	"ledgerline/testkit/app"
+	"ledgerline/test/app"
 )
 
 func startDev(t *testing.T) *app.App {

@@ -16,7 +16,7 @@ import (
 	"ledgerline/eventstore"
 	"ledgerline/processes"
 	"ledgerline/processes/carriertest"
-	"ledgerline/testkit"
+	"ledgerline/test/testpg"
 )
 
 const (
@@ -52,7 +52,7 @@ type world struct {
 
 func newWorld(t *testing.T, change ...func(*bluebubbles.Config)) *world {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), testkit.Database(t))
+	pool, err := pgxpool.New(t.Context(), testpg.Database(t))
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	keyring, _, err := eventstore.NewKeyring()

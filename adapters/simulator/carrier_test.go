@@ -13,7 +13,7 @@ import (
 	"ledgerline/eventstore"
 	"ledgerline/processes"
 	"ledgerline/processes/carriertest"
-	"ledgerline/testkit"
+	"ledgerline/test/testpg"
 )
 
 // The simulator's contacts do nothing but what their numbers script: a reply is the echo of a message that is sent for it,
@@ -22,7 +22,7 @@ func TestTheSimulatorIsACarrier(t *testing.T) {
 	t.Parallel()
 	carriertest.Run(t, func(t *testing.T) *carriertest.World {
 		t.Helper()
-		pool, err := pgxpool.New(t.Context(), testkit.Database(t))
+		pool, err := pgxpool.New(t.Context(), testpg.Database(t))
 		require.NoError(t, err)
 		t.Cleanup(pool.Close)
 		keyring, _, err := eventstore.NewKeyring()

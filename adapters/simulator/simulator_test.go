@@ -16,7 +16,7 @@ import (
 	"ledgerline/events"
 	"ledgerline/eventstore"
 	"ledgerline/processes"
-	"ledgerline/testkit"
+	"ledgerline/test/testpg"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -85,7 +85,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), testkit.Database(t))
+	pool, err := pgxpool.New(t.Context(), testpg.Database(t))
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	keyring, _, err := eventstore.NewKeyring()

@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"ledgerline/bench"
+	"ledgerline/test/bench"
 )
 
 // benchCommand measures beside raw baselines; docs/measurements.md says how to read it.

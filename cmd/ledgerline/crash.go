@@ -5,7 +5,7 @@ import (
 	"os"
 	"time"
 
-	"ledgerline/crash"
+	"ledgerline/test/crash"
 )
 
 // crashCommand kills the service and its PostgreSQL under load; docs/measurements.md says what is looked at.

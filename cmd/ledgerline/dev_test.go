@@ -17,7 +17,7 @@ import (
 	"ledgerline/clock"
 	"ledgerline/eventstore"
 	"ledgerline/migrations"
-	"ledgerline/testkit"
+	"ledgerline/test/testpg"
 )
 
 func TestADevIsFoundAgainByItsNextStartAndLeavesNothingBehind(t *testing.T) {
@@ -171,7 +171,7 @@ func TestDemoDataIsCompletedWhereverAStartWasCutOff(t *testing.T) {
 
 func demoLedger(t *testing.T, ring *eventstore.Keyring) *eventstore.Ledger {
 	t.Helper()
-	dsn := testkit.Database(t)
+	dsn := testpg.Database(t)
 	require.NoError(t, migrations.Up(t.Context(), dsn))
 	pool, err := pgxpool.New(context.WithoutCancel(t.Context()), dsn)
 	require.NoError(t, err)

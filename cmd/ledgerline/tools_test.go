@@ -16,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"ledgerline/testkit"
+	"ledgerline/test/testpg"
 )
 
 const tick = 10 * time.Millisecond
@@ -167,7 +167,7 @@ func fromNothing(t *testing.T, data, contacts string) {
 
 func TestNodesOfDifferentRolesShareADatabase(t *testing.T) {
 	t.Parallel()
-	dsn, dir := testkit.Database(t), folder(t)
+	dsn, dir := testpg.Database(t), folder(t)
 	require.NoError(t, os.Mkdir(dir, 0o755))
 	keys, secret := filepath.Join(dir, "keys.json"), filepath.Join(dir, "secret")
 	tool(t, nil, "keys", "create", keys)

@@ -1,0 +1,215 @@
+package e2e_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"ledgerline/domain/apikey"
+	"ledgerline/domain/organisation"
+	"ledgerline/test/app"
+)
+
+// withoutSecret is a key as lists show it.
+func withoutSecret(made app.Answer) app.Map {
+	shown := made.JSON()
+	delete(shown, "secret")
+	return shown
+}
+
+func TestAKeysSecretIsShownOnceAndRepeatedToARetry(t *testing.T) {
+	t.Parallel()
+	onShards(t, func(t *testing.T, shards app.Option) {
+		a := app.Start(t, shards, app.TwoNodes())
+		body := app.Map{"name": "Ops", "scopes": []string{"send", "read", "send"}, "expires_at": stamp(time.Hour), "ip_allowlist": []string{"127.0.0.0/8", "::1"}}
+		made := a.Live.Key("make").Post("/v1/api-keys", body).Is(201)
+		require.Regexp(t, `^ll_live_`+made.Text("prefix")+`[a-z2-7]{40}$`, made.Text("secret"))
+		require.Equal(t, app.Map{
+			"id": made.Text("id"), "name": "Ops", "env": "live", "scopes": []any{"read", "send"}, "prefix": made.Text("prefix"),
+			"ip_allowlist": []any{"127.0.0.0/8", "::1"}, "expires_at": stamp(time.Hour), "last_used_at": nil, "revoked_at": nil, "created_at": stamp(0),
+		}, withoutSecret(made))
+		again := a.Live.Key("make").Post("/v1/api-keys", body).Is(201)
+		require.Equal(t, "true", again.Header.Get("idempotent-replayed"))
+		require.Equal(t, made.JSON(), again.JSON())
+		require.Equal(t, withoutSecret(made), a.Live.Get("/v1/api-keys").Is(200).Data()[0])
+
+		var known int
+		a.One(`select count(*) from ledger_events where data::text like '%' || $1 || '%'`, []any{made.Text("secret")}, &known)
+		require.Zero(t, known)
+		a.One(`select count(*) from ledger_receipts where position(convert_to($1, 'UTF8') in body) > 0`, []any{made.Text("secret")}, &known)
+		require.Zero(t, known)
+	})
+}
+
+func TestARotatedKeyKeepsEverythingButItsSecret(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t, app.TwoNodes())
+	made := a.Live.Post("/v1/api-keys", app.Map{"name": "x", "scopes": []string{"read", "admin"}}).Is(201)
+	old := a.As(made.Text("secret"))
+	old.Get("/v1/contacts").Is(200)
+	old.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201) // both nodes know it now
+	rotated := a.Live.Key("r").Post("/v1/api-keys/"+made.Text("id")+"/rotate", nil).Is(200)
+	require.NotEqual(t, made.Text("prefix"), rotated.Text("prefix"))
+	require.Equal(t, stamp(0), rotated.Text("last_used_at"))
+	old.Get("/v1/contacts").Refused(401, "unauthorized")
+	old.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Refused(401, "unauthorized")
+	fresh := a.As(rotated.Text("secret"))
+	fresh.Get("/v1/contacts").Is(200)
+	fresh.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201)
+	require.Equal(t, rotated.JSON(), a.Live.Key("r").Post("/v1/api-keys/"+made.Text("id")+"/rotate", nil).Is(200).JSON())
+	fresh.Get("/v1/contacts").Is(200)
+	require.Equal(t, withoutSecret(rotated), a.Live.Get("/v1/api-keys").Is(200).Data()[0])
+}
+
+func TestARevokedKeyStaysRevoked(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t, app.TwoNodes())
+	made := a.Live.Post("/v1/api-keys", app.Map{"name": "x", "scopes": []string{"read"}}).Is(201)
+	key := a.As(made.Text("secret"))
+	key.Get("/v1/contacts").Is(200)
+	revoked := a.Live.Delete("/v1/api-keys/" + made.Text("id")).Is(200)
+	require.Equal(t, stamp(0), revoked.Text("revoked_at"))
+	key.Get("/v1/contacts").Refused(401, "unauthorized")
+	a.Advance(time.Minute)
+	require.Equal(t, revoked.JSON(), a.Live.Delete("/v1/api-keys/"+made.Text("id")).Is(200).JSON())
+	a.Live.Post("/v1/api-keys/"+made.Text("id")+"/rotate", nil).Refused(409, "conflict")
+	require.Equal(t, revoked.JSON(), a.Live.Get("/v1/api-keys").Is(200).Data()[0])
+	for _, method := range []string{"DELETE", "POST"} {
+		path := "/v1/api-keys/key_unknown"
+		if method == "POST" {
+			path += "/rotate"
+		}
+		a.Live.Do(method, path, nil).Refused(404, "not_found")
+	}
+	foreign := a.NewOrganisation("Stranger").Live
+	foreign.Delete("/v1/api-keys/"+made.Text("id")).Refused(404, "not_found")
+	foreign.Post("/v1/api-keys/"+made.Text("id")+"/rotate", nil).Refused(404, "not_found")
+}
+
+func TestAnExpiredKeyEndsAndIsNotRenewed(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	made := a.Live.Post("/v1/api-keys", app.Map{"name": "x", "scopes": []string{"read"}, "expires_at": stamp(time.Hour)}).Is(201)
+	key := a.As(made.Text("secret"))
+	a.Advance(time.Hour - time.Millisecond)
+	key.Get("/v1/contacts").Is(200)
+	a.Advance(time.Millisecond)
+	key.Get("/v1/contacts").Refused(401, "unauthorized")
+	a.Live.Post("/v1/api-keys/"+made.Text("id")+"/rotate", nil).Refused(409, "conflict")
+}
+
+func TestAllThatIsWrongWithANewKeyIsToldAtItsPlace(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	a.Live.Post("/v1/api-keys", app.Map{
+		"name": " ", "scopes": []string{"read", "root"}, "env": "prod", "ip_allowlist": []string{"10.0.0.1", "10.0.0.0/33", "2001:db8::/32", "host"},
+	}).Refused(400, "validation_failed", "body /name required", "body /scopes/1 invalid_value", "body /env invalid_value", "body /ip_allowlist/1 invalid_address", "body /ip_allowlist/3 invalid_address")
+	a.Live.Post("/v1/api-keys", app.Map{"name": " ", "scopes": []string{"read"}, "expires_at": stamp(0), "ip_allowlist": []string{"x"}}).
+		Refused(400, "validation_failed", "body /name required", "body /expires_at invalid_value", "body /ip_allowlist/0 invalid_address")
+	a.Live.Post("/v1/api-keys", app.Map{"name": "x", "scopes": []string{}}).Refused(400, "validation_failed", "body /scopes too_few_items")
+	a.Live.Post("/v1/api-keys", app.Map{}).Refused(400, "validation_failed", "body /name required", "body /scopes required")
+}
+
+func TestCredentialsAreForDevelopersAndAdmins(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	identity, _ := newIdentity(a, nil)
+	callers := map[*app.Client]bool{
+		a.Key(apikey.Live, nil, apikey.Read, apikey.Send): false, a.Key(apikey.Live, nil, apikey.Admin): true,
+	}
+	for role, session := range a.Sessions {
+		callers[session] = slices.Contains([]organisation.Role{organisation.Owner, organisation.Admin, organisation.Developer}, role)
+	}
+	for c, may := range callers {
+		for _, answer := range []app.Answer{
+			c.Get("/v1/api-keys"), c.Get("/v1/service-identities"),
+			c.Do("PATCH", "/v1/service-identities/"+identity.Text("id"), app.Map{}),
+			c.Delete("/v1/api-keys/" + a.NewKey(apikey.Live, nil, apikey.Read).ID),
+		} {
+			if may {
+				answer.Is(200)
+			} else {
+				answer.Refused(403, "forbidden")
+			}
+		}
+	}
+}
+
+func TestNobodyGivesAwayWhatItDoesNotHave(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	create := func(c *app.Client, env string, scopes ...string) app.Answer {
+		return c.Post("/v1/api-keys", app.Map{"name": "x", "env": env, "scopes": scopes})
+	}
+	admin := a.Key(apikey.Live, nil, apikey.Admin)
+	create(admin, "live", "admin").Is(201)
+	create(admin, "live", "admin", "read").Refused(403, "forbidden")
+	create(a.Test, "test", "read", "send", "admin").Is(201)
+	create(a.Test, "live", "read").Refused(403, "forbidden")
+	for role, may := range map[organisation.Role][]string{
+		organisation.Owner: {"read", "send", "admin"}, organisation.Admin: {"read", "send", "admin"}, organisation.Developer: {"read"},
+	} {
+		for _, scope := range []string{"read", "send", "admin"} {
+			answer := create(a.Sessions[role], "live", scope)
+			if slices.Contains(may, scope) {
+				answer.Is(201)
+			} else {
+				answer.Refused(403, "forbidden")
+			}
+		}
+	}
+	// Who learns a secret can do what it opens.
+	whole := create(a.Live, "live", "read", "send", "admin").Is(201).Text("id")
+	admin.Post("/v1/api-keys/"+whole+"/rotate", nil).Refused(403, "forbidden")
+	a.Test.Post("/v1/api-keys/"+whole+"/rotate", nil).Refused(403, "forbidden")
+	a.Sessions[organisation.Developer].Post("/v1/api-keys/"+whole+"/rotate", nil).Refused(403, "forbidden")
+	a.Sessions[organisation.Owner].Post("/v1/api-keys/"+whole+"/rotate", nil).Is(200)
+	admin.Delete("/v1/api-keys/" + whole).Is(200)
+}
+
+func TestKeysArePagedNewestFirst(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	var want []any
+	for range 5 {
+		want = append([]any{a.Live.Post("/v1/api-keys", app.Map{"name": "x", "scopes": []string{"read"}}).Is(201).Text("id")}, want...)
+	}
+	var got []any
+	path := "/v1/api-keys?limit=2"
+	for range 3 {
+		page := a.Live.Get(path).Is(200)
+		got = append(got, page.Column("id")...)
+		path = "/v1/api-keys?limit=2&cursor=" + page.Text("next_cursor")
+	}
+	require.Equal(t, want, got[:5])
+	a.NewOrganisation("Stranger").Live.Get(path).Refused(400, "validation_failed", "query /cursor invalid_cursor")
+}
+
+func TestWhenAKeyWasUsedLastCostsOneWriteAMinute(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t, app.TwoNodes())
+	made := a.Live.Post("/v1/api-keys", app.Map{"name": "x", "scopes": []string{"read"}}).Is(201)
+	key := a.As(made.Text("secret"))
+	used := func() any { return a.Live.Get("/v1/api-keys").Is(200).Data()[0]["last_used_at"] }
+	require.Nil(t, used())
+	writes := func() (n int) {
+		a.One(`select xmin::text::bigint from api_key_uses where key_id = $1`, []any{made.Text("id")}, &n)
+		return n
+	}
+	key.Get("/v1/contacts").Is(200)
+	require.Equal(t, stamp(0), used())
+	first := writes()
+	a.Advance(59 * time.Second)
+	for range 20 {
+		key.Get("/v1/contacts").Is(200)
+	}
+	require.Equal(t, first, writes())
+	a.Advance(time.Second)
+	key.Get("/v1/contacts").Is(200)
+	require.Equal(t, stamp(time.Minute), used())
+	a.Advance(time.Hour)
+	a.As(made.Text("secret")+"x").Get("/v1/contacts").Refused(401, "unauthorized")
+	require.Equal(t, stamp(time.Minute), used())
+}

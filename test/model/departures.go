@@ -1,0 +1,114 @@
+package model
+
+import (
+	"slices"
+	"strings"
+
+	"ledgerline/test/hostile"
+)
+
+// End is a request that was answered: an opt-out, an erasure, another number. From then on nothing may leave to the contact, or to
+// the number that it had, until something else was asked for.
+type End struct {
+	What      string
+	ContactID string
+	To        string // "" for any number
+	Automatic bool   // also of automatic texts
+	Answered  int64  // by the world's ticks
+	Until     int64  // when something else was asked for; 0 for never
+}
+
+// Departures holds what truly left against the ledger: once, as it was told, in order, and never after an end.
+func (m *Model) Departures(left []hostile.Departure, ends []End) {
+	m.at = nil
+	first := map[string]int{}
+	times := map[string]int{}
+	before := map[string][]End{}
+	for _, e := range ends {
+		before[e.ContactID] = append(before[e.ContactID], e)
+	}
+	for i := range left {
+		d := &left[i]
+		msg := m.messages[d.MessageID]
+		if msg == nil {
+			m.wrong("something left that nobody accepted", "%s", d)
+			continue
+		}
+		if _, known := first[d.MessageID]; !known {
+			first[d.MessageID] = i
+		}
+		if times[d.MessageID+d.Channel]++; times[d.MessageID+d.Channel] > 1 {
+			m.wrong("a message leaves twice", "%s", d)
+		}
+		if msg.to != "" && (d.Body != msg.body || d.To != msg.to) || d.Automatic != (msg.automatic != "") || d.IsTest != msg.isTest {
+			m.wrong("something else left than was accepted", "%s", d)
+		}
+		m.asTold(msg, d)
+		for _, e := range before[msg.contact.id] {
+			concerned := (e.To == "" || e.To == d.To) && (e.Automatic || msg.automatic == "")
+			if concerned && d.Called > e.Answered && (e.Until == 0 || d.Called < e.Until) {
+				m.wrong("a message leaves after an answered "+e.What, "%s, %s; the answer came at %d; %s", d, msg.automatic, e.Answered, strings.Join(msg.trace, ", "))
+			}
+		}
+	}
+	for _, msg := range m.messages {
+		m.asLeft(msg, times)
+	}
+	for _, c := range m.contacts {
+		m.inOrder(c, first)
+	}
+	m.Counted["departures"] += len(left)
+}
+
+// asTold holds a departure against the attempts of its message.
+func (m *Model) asTold(msg *message, d *hostile.Departure) {
+	made := slices.ContainsFunc(msg.tries, func(t try) bool {
+		return t.line == d.LineID && t.channel == d.Channel && !t.at.After(d.CalledAt)
+	})
+	if !made {
+		m.wrong("something left without an attempt", "%s", d)
+	}
+	at := slices.IndexFunc(msg.tries, func(t try) bool { return t.at.Equal(d.CalledAt) })
+	if at < 0 {
+		m.Counted["left after the clock had jumped"]++ // between the attempt and the call
+		return
+	}
+	if msg.automatic == "" && !m.open(msg.tries[at].window, d.To, d.CalledAt) {
+		m.wrong("a message leaves in quiet hours", "%s", d)
+	}
+	if carrierID := msg.carrierID[d.Channel]; carrierID != "" && carrierID != d.CarrierID {
+		m.wrong("another carrier id", "%s: %s", d, carrierID)
+	}
+}
+
+// asLeft holds what is told of a message against what left.
+func (m *Model) asLeft(msg *message, times map[string]int) {
+	for channel := range msg.carrierID {
+		if times[msg.id+channel] == 0 {
+			m.wrong("told to be sent, and never left", "%s on %s", msg.id, channel)
+		}
+	}
+	for _, channel := range []string{"chat", "sms"} {
+		if times[msg.id+channel] > 0 && msg.carrierID[channel] == "" && !msg.underway {
+			m.wrong("left, and is not told to be sent", "%s on %s is %s %s", msg.id, channel, msg.status, msg.code)
+		}
+	}
+}
+
+// inOrder holds the departures of one contact against the order in which its messages were accepted.
+func (m *Model) inOrder(c *contact, first map[string]int) {
+	free := 0 // that left before the first reply are counted where they are tried
+	for i, msg := range c.all {
+		at, left := first[msg.id]
+		if !left || msg.automatic != "" {
+			continue
+		}
+		free++
+		for _, earlier := range c.all[:i] {
+			if before, gone := first[earlier.id]; gone && before > at && earlier.automatic == "" && !msg.passed[earlier.id] {
+				m.wrong("a message overtakes an earlier one", "%s left before %s", msg.id, earlier.id)
+			}
+		}
+	}
+	m.Counted["left to contacts"] += free
+}
