@@ -237,7 +237,7 @@ func (b *builder) shard(ctx context.Context, shard int, from, head int64) error 
 }
 
 func (b *builder) fetch(ctx context.Context, shard int, after, to int64) ([]eventstore.Recorded, error) {
-	found, err := b.ledger.Range(ctx, shard, after, to, b.p.Wants...)
+	found, err := b.ledger.Range(ctx, shard, after, to, b.p.Types()...)
 	if err != nil {
 		return nil, err
 	}

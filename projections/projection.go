@@ -26,9 +26,11 @@ type Projection struct {
 	Triggers []string
 	// Indexes are made after a revision has caught up; @ stands for its schema.
 	Indexes []string
-	// Wants are the events it is made from.
-	Wants []string
-	// Project says what one event changes.
+	// Handlers say what each event changes. They are called in the order of the ledger.
+	Handlers *feed.Handlers[*Changes]
+
+	// Wants and Project are the same for projections that list their event types by hand.
+	Wants   []string
 	Project func(e *eventstore.Recorded, c *Changes)
 }
 
@@ -51,7 +53,12 @@ func Named(name string) *Projection {
 func (p *Projection) Name() string { return p.ID }
 
 // Types implements feed.Consumer.
-func (p *Projection) Types() []string { return p.Wants }
+func (p *Projection) Types() []string {
+	if p.Handlers != nil {
+		return p.Handlers.Types()
+	}
+	return p.Wants
+}
 
 // Write implements feed.Consumer.
 func (p *Projection) Write(b *pgx.Batch, revision int, recorded []eventstore.Recorded) error {
@@ -63,6 +70,10 @@ func (p *Projection) Committed(*feed.Batch) {}
 
 func (p *Projection) write(b *pgx.Batch, schema string, recorded []eventstore.Recorded) error {
 	c := NewChanges(p.Tables...)
+	if p.Handlers != nil {
+		p.Handlers.Handle(c, recorded)
+		return c.queue(b, schema)
+	}
 	for i := range recorded {
 		p.Project(&recorded[i], c)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"ledgerline/events"
 	"ledgerline/eventstore"
+	"ledgerline/eventstore/feed"
 )
 
 var savedRepliesTable = &Table{Name: "saved_replies", Key: []string{"id"}, Columns: []Column{
@@ -26,20 +27,22 @@ var SavedReplies = &Projection{
 	ID: "saved_replies", Program: 1,
 	Tables:  []*Table{savedRepliesTable},
 	Indexes: []string{`create index on @saved_replies (workspace_id, created_at desc, id desc)`},
-	Wants:   events.NamesOf((*events.SavedReplyCreated)(nil), (*events.SavedReplyUpdated)(nil), (*events.SavedReplyDeleted)(nil)),
-	Project: func(r *eventstore.Recorded, c *Changes) {
-		at := stamp(r.OccurredAt)
-		switch e := r.Event.(type) {
-		case *events.SavedReplyCreated:
+	Handlers: feed.NewHandlers(
+		feed.On(func(c *Changes, e *events.SavedReplyCreated, r *eventstore.Recorded) {
+			at := stamp(r.OccurredAt)
 			c.Insert(savedRepliesTable, Row{
 				"id": e.SavedReplyID, "workspace_id": r.WorkspaceID, "title": e.Title, "body": e.Body, "team_id": e.TeamID, "created_at": at, "updated_at": at,
 			})
-		case *events.SavedReplyUpdated:
-			c.Update(savedRepliesTable, Row{"id": e.SavedReplyID, "title": e.Title, "body": e.Body, "team_id": e.TeamID, "updated_at": at})
-		case *events.SavedReplyDeleted:
+		}),
+		feed.On(func(c *Changes, e *events.SavedReplyUpdated, r *eventstore.Recorded) {
+			c.Update(savedRepliesTable, Row{
+				"id": e.SavedReplyID, "title": e.Title, "body": e.Body, "team_id": e.TeamID, "updated_at": stamp(r.OccurredAt),
+			})
+		}),
+		feed.On(func(c *Changes, e *events.SavedReplyDeleted, _ *eventstore.Recorded) {
 			c.Delete(savedRepliesTable, Row{"id": e.SavedReplyID})
-		}
-	},
+		}),
+	),
 }
 
 // SavedReply is a saved reply as the API shows it (interface 2.3).
