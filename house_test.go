@@ -78,7 +78,7 @@ var realTime = map[string]string{
 	"httpapi/jwks.go":               "how old fetched keys are",
 	"httpapi/observe.go":            "how long a request took",
 	"httpapi/ratelimit.go":          "limits per second protect the machine",
-	"processes/todo_loop.go":        "leases are about workers that die, whatever the service's time is",
+	"processes/tasks/loop.go":       "leases are about workers that die, whatever the service's time is",
 	"service/auth.go":               "for how many real moments a credential is taken from memory",
 	"projections/revisions.go":      "how long a replay took, for its report",
 

@@ -12,6 +12,7 @@ import (
 	"ledgerline/commands"
 	"ledgerline/events"
 	"ledgerline/eventstore"
+	"ledgerline/processes/tasks"
 )
 
 // Importing carries out imports of contacts. A job is the key; it is worked on in turns, so that a long one neither holds up
@@ -33,7 +34,7 @@ type ImportingConfig struct {
 	App    *commands.App
 	Ledger *eventstore.Ledger
 	Clock  clock.Clock
-	Lease  time.Duration // of a job that is worked on, see RunnerConfig
+	Lease  time.Duration // of a job that is worked on, see tasks.RunnerConfig
 	Logger *slog.Logger
 }
 
@@ -41,7 +42,7 @@ type ImportingConfig struct {
 func NewImporting(cfg ImportingConfig) (*Importing, error) {
 	p := &Importing{app: cfg.App, clock: cfg.Clock}
 	var err error
-	p.single, err = newSingle(RunnerConfig{
+	p.single, err = newSingle(tasks.RunnerConfig{
 		Pool: cfg.Ledger.Pool(), Clock: cfg.Clock, Process: importProcess, Work: p.work, Workers: importsAtOnce, Lease: cfg.Lease, Logger: cfg.Logger,
 	})
 	return p, err
@@ -55,25 +56,25 @@ func (*Importing) Types() []string { return events.NamesOf((*events.ImportReques
 
 // Write implements feed.Consumer.
 func (p *Importing) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) error {
-	var asks []Ask
+	var asks []tasks.Task
 	for i := range recorded {
 		r := &recorded[i]
 		if e, ok := r.Event.(*events.ImportRequested); ok {
-			asks = append(asks, Ask{Process: importProcess, Key: e.JobID.String(), Shard: r.Shard, DueAt: r.OccurredAt, Position: r.Position})
+			asks = append(asks, tasks.Task{Process: importProcess, Key: e.JobID.String(), Shard: r.Shard, DueAt: r.OccurredAt, Position: r.Position})
 		}
 	}
-	p.bells.queue(b, asks...)
+	p.wakeups.Schedule(b, asks...)
 	return nil
 }
 
-func (p *Importing) work(ctx context.Context, task Task) (Outcome, error) {
+func (p *Importing) work(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
 	id, err := uuid.Parse(task.Key)
 	if err != nil {
-		return Done, err
+		return tasks.Finished, err
 	}
 	done, err := p.app.ContinueImport(ctx, id)
 	if err != nil || done {
-		return Done, err
+		return tasks.Finished, err
 	}
-	return Again(p.clock.Now()), nil
+	return tasks.RunAgain(p.clock.Now()), nil
 }

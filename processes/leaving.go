@@ -15,6 +15,7 @@ import (
 	"ledgerline/domain/fault"
 	"ledgerline/events"
 	"ledgerline/eventstore"
+	"ledgerline/processes/tasks"
 	"ledgerline/projections"
 )
 
@@ -39,7 +40,7 @@ type LeavingConfig struct {
 	Ledger *eventstore.Ledger
 	Store  *projections.Store
 	Clock  clock.Clock
-	Lease  time.Duration // see RunnerConfig
+	Lease  time.Duration // see tasks.RunnerConfig
 	Logger *slog.Logger
 }
 
@@ -47,7 +48,7 @@ type LeavingConfig struct {
 func NewLeaving(cfg LeavingConfig) (*Leaving, error) {
 	l := &Leaving{app: cfg.App, store: cfg.Store, clock: cfg.Clock}
 	var err error
-	l.single, err = newSingle(RunnerConfig{
+	l.single, err = newSingle(tasks.RunnerConfig{
 		Pool: cfg.Ledger.Pool(), Clock: cfg.Clock, Process: leavingProcess, Work: l.work, Workers: 2, Lease: cfg.Lease, Logger: cfg.Logger,
 	})
 	return l, err
@@ -61,54 +62,54 @@ func (l *Leaving) Types() []string { return events.NamesOf((*events.RoleRevoked)
 
 // Write implements feed.Consumer.
 func (l *Leaving) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) error {
-	var asks []Ask
+	var asks []tasks.Task
 	for i := range recorded {
 		r := &recorded[i]
 		if e, ok := r.Event.(*events.RoleRevoked); ok {
 			key := r.OrganisationID.String() + "/" + e.WorkspaceID.String() + "/" + e.UserID.String()
-			asks = append(asks, Ask{Process: leavingProcess, Key: key, Shard: r.Shard, DueAt: r.OccurredAt, Position: r.Position})
+			asks = append(asks, tasks.Task{Process: leavingProcess, Key: key, Shard: r.Shard, DueAt: r.OccurredAt, Position: r.Position})
 		}
 	}
-	l.bells.queue(b, asks...)
+	l.wakeups.Schedule(b, asks...)
 	return nil
 }
 
-func (l *Leaving) work(ctx context.Context, task Task) (Outcome, error) {
+func (l *Leaving) work(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
 	var ids [3]uuid.UUID // organisation, workspace, user
 	parts := strings.Split(task.Key, "/")
 	if len(parts) != len(ids) {
-		return Done, fmt.Errorf("processes: %q is not the key of a membership", task.Key)
+		return tasks.Finished, fmt.Errorf("processes: %q is not the key of a membership", task.Key)
 	}
 	for i, part := range parts {
 		var err error
 		if ids[i], err = uuid.Parse(part); err != nil {
-			return Done, fmt.Errorf("processes: the key of a membership: %w", err)
+			return tasks.Finished, fmt.Errorf("processes: the key of a membership: %w", err)
 		}
 	}
 	by := commands.Request{Organisation: ids[0], Workspace: ids[1], Actor: events.Actor{Type: "system", ID: leavingProcess}}
-	if err := l.store.Reached(ctx, task.Shard, task.AskedAt, projections.Conversations); err != nil {
-		return Done, err
+	if err := l.store.Reached(ctx, task.Shard, task.Position, projections.Conversations); err != nil {
+		return tasks.Finished, err
 	}
 	theirs, err := l.store.AssignedTo(ctx, ids[1], ids[2], leavingPage)
 	if err != nil {
-		return Done, err
+		return tasks.Finished, err
 	}
-	reached, progress := task.AskedAt, false
+	reached, progress := task.Position, false
 	for _, id := range theirs {
 		r, taken, err := l.app.UnassignFormer(ctx, by, id, ids[2])
 		switch {
 		case fault.Is(err, fault.NotFound): // its contact was erased
 		case err != nil:
-			return Done, err
+			return tasks.Finished, err
 		case taken:
 			reached, progress = max(reached, r.Position), true
 		}
 	}
 	if len(theirs) < leavingPage || !progress { // a member again, perhaps
-		return Done, nil
+		return tasks.Finished, nil
 	}
 	if err := l.store.Reached(ctx, task.Shard, reached, projections.Conversations); err != nil { // or they would be found again
-		return Done, err
+		return tasks.Finished, err
 	}
-	return Again(l.clock.Now()), nil
+	return tasks.RunAgain(l.clock.Now()), nil
 }

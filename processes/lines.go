@@ -14,18 +14,19 @@ import (
 	"ledgerline/events"
 	"ledgerline/eventstore"
 	"ledgerline/eventstore/feed"
+	"ledgerline/processes/tasks"
 	"ledgerline/projections"
 )
 
 // Lines looks after the lines: it ends warm-ups, scores health, and counts contacts that do not answer. A line is looked at
 // when something happens on it that can change its state, and when a usage day begins.
 type Lines struct {
-	app    *commands.App
-	store  *projections.Store
-	clock  clock.Clock
-	judge  *Runner
-	silent *Runner
-	bells  *bells
+	app     *commands.App
+	store   *projections.Store
+	clock   clock.Clock
+	judge   *tasks.Runner
+	silent  *tasks.Runner
+	wakeups *tasks.Wakeups
 }
 
 const (
@@ -49,19 +50,19 @@ type LinesConfig struct {
 func NewLines(cfg LinesConfig) (*Lines, error) {
 	l := &Lines{app: cfg.App, store: cfg.Store, clock: cfg.Clock}
 	var err error
-	l.judge, err = NewRunner(RunnerConfig{
+	l.judge, err = tasks.NewRunner(tasks.RunnerConfig{
 		Pool: cfg.Ledger.Pool(), Clock: cfg.Clock, Process: linesProcess, Work: l.look, Workers: 2, Lease: cfg.Lease, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
 	}
-	l.silent, err = NewRunner(RunnerConfig{
+	l.silent, err = tasks.NewRunner(tasks.RunnerConfig{
 		Pool: cfg.Ledger.Pool(), Clock: cfg.Clock, Process: silentProcess, Work: l.unanswered, Workers: 4, Lease: cfg.Lease, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
 	}
-	l.bells = newBells(l.judge, l.silent)
+	l.wakeups = tasks.NewWakeups(l.judge, l.silent)
 	return l, nil
 }
 
@@ -78,21 +79,21 @@ func (l *Lines) Types() []string {
 }
 
 // Committed implements feed.Consumer.
-func (l *Lines) Committed(b *feed.Batch) { l.bells.ring(b) }
+func (l *Lines) Committed(b *feed.Batch) { l.wakeups.Send(b.Shard) }
 
 // Write implements feed.Consumer.
 func (l *Lines) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) error {
-	var asks []Ask
+	var asks []tasks.Task
 	for i := range recorded {
 		r := &recorded[i]
 		for _, lineID := range touched(r) {
-			asks = append(asks, Ask{Process: linesProcess, Key: lineID, Shard: r.Shard, DueAt: r.OccurredAt, Position: r.Position})
+			asks = append(asks, tasks.Task{Process: linesProcess, Key: lineID, Shard: r.Shard, DueAt: r.OccurredAt, Position: r.Position})
 		}
 		if e, ok := r.Event.(*events.MessageDelivered); ok && e.LineID != "" {
-			asks = append(asks, Ask{Process: silentProcess, Key: e.MessageID, Shard: r.Shard, DueAt: r.OccurredAt.Add(silentAfter), Position: r.Position})
+			asks = append(asks, tasks.Task{Process: silentProcess, Key: e.MessageID, Shard: r.Shard, DueAt: r.OccurredAt.Add(silentAfter), Position: r.Position})
 		}
 	}
-	l.bells.queue(b, asks...)
+	l.wakeups.Schedule(b, asks...)
 	return nil
 }
 
@@ -130,30 +131,30 @@ func (l *Lines) request() commands.Request {
 }
 
 // look judges a line by everything that was counted until it was asked for.
-func (l *Lines) look(ctx context.Context, task Task) (Outcome, error) {
-	if err := l.store.Reached(ctx, task.Shard, task.AskedAt, projections.Usage); err != nil {
-		return Done, err
+func (l *Lines) look(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
+	if err := l.store.Reached(ctx, task.Shard, task.Position, projections.Usage); err != nil {
+		return tasks.Finished, err
 	}
 	now := l.clock.Now()
 	facts, err := l.store.LineFacts(ctx, task.Key, now)
 	if err != nil {
-		return Done, err
+		return tasks.Finished, err
 	}
 	alive, err := l.app.JudgeLine(ctx, l.request(), task.Key, facts)
 	if err != nil || !alive {
-		return Done, err
+		return tasks.Finished, err
 	}
-	return Again(line.DayOf(now).End), nil
+	return tasks.RunAgain(line.DayOf(now).End), nil
 }
 
 // unanswered counts a first message that had no answer in time.
-func (l *Lines) unanswered(ctx context.Context, task Task) (Outcome, error) {
+func (l *Lines) unanswered(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
 	if l.clock.Now().Before(task.DueAt) {
-		return Again(task.DueAt), nil
+		return tasks.RunAgain(task.DueAt), nil
 	}
 	_, err := l.app.ContactUnanswered(ctx, l.request(), task.Key)
 	if fault.Is(err, fault.NotFound) {
 		err = nil
 	}
-	return Done, err
+	return tasks.Finished, err
 }

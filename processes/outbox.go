@@ -11,6 +11,7 @@ import (
 	"ledgerline/domain/sending"
 	"ledgerline/events"
 	"ledgerline/eventstore"
+	"ledgerline/processes/tasks"
 )
 
 const (
@@ -41,13 +42,13 @@ const headStart = 24 * time.Hour
 // Write implements feed.Consumer.
 func (s *Sending) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) error {
 	w := outboxChanges{
-		opened: map[string]*opening{}, closed: map[string]bool{}, heard: map[string]bool{}, watches: map[string]Ask{}, lines: map[string]*eventstore.Recorded{},
+		opened: map[string]*opening{}, closed: map[string]bool{}, heard: map[string]bool{}, watches: map[string]tasks.Task{}, lines: map[string]*eventstore.Recorded{},
 		answers: map[uuid.UUID]*eventstore.Recorded{}, held: map[string]string{}, fresh: map[string]bool{},
 	}
 	for i := range recorded {
 		w.take(&recorded[i])
 	}
-	w.queue(b, s.bells)
+	w.queue(b, s.wakeups)
 	return nil
 }
 
@@ -58,8 +59,8 @@ type outboxChanges struct {
 	closed   map[string]bool
 	heard    map[string]bool // had a receipt, or needs none
 	canceled []canceling
-	asks     []Ask
-	watches  map[string]Ask
+	asks     []tasks.Task
+	watches  map[string]tasks.Task
 	lines    map[string]*eventstore.Recorded // by what the keys of their queues begin with
 	// Changes of lines that automatic texts may wait for, by workspace.
 	answers map[uuid.UUID]*eventstore.Recorded
@@ -92,7 +93,7 @@ type canceling struct {
 
 func (w *outboxChanges) take(r *eventstore.Recorded) {
 	askAt := func(contactID string, due time.Time) {
-		w.asks = append(w.asks, Ask{Process: sendingProcess, Key: contactID, Shard: r.Shard, DueAt: due, Position: r.Position})
+		w.asks = append(w.asks, tasks.Task{Process: sendingProcess, Key: contactID, Shard: r.Shard, DueAt: due, Position: r.Position})
 	}
 	ask := func(contactID string) { askAt(contactID, r.OccurredAt) }
 	open := func(ref events.MessageRef, automatic bool) {
@@ -113,7 +114,7 @@ func (w *outboxChanges) take(r *eventstore.Recorded) {
 		if r.Actor.ID != sendingProcess { // a receipt told it: nobody who serves the contact goes on to what waited behind it
 			ask(e.ContactID)
 		}
-		w.watches[e.MessageID] = Ask{Process: receiptProcess, Key: e.MessageID, Shard: r.Shard, DueAt: r.OccurredAt.Add(receiptDue), Position: r.Position}
+		w.watches[e.MessageID] = tasks.Task{Process: receiptProcess, Key: e.MessageID, Shard: r.Shard, DueAt: r.OccurredAt.Add(receiptDue), Position: r.Position}
 	case *events.MessageDelivered:
 		w.settled(e.MessageID)
 	case *events.MessageRead:
@@ -187,7 +188,7 @@ func (w *outboxChanges) settled(messageID string) {
 	delete(w.watches, messageID)
 }
 
-func (w *outboxChanges) queue(b *pgx.Batch, bells *bells) {
+func (w *outboxChanges) queue(b *pgx.Batch, wakeups *tasks.Wakeups) {
 	if closed := keys(w.closed); len(closed) > 0 {
 		b.Queue(closeSQL, closed)
 	}
@@ -213,18 +214,18 @@ func (w *outboxChanges) queue(b *pgx.Batch, bells *bells) {
 	for _, a := range w.watches {
 		asks = append(asks, a)
 	}
-	bells.queue(b, asks...)
+	wakeups.Schedule(b, asks...)
 	for queues, r := range w.lines {
 		b.Queue(linesChangedSQL, queues, r.OccurredAt, r.Position)
-		bells.note(r.Shard, releaseProcess, r.OccurredAt)
+		wakeups.Add(r.Shard, releaseProcess, r.OccurredAt)
 	}
 	for workspace, r := range w.answers {
 		b.Queue(automaticSQL, workspace, r.OccurredAt, r.Position)
-		bells.note(r.Shard, sendingProcess, r.OccurredAt)
+		wakeups.Add(r.Shard, sendingProcess, r.OccurredAt)
 	}
 	for _, l := range w.loosened {
 		b.Queue(loosenedSQL, l.by.OrganisationID, l.by.OccurredAt, l.by.Position, l.reasons, l.workspace)
-		bells.note(l.by.Shard, sendingProcess, l.by.OccurredAt)
+		wakeups.Add(l.by.Shard, sendingProcess, l.by.OccurredAt)
 	}
 }
 

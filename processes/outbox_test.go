@@ -7,9 +7,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"ledgerline/clock"
 	"ledgerline/events"
 	"ledgerline/eventstore"
+	"ledgerline/processes/tasks"
 )
 
 func TestAnswersToAContactAreTakenBeforeAllThatBecameDueAtOnce(t *testing.T) {
@@ -22,8 +22,7 @@ func TestAnswersToAContactAreTakenBeforeAllThatBecameDueAtOnce(t *testing.T) {
 		"ctc_reply":        {ByStaff: true},
 	} {
 		queued.MessageRef = events.MessageRef{MessageID: "msg_" + contact, ContactID: contact}
-		runner := &Runner{cfg: RunnerConfig{Process: sendingProcess, Clock: clock.System()}, wake: make(chan struct{}, 1)}
-		s := &Sending{bells: newBells(runner)}
+		s := &Sending{wakeups: tasks.NewWakeups()}
 		var b pgx.Batch
 		require.NoError(t, s.Write(&b, 1, []eventstore.Recorded{{OccurredAt: now, Event: queued}}))
 		asked := b.QueuedQueries[len(b.QueuedQueries)-1]
@@ -48,7 +47,7 @@ func TestAMessageThatAReceiptTellsSentLetsThoseBehindItGo(t *testing.T) {
 	} {
 		sent := eventstore.Recorded{Actor: row.actor, Event: &events.MessageSent{MessageRef: events.MessageRef{MessageID: "msg_1", ContactID: "ctc_1"}}}
 		var w outboxChanges
-		w.closed, w.watches = map[string]bool{}, map[string]Ask{}
+		w.closed, w.watches = map[string]bool{}, map[string]tasks.Task{}
 		w.take(&sent)
 		var keys []string
 		for _, a := range w.asks {
@@ -61,7 +60,7 @@ func TestAMessageThatAReceiptTellsSentLetsThoseBehindItGo(t *testing.T) {
 func TestAMessageThatWasSentAndFellBackAtOnceTakesItsPlaceAnew(t *testing.T) {
 	t.Parallel()
 	ref := events.MessageRef{MessageID: "msg_1", ContactID: "ctc_1"}
-	s := &Sending{bells: newBells(&Runner{cfg: RunnerConfig{Process: sendingProcess, Clock: clock.System()}, wake: make(chan struct{}, 1)})}
+	s := &Sending{wakeups: tasks.NewWakeups()}
 	var b pgx.Batch
 	require.NoError(t, s.Write(&b, 1, []eventstore.Recorded{
 		{Position: 7, Event: &events.MessageSent{MessageRef: ref}}, {Position: 8, Event: &events.MessageFellBack{MessageRef: ref}},

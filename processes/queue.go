@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ledgerline/commands"
+	"ledgerline/processes/tasks"
 )
 
 // What is held because lines have no room stands in a queue: of a line, or of a pool, apart for contacts that are new to
@@ -141,7 +142,7 @@ func (s *Sending) wait(ctx context.Context, turn *serving, o opened, t *commands
 	}
 	var b pgx.Batch
 	b.Queue(waitSQL, task.Key, key, o.Position, seen.Stage, elsewhere(t.Queue))
-	return s.askRelease(ctx, &b, Ask{Process: releaseProcess, Key: key, Shard: task.Shard, DueAt: due, Position: t.Position})
+	return s.askRelease(ctx, &b, tasks.Task{Process: releaseProcess, Key: key, Shard: task.Shard, DueAt: due, Position: t.Position})
 }
 
 // elsewhere names the other queues whose room would do, by their keys; nil when nothing is known of them.
@@ -173,11 +174,11 @@ func (s *Sending) rest(ctx context.Context, turn *serving, o opened, t *commands
 	if from.Stage == stageGoing {
 		due = s.clock.Now()
 	}
-	return s.askRelease(ctx, &b, Ask{Process: releaseProcess, Key: from.Queue, Shard: task.Shard, DueAt: due, Position: t.Position})
+	return s.askRelease(ctx, &b, tasks.Task{Process: releaseProcess, Key: from.Queue, Shard: task.Shard, DueAt: due, Position: t.Position})
 }
 
-func (s *Sending) askRelease(ctx context.Context, b *pgx.Batch, ask Ask) error {
-	b.Queue(askReleaseSQL, ask.Key, ask.Shard, ask.DueAt, ask.Position)
+func (s *Sending) askRelease(ctx context.Context, b *pgx.Batch, task tasks.Task) error {
+	b.Queue(askReleaseSQL, task.Key, task.Shard, task.DueAt, task.Position)
 	if err := s.ledger.Pool().SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("processes: queue: %w", err)
 	}
@@ -198,7 +199,7 @@ func (s *Sending) leaveQueue(ctx context.Context, turn *serving, sends bool) err
 	case was.Stage != stageGoing || sends:
 		return nil
 	}
-	ask := Ask{Process: releaseProcess, Key: was.Queue, Shard: turn.task.Shard, DueAt: s.clock.Now(), Position: turn.task.AskedAt}
+	ask := tasks.Task{Process: releaseProcess, Key: was.Queue, Shard: turn.task.Shard, DueAt: s.clock.Now(), Position: turn.task.Position}
 	return s.askRelease(ctx, &pgx.Batch{}, ask)
 }
 
@@ -233,19 +234,19 @@ func (s *Sending) before(o opened) func(context.Context, commands.Queue, int) (i
 const lookAgain = 5 * time.Second
 
 // letGo lets those go that a queue's lines have room for, first come first.
-func (s *Sending) letGo(ctx context.Context, task Task) (Outcome, error) {
+func (s *Sending) letGo(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
 	q, err := queueNamed(task.Key)
 	if err != nil {
-		return Done, err
+		return tasks.Finished, err
 	}
 	// First who is on the way, then the room: whoever leaves in between counts twice then, and the other way round not at all.
 	going, others, err := s.look(ctx, task)
 	if err != nil {
-		return Done, err
+		return tasks.Finished, err
 	}
 	room, err := s.app.RoomOf(ctx, q)
 	if err != nil {
-		return Done, err
+		return tasks.Finished, err
 	}
 	most := room.Sends
 	switch {
@@ -256,11 +257,11 @@ func (s *Sending) letGo(ctx context.Context, task Task) (Outcome, error) {
 	}
 	shares, err := s.roomElsewhere(ctx, others, room.Stopped, going)
 	if err != nil {
-		return Done, err
+		return tasks.Finished, err
 	}
 	released, left, next, err := s.releaseSome(ctx, task, append(shares, share{most: most - going}))
 	if err != nil {
-		return Done, err
+		return tasks.Finished, err
 	}
 	if released > 0 {
 		s.send.Wake()
@@ -272,19 +273,19 @@ func (s *Sending) letGo(ctx context.Context, task Task) (Outcome, error) {
 	idle := !left && !underway // nobody is left but those who rest
 	switch {
 	case idle && next == nil:
-		return Done, nil
+		return tasks.Finished, nil
 	case next != nil && (idle || next.Before(again)):
-		return Again(*next), nil
+		return tasks.RunAgain(*next), nil
 	}
-	return Again(again), nil
+	return tasks.RunAgain(again), nil
 }
 
 // look ends the rest of those for whom it is over, and tells how many are on the way from a queue, and which other queues are named by
 // those who wait in it.
-func (s *Sending) look(ctx context.Context, task Task) (going int, others []string, err error) {
+func (s *Sending) look(ctx context.Context, task tasks.Leased) (going int, others []string, err error) {
 	var b pgx.Batch
 	b.Queue(restedSQL, task.Key, s.clock.Now())
-	b.Queue(judgedSQL, task.Key, task.AskedAt)
+	b.Queue(judgedSQL, task.Key, task.Position)
 	b.Queue(goingSQL, task.Key).QueryRow(func(row pgx.Row) error { return row.Scan(&going) })
 	b.Queue(othersSQL, task.Key).Query(func(rows pgx.Rows) (err error) {
 		others, err = pgx.CollectRows(rows, pgx.RowTo[string])
@@ -337,7 +338,7 @@ func (s *Sending) roomElsewhere(ctx context.Context, others []string, stopped bo
 const searching = 500
 
 // releaseSome lets so many go as there is room for. It tells how many did, whether others are left, and when the first of those who rest may go.
-func (s *Sending) releaseSome(ctx context.Context, task Task, room []share) (released int, left bool, next *time.Time, err error) {
+func (s *Sending) releaseSome(ctx context.Context, task tasks.Leased, room []share) (released int, left bool, next *time.Time, err error) {
 	err = pgx.BeginFunc(ctx, s.ledger.Pool(), func(tx pgx.Tx) error {
 		var contacts []string
 		for _, r := range room {
@@ -357,7 +358,7 @@ func (s *Sending) releaseSome(ctx context.Context, task Task, room []share) (rel
 			}
 		}
 		if released = len(contacts); released > 0 {
-			if _, err := tx.Exec(ctx, todoLockSQL, sendingProcess, contacts); err != nil {
+			if _, err := tx.Exec(ctx, tasks.LockSQL, sendingProcess, contacts); err != nil {
 				return err
 			}
 			if _, err := tx.Exec(ctx, wakeSQL, contacts, s.clock.Now()); err != nil {

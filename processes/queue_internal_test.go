@@ -30,7 +30,7 @@ func TestWhoJoinsAQueueIsNoticedByWhoeverFindsItEmptyJustThen(t *testing.T) {
 	require.NoError(t, err)
 	_, err = conn.Exec(ctx, askReleaseSQL, "queue", 0, noon.Add(time.Hour), 50) // an event that is older than those it is asked by
 	require.NoError(t, err)
-	_, err = conn.Exec(ctx, todoPutSQL, releaseProcess, []string{"queue"}, []int64{taken.fence}, []int64{taken.asked}, []time.Time{taken.due},
+	_, err = conn.Exec(ctx, `select process_todo_put($1, $2, $3, $4, $5, $6, $7, $8, $9)`, releaseProcess, []string{"queue"}, []int64{taken.fence}, []int64{taken.asked}, []time.Time{taken.due},
 		[]bool{true}, []*time.Time{nil}, []int{0}, []*time.Duration{nil})
 	require.NoError(t, err)
 	var left int

@@ -2,9 +2,7 @@ package processes
 
 import (
 	"context"
-	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,6 +14,7 @@ import (
 	"ledgerline/events"
 	"ledgerline/eventstore"
 	"ledgerline/eventstore/feed"
+	"ledgerline/processes/tasks"
 )
 
 // Sending brings accepted messages to their carriers. A contact is the key: what is for one contact leaves in the order
@@ -28,10 +27,10 @@ type Sending struct {
 	clock    clock.Clock
 	carriers Carriers
 	log      *slog.Logger
-	send     *Runner
-	watch    *Runner
-	release  *Runner
-	bells    *bells
+	send     *tasks.Runner
+	watch    *tasks.Runner
+	release  *tasks.Runner
+	wakeups  *tasks.Wakeups
 }
 
 const (
@@ -52,7 +51,7 @@ type SendingConfig struct {
 	Clock    clock.Clock
 	Carriers Carriers
 	Workers  int           // contacts served at once; default 32
-	Lease    time.Duration // of a contact that is served, see RunnerConfig
+	Lease    time.Duration // of a contact that is served, see tasks.RunnerConfig
 	Logger   *slog.Logger
 }
 
@@ -60,25 +59,25 @@ type SendingConfig struct {
 func NewSending(cfg SendingConfig) (*Sending, error) {
 	s := &Sending{app: cfg.App, ledger: cfg.Ledger, clock: cfg.Clock, carriers: cfg.Carriers, log: cfg.Logger}
 	var err error
-	s.send, err = NewRunner(RunnerConfig{
+	s.send, err = tasks.NewRunner(tasks.RunnerConfig{
 		Pool: cfg.Ledger.Pool(), Clock: cfg.Clock, Process: sendingProcess, Work: s.serve, Workers: cfg.Workers, Batch: 2 * cfg.Workers, Lease: cfg.Lease, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.watch, err = NewRunner(RunnerConfig{
+	s.watch, err = tasks.NewRunner(tasks.RunnerConfig{
 		Pool: cfg.Ledger.Pool(), Clock: cfg.Clock, Process: receiptProcess, Work: s.miss, Workers: 8, Lease: cfg.Lease, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.release, err = NewRunner(RunnerConfig{
+	s.release, err = tasks.NewRunner(tasks.RunnerConfig{
 		Pool: cfg.Ledger.Pool(), Clock: cfg.Clock, Process: releaseProcess, Work: s.letGo, Workers: 2, Lease: cfg.Lease, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.bells = newBells(s.send, s.watch, s.release)
+	s.wakeups = tasks.NewWakeups(s.send, s.watch, s.release)
 	return s, nil
 }
 
@@ -101,30 +100,19 @@ func (s *Sending) Types() []string {
 }
 
 // Committed implements feed.Consumer.
-func (s *Sending) Committed(b *feed.Batch) { s.bells.ring(b) }
-
-// runAll runs several runners until ctx ends.
-func runAll(ctx context.Context, runners ...*Runner) error {
-	errs := make([]error, len(runners))
-	var running sync.WaitGroup
-	for i, r := range runners {
-		running.Go(func() { errs[i] = r.Run(ctx) })
-	}
-	running.Wait()
-	return errors.Join(errs...)
-}
+func (s *Sending) Committed(b *feed.Batch) { s.wakeups.Send(b.Shard) }
 
 // miss tells that a message's receipt is missing.
-func (s *Sending) miss(ctx context.Context, task Task) (Outcome, error) {
+func (s *Sending) miss(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
 	if s.clock.Now().Before(task.DueAt) {
-		return Again(task.DueAt), nil
+		return tasks.RunAgain(task.DueAt), nil
 	}
 	m, _, err := s.app.ReceiptMissing(ctx, s.request(uuid.Nil), task.Key)
 	if err != nil && !fault.Is(err, fault.NotFound) {
-		return Done, err
+		return tasks.Finished, err
 	}
 	if due := m.SentAt.Add(receiptDue); m.Status == message.Sent && due.After(s.clock.Now()) { // it went on by SMS since
-		return Again(due), nil
+		return tasks.RunAgain(due), nil
 	}
-	return Done, nil
+	return tasks.Finished, nil
 }

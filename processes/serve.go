@@ -14,6 +14,7 @@ import (
 	"ledgerline/domain/message"
 	"ledgerline/domain/sending"
 	"ledgerline/events"
+	"ledgerline/processes/tasks"
 )
 
 const outboxSQL = `select o.message_id, o.position, o.automatic, o.cancel, coalesce(w.queue, ''), coalesce(w.stage, '')
@@ -43,7 +44,7 @@ func (s *Sending) outbox(ctx context.Context, contactID string, after int64) ([]
 
 // serving is one turn of a contact.
 type serving struct {
-	task    Task
+	task    tasks.Leased
 	next    *time.Time // when it goes on
 	blocked bool       // something holds the contact or its line, or is tried again: nothing passes it but automatic texts
 	behind  []string   // what waits because of that, and is still to be told so
@@ -60,12 +61,12 @@ func (turn *serving) goOn(at time.Time) {
 }
 
 // serve drains one contact's open messages in the order in which they were accepted (decisions, section 7).
-func (s *Sending) serve(ctx context.Context, task Task) (Outcome, error) {
+func (s *Sending) serve(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
 	turn := serving{task: task}
 	for after := int64(0); ; {
 		open, err := s.outbox(ctx, task.Key, after)
 		if err != nil {
-			return Done, err
+			return tasks.Finished, err
 		}
 		if after == 0 {
 			turn.none = len(open) == 0
@@ -75,11 +76,11 @@ func (s *Sending) serve(ctx context.Context, task Task) (Outcome, error) {
 		}
 		for _, o := range open {
 			if err := s.serveOne(ctx, &turn, o); err != nil {
-				return Done, err
+				return tasks.Finished, err
 			}
 		}
 		if err := s.holdBehind(ctx, &turn); err != nil {
-			return Done, err
+			return tasks.Finished, err
 		}
 		if len(open) < outboxPage {
 			break
@@ -88,13 +89,13 @@ func (s *Sending) serve(ctx context.Context, task Task) (Outcome, error) {
 	}
 	if (turn.place.Queue != "" || turn.none) && !turn.queued {
 		if err := s.leaveQueue(ctx, &turn, false); err != nil {
-			return Done, err
+			return tasks.Finished, err
 		}
 	}
 	if turn.next != nil {
-		return Again(*turn.next), nil
+		return tasks.RunAgain(*turn.next), nil
 	}
-	return Done, nil
+	return tasks.Finished, nil
 }
 
 func (s *Sending) serveOne(ctx context.Context, turn *serving, o opened) error {

@@ -12,6 +12,7 @@ import (
 	"ledgerline/domain/fault"
 	"ledgerline/events"
 	"ledgerline/eventstore"
+	"ledgerline/processes/tasks"
 )
 
 // Snooze wakes conversations when their time has come. A conversation is the key. Whether it still sleeps, and until
@@ -28,7 +29,7 @@ type SnoozeConfig struct {
 	App    *commands.App
 	Ledger *eventstore.Ledger
 	Clock  clock.Clock
-	Lease  time.Duration // of a conversation that is being woken, see RunnerConfig
+	Lease  time.Duration // of a conversation that is being woken, see tasks.RunnerConfig
 	Logger *slog.Logger
 }
 
@@ -36,7 +37,7 @@ type SnoozeConfig struct {
 func NewSnooze(cfg SnoozeConfig) (*Snooze, error) {
 	s := &Snooze{app: cfg.App}
 	var err error
-	s.single, err = newSingle(RunnerConfig{
+	s.single, err = newSingle(tasks.RunnerConfig{
 		Pool: cfg.Ledger.Pool(), Clock: cfg.Clock, Process: snoozeProcess, Work: s.work, Workers: 8, Lease: cfg.Lease, Logger: cfg.Logger,
 	})
 	return s, err
@@ -50,26 +51,26 @@ func (s *Snooze) Types() []string { return events.NamesOf((*events.ConversationS
 
 // Write implements feed.Consumer.
 func (s *Snooze) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) error {
-	var asks []Ask
+	var asks []tasks.Task
 	for i := range recorded {
 		r := &recorded[i]
 		if e, ok := r.Event.(*events.ConversationSnoozed); ok {
-			asks = append(asks, Ask{Process: snoozeProcess, Key: e.ConversationID, Shard: r.Shard, DueAt: e.Until, Position: r.Position})
+			asks = append(asks, tasks.Task{Process: snoozeProcess, Key: e.ConversationID, Shard: r.Shard, DueAt: e.Until, Position: r.Position})
 		}
 	}
-	s.bells.queue(b, asks...)
+	s.wakeups.Schedule(b, asks...)
 	return nil
 }
 
-func (s *Snooze) work(ctx context.Context, task Task) (Outcome, error) {
+func (s *Snooze) work(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
 	until, err := s.app.WakeConversation(ctx, commands.Request{Actor: events.Actor{Type: "system", ID: snoozeProcess}}, task.Key)
 	switch {
 	case fault.Is(err, fault.NotFound): // its contact was erased
-		return Done, nil
+		return tasks.Finished, nil
 	case err != nil:
-		return Done, err
+		return tasks.Finished, err
 	case until != nil:
-		return Again(*until), nil
+		return tasks.RunAgain(*until), nil
 	}
-	return Done, nil
+	return tasks.Finished, nil
 }

@@ -13,6 +13,7 @@ import (
 	"ledgerline/commands"
 	"ledgerline/eventstore"
 	"ledgerline/eventstore/feed"
+	"ledgerline/processes/tasks"
 	"ledgerline/projections"
 )
 
@@ -23,14 +24,14 @@ import (
 // attempts goes to the ledger, many in one append, and comes back through the consumer, which alone changes a delivery.
 // An attempt is written down before it is made, so that one that was cut off is counted too.
 type Webhooks struct {
-	app    *commands.App
-	store  *projections.Store
-	ledger *eventstore.Ledger
-	clock  clock.Clock
-	poster Poster
-	log    *slog.Logger
-	runner *Runner
-	bells  *bells
+	app     *commands.App
+	store   *projections.Store
+	ledger  *eventstore.Ledger
+	clock   clock.Clock
+	poster  Poster
+	log     *slog.Logger
+	runner  *tasks.Runner
+	wakeups *tasks.Wakeups
 
 	begins  chan beginning
 	reports chan report
@@ -53,7 +54,7 @@ type WebhooksConfig struct {
 	Ledger *eventstore.Ledger
 	Clock  clock.Clock
 	Poster Poster
-	Lease  time.Duration // of an endpoint that is served, see RunnerConfig
+	Lease  time.Duration // of an endpoint that is served, see tasks.RunnerConfig
 	Logger *slog.Logger
 }
 
@@ -64,14 +65,14 @@ func NewWebhooks(cfg WebhooksConfig) (*Webhooks, error) {
 		begins: make(chan beginning, maxBegins), reports: make(chan report, maxReports), draining: map[chan struct{}]struct{}{},
 	}
 	var err error
-	w.runner, err = NewRunner(RunnerConfig{
+	w.runner, err = tasks.NewRunner(tasks.RunnerConfig{
 		Pool: cfg.Ledger.Pool(), Clock: cfg.Clock, Process: webhooksProcess, Work: w.serve, Workers: webhookWorkers, Batch: 128, Lease: cfg.Lease,
 		Logger: cfg.Logger,
 	})
 	if err != nil {
 		return nil, err
 	}
-	w.bells = newBells(w.runner)
+	w.wakeups = tasks.NewWakeups(w.runner)
 	return w, nil
 }
 
@@ -105,7 +106,7 @@ func (w *Webhooks) Write(*pgx.Batch, int, []eventstore.Recorded) error {
 
 // Committed implements feed.Consumer.
 func (w *Webhooks) Committed(b *feed.Batch) {
-	w.bells.ring(b)
+	w.wakeups.Send(b.Shard)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for woken := range w.draining {

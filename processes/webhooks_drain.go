@@ -14,6 +14,7 @@ import (
 
 	"ledgerline/domain/webhook"
 	"ledgerline/events"
+	"ledgerline/processes/tasks"
 	"ledgerline/projections"
 )
 
@@ -46,7 +47,7 @@ const (
 // drain is one worker's run through what is due for an endpoint.
 type drain struct {
 	*Webhooks
-	task Task
+	task tasks.Leased
 	s    *standing
 
 	free  chan struct{} // one for each delivery that may be under way
@@ -65,7 +66,7 @@ type drain struct {
 
 // drain attempts everything that is due, and returns when every outcome is in the ledger. gone tells that the receiver
 // answered 410.
-func (w *Webhooks) drain(ctx context.Context, task Task, s *standing) (gone bool, err error) {
+func (w *Webhooks) drain(ctx context.Context, task tasks.Leased, s *standing) (gone bool, err error) {
 	d := &drain{
 		Webhooks: w, task: task, s: s, free: make(chan struct{}, webhook.InFlight), ended: make(chan struct{}, 1), taken: map[uuid.UUID]bool{},
 	}

@@ -13,6 +13,7 @@ import (
 	"ledgerline/domain/webhook"
 	"ledgerline/events"
 	"ledgerline/eventstore"
+	"ledgerline/processes/tasks"
 	"ledgerline/projections"
 )
 
@@ -126,7 +127,7 @@ func (w *Webhooks) Compose(ctx context.Context, b *pgx.Batch, _ int, recorded []
 			d.deliver(s, delivery{webhook.DeliveryID(t.ID, s.ID), s.ID, t.ID, t.Type, false, t.Event.OccurredAt}, t.Event)
 		}
 	}
-	return d.queue(b, w.bells)
+	return d.queue(b, w.wakeups)
 }
 
 // toldAs names an event of a shard and one of the types as which it is told.
@@ -147,7 +148,7 @@ type deliveryChanges struct {
 	givenUp     map[string][]uuid.UUID // by reason
 	rates       map[rateKey]*rate
 	erased      []string
-	asks        []Ask
+	asks        []tasks.Task
 }
 
 type body struct {
@@ -244,7 +245,7 @@ func (d *deliveryChanges) move(r *eventstore.Recorded, id string, to webhook.Sta
 }
 
 func (d *deliveryChanges) ask(s *subscriber, due time.Time, r *eventstore.Recorded) {
-	d.asks = append(d.asks, Ask{Process: webhooksProcess, Key: s.ID, Shard: r.Shard, DueAt: due, Position: r.Position})
+	d.asks = append(d.asks, tasks.Task{Process: webhooksProcess, Key: s.ID, Shard: r.Shard, DueAt: due, Position: r.Position})
 }
 
 // deliver makes a delivery. A disabled endpoint's fails at once, so that it can be replayed.
@@ -353,7 +354,7 @@ const (
 			failed_events = excluded.failed_events, failed_first = excluded.failed_first, gone = excluded.gone`
 )
 
-func (d *deliveryChanges) queue(b *pgx.Batch, bells *bells) error {
+func (d *deliveryChanges) queue(b *pgx.Batch, wakeups *tasks.Wakeups) error {
 	d.queueMade(b)
 	if len(d.replayed) > 0 {
 		var ids []uuid.UUID
@@ -397,7 +398,7 @@ func (d *deliveryChanges) queue(b *pgx.Batch, bells *bells) error {
 		}
 		b.Queue(ratesSQL, endpoints, hours, attempts, failed)
 	}
-	bells.queue(b, d.asks...)
+	wakeups.Schedule(b, d.asks...)
 	return nil
 }
 

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"ledgerline/processes/tasks"
 )
 
 const (
@@ -41,7 +43,7 @@ func (w *Webhooks) askToTidy(ctx context.Context) error {
 }
 
 // tidy removes what is older than anybody is shown, page by page.
-func (w *Webhooks) tidy(ctx context.Context) (Outcome, error) {
+func (w *Webhooks) tidy(ctx context.Context) (tasks.Result, error) {
 	now := w.clock.Now()
 	for _, part := range []struct {
 		sql  string
@@ -52,11 +54,11 @@ func (w *Webhooks) tidy(ctx context.Context) (Outcome, error) {
 			var q pgx.Batch
 			q.Queue(part.sql, firstID(before), before).QueryRow(func(row pgx.Row) error { return row.Scan(&n) })
 			if err := w.byIndex(ctx, &q); err != nil {
-				return Done, err
+				return tasks.Finished, err
 			}
 		}
 	}
-	return Again(now.Add(tidyEvery)), nil
+	return tasks.RunAgain(now.Add(tidyEvery)), nil
 }
 
 // firstID is the smallest UUIDv7 of a time.

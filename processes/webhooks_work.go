@@ -13,6 +13,7 @@ import (
 	"ledgerline/domain/fault"
 	"ledgerline/domain/webhook"
 	"ledgerline/events"
+	"ledgerline/processes/tasks"
 	"ledgerline/projections"
 )
 
@@ -25,7 +26,7 @@ type standing struct {
 const oneSubscriberSQL = `select ` + subscriberColumns + ` from webhook_endpoints where endpoint_id = $1`
 
 // stands looks an endpoint up; nil when nothing is left of it.
-func (w *Webhooks) stands(ctx context.Context, task Task) (*standing, error) {
+func (w *Webhooks) stands(ctx context.Context, task tasks.Leased) (*standing, error) {
 	for range 3 {
 		endpoint, version, err := w.app.FindWebhook(ctx, task.Key)
 		if fault.Is(err, fault.NotFound) {
@@ -55,19 +56,19 @@ func (w *Webhooks) stands(ctx context.Context, task Task) (*standing, error) {
 }
 
 // serve does what there is to do for one endpoint, or tidies up.
-func (w *Webhooks) serve(ctx context.Context, task Task) (Outcome, error) {
+func (w *Webhooks) serve(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
 	if task.Key == tidyKey {
 		return w.tidy(ctx)
 	}
 	s, err := w.stands(ctx, task)
 	if s == nil || err != nil {
-		return Done, err
+		return tasks.Finished, err
 	}
 	if s.Status == webhook.Deleted {
-		return Done, w.purge(ctx, task.Key)
+		return tasks.Finished, w.purge(ctx, task.Key)
 	}
 	if err := w.interrupted(ctx, task, s); err != nil {
-		return Done, err
+		return tasks.Finished, err
 	}
 	now := w.clock.Now()
 	if s.Status == webhook.Active && (s.Gone || s.Window.Over(now)) {
@@ -75,14 +76,14 @@ func (w *Webhooks) serve(ctx context.Context, task Task) (Outcome, error) {
 	}
 	switch s.Status {
 	case webhook.Disabled:
-		return Done, w.giveUp(ctx, s, now.Add(endless), webhook.ErrorDisabled)
+		return tasks.Finished, w.giveUp(ctx, s, now.Add(endless), webhook.ErrorDisabled)
 	case webhook.Paused:
 		return w.hold(ctx, s, now)
 	case webhook.Active, webhook.Deleted:
 	}
 	gone, err := w.drain(ctx, task, s)
 	if err != nil {
-		return Done, err
+		return tasks.Finished, err
 	}
 	if gone {
 		s.Gone = true
@@ -99,35 +100,35 @@ func (w *Webhooks) request(s *standing) commands.Request {
 }
 
 // disable takes the endpoint out of service. What waits for it is given up when that comes back through the consumer.
-func (w *Webhooks) disable(ctx context.Context, s *standing) (Outcome, error) {
+func (w *Webhooks) disable(ctx context.Context, s *standing) (tasks.Result, error) {
 	reason := webhook.ReasonFailing
 	if s.Gone {
 		reason = webhook.ReasonGone
 	}
 	_, err := w.app.DisableWebhook(ctx, w.request(s), s.ID, reason)
 	if err != nil && !fault.Is(err, fault.NotFound) {
-		return Done, err
+		return tasks.Finished, err
 	}
 	w.log.Info("webhook endpoint disabled", "endpoint", s.ID, "reason", reason)
-	return Done, nil
+	return tasks.Finished, nil
 }
 
 // hold fails what has waited too long for a paused endpoint, and says when to look again. A delivery waits from when it
 // was due, or from the pause.
-func (w *Webhooks) hold(ctx context.Context, s *standing, now time.Time) (Outcome, error) {
+func (w *Webhooks) hold(ctx context.Context, s *standing, now time.Time) (tasks.Result, error) {
 	if first := s.ChangedAt.Add(webhook.HeldFor); !now.Before(first) {
 		if err := w.giveUp(ctx, s, now.Add(-webhook.HeldFor), webhook.ErrorPaused); err != nil {
-			return Done, err
+			return tasks.Finished, err
 		}
 	}
 	due, found, err := w.earliest(ctx, s.ID)
 	if err != nil || !found {
-		return Done, err
+		return tasks.Finished, err
 	}
 	if due.Before(s.ChangedAt) {
 		due = s.ChangedAt
 	}
-	return Again(due.Add(webhook.HeldFor)), nil
+	return tasks.RunAgain(due.Add(webhook.HeldFor)), nil
 }
 
 const (
@@ -160,18 +161,18 @@ func (w *Webhooks) earliest(ctx context.Context, id string) (due time.Time, foun
 }
 
 // next says when there is something to do for an active endpoint again: a retry, or the end of its failure window.
-func (w *Webhooks) next(ctx context.Context, s *standing) (Outcome, error) {
+func (w *Webhooks) next(ctx context.Context, s *standing) (tasks.Result, error) {
 	due, found, err := w.earliest(ctx, s.ID)
 	if err != nil {
-		return Done, err
+		return tasks.Finished, err
 	}
 	if end, enough := s.Window.Ends(); enough && (!found || end.Before(due)) {
 		due, found = end, true
 	}
 	if !found {
-		return Done, nil
+		return tasks.Finished, nil
 	}
-	return Again(due), nil
+	return tasks.RunAgain(due), nil
 }
 
 // giveUpPage is how many deliveries one event gives up.
@@ -217,7 +218,7 @@ type leftOver struct {
 
 // interrupted counts attempts that were cut off: whoever had the endpoint before has died, or has lost it. Attempts whose
 // outcome is on its way through the consumer are waited for.
-func (w *Webhooks) interrupted(ctx context.Context, task Task, s *standing) error {
+func (w *Webhooks) interrupted(ctx context.Context, task tasks.Leased, s *standing) error {
 	for try := range 2 {
 		rows, err := w.ledger.Pool().Query(ctx, leftOverSQL, s.ID)
 		if err != nil {

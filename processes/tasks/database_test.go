@@ -1,4 +1,4 @@
-package processes_test
+package tasks_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"ledgerline/test/testpg"
 )
 
-// database gives the test a migrated database of its own.
+// database returns a pool of a new, migrated database.
 func database(t testing.TB) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), testpg.Database(t))
@@ -24,8 +24,8 @@ func database(t testing.TB) *pgxpool.Pool {
 
 var errKilled = errors.New("killed")
 
-// databaseWithMortal gives a database, and a second way to it that kill cuts off for good: what uses it is, for the
-// database and for everybody else, as dead as after a kill -9.
+// databaseWithMortal returns a database and a second pool whose connections kill closes for good. For the database and
+// for other runners, a runner on that pool is then as dead as after kill -9.
 func databaseWithMortal(t testing.TB) (pool, mortal *pgxpool.Pool, kill func()) {
 	t.Helper()
 	pool = database(t)

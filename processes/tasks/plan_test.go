@@ -1,4 +1,4 @@
-package processes
+package tasks
 
 import (
 	"testing"
@@ -11,9 +11,9 @@ import (
 	"ledgerline/test/testpg"
 )
 
-// A crowd of rows that wait, and among them 50 that are due (10 of those are leased), and 100 that rest after failures (50
-// have rested enough). A tenth as many belong to another process.
-const crowdSQL = `
+// 50,000 tasks, most of which are not due: 50 are due, of which 10 are leased; 100 wait for a retry after a failure, of
+// which 50 may be retried. 5,000 more belong to another process.
+const manyTasksSQL = `
 insert into process_todo (process, key, shard, due_at, asked_at_position, lease_until, retry_at)
 select case when i > 50000 then 'other' else 'test' end, 'k' || i, 0,
        '2026-03-01 12:00Z'::timestamptz + case when i % 1000 = 0 or i % 500 = 1 then '-1 min'::interval else i * '1 s'::interval end, i,
@@ -21,21 +21,21 @@ select case when i > 50000 then 'other' else 'test' end, 'k' || i, 0,
        case i % 1000 when 1 then now() - '1 s'::interval when 501 then now() + '1 min' end
 from generate_series(1, 55000) i`
 
-// What a transaction has read of the table so far, told by the server itself.
+// What a transaction has read of the table so far, by the statistics of the server.
 const readsSQL = `select seq_scan, idx_tup_fetch from pg_stat_xact_user_tables where relname = 'process_todo'`
 
-func TestDueKeysAreFoundByIndexAmongManyThatWait(t *testing.T) {
+func TestDueTasksAreFoundByIndexAmongManyThatAreNotDue(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for name, statements := range map[string][]string{
-		"statistics up to date":        {crowdSQL, "vacuum analyze process_todo"},
-		"statistics of an empty table": {"vacuum analyze process_todo", crowdSQL},
+		"statistics up to date":        {manyTasksSQL, "vacuum analyze process_todo"},
+		"statistics of an empty table": {"vacuum analyze process_todo", manyTasksSQL},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cfg, err := pgxpool.ParseConfig(testpg.Database(t))
 			require.NoError(t, err)
-			cfg.MaxConns = 1 // so that what is seen is what the runner's own transaction did
+			cfg.MaxConns = 1 // so that the statistics are those of the round trip's transaction
 			pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 			require.NoError(t, err)
 			t.Cleanup(pool.Close)
@@ -47,16 +47,16 @@ func TestDueKeysAreFoundByIndexAmongManyThatWait(t *testing.T) {
 			}
 			runner := &Runner{cfg: RunnerConfig{Pool: pool, Process: "test", Lease: time.Minute}}
 			seen := map[string]bool{}
-			var put []ended
+			var results []ended
 			for range 3 {
 				tx, err := pool.Begin(t.Context())
 				require.NoError(t, err)
-				visit := turn{take: 32, now: now, ended: put}
-				for _, e := range put {
-					visit.renew = append(visit.renew, e.task) // for the cost of it; they are gone by then
+				trip := roundTrip{limit: 32, now: now, ended: results}
+				for _, e := range results {
+					trip.renew = append(trip.renew, e.task) // for its cost; the tasks are removed by then
 				}
 				var batch pgx.Batch
-				visit.queue(&batch, runner)
+				trip.addTo(&batch, runner)
 				require.NoError(t, tx.SendBatch(t.Context(), &batch).Close())
 				var scans, fetched int
 				require.NoError(t, tx.QueryRow(t.Context(), readsSQL).Scan(&scans, &fetched))
@@ -64,15 +64,15 @@ func TestDueKeysAreFoundByIndexAmongManyThatWait(t *testing.T) {
 				require.Zero(t, scans)
 				require.Less(t, fetched, 500)
 
-				put = nil
-				for _, task := range visit.taken {
+				results = nil
+				for _, task := range trip.leased {
 					require.False(t, task.DueAt.After(now))
 					require.False(t, seen[task.Key])
 					seen[task.Key] = true
-					put = append(put, ended{task: task, done: true})
+					results = append(results, ended{task: task, finished: true})
 				}
-				require.NotNil(t, visit.next)
-				require.NotNil(t, visit.retryIn)
+				require.NotNil(t, trip.nextDue)
+				require.NotNil(t, trip.retryIn)
 			}
 			require.Len(t, seen, 90)
 		})

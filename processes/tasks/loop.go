@@ -1,0 +1,183 @@
+package tasks
+
+import (
+	"context"
+	"time"
+)
+
+// loop is the state of a running Runner. Only the goroutine of Runner.Run uses it; workers report through the channel
+// ended. The context that its methods get, for the database and for task runs, outlives the end of Run's own context.
+type loop struct {
+	*Runner
+
+	mayBeDue bool               // there may be due tasks that have not been leased
+	renewNow bool               // leases are to be renewed in the next round trip
+	running  map[int64]*running // by fence: after a lost lease, two runs of a key can be here
+	ended    chan ended         // has room for the result of every worker
+	unsaved  []ended            // results to write in the next round trip
+
+	nextDue  *time.Time       // the next due time that is known
+	dueTimer <-chan time.Time // fires at nextDue, by the service's clock
+	stopDue  func()           // stops dueTimer
+	poll     *time.Timer
+	renewal  *time.Ticker
+
+	dbFailures int              // of the database, in a row
+	pauseEnds  <-chan time.Time // nil unless round trips pause after a failure of the database
+}
+
+// running is a task run in progress.
+type running struct {
+	task   Leased
+	cancel context.CancelCauseFunc
+	expiry *time.Timer // cancels the run when its lease was not renewed, even while a round trip hangs
+}
+
+func newLoop(r *Runner) *loop {
+	return &loop{
+		Runner: r, mayBeDue: true,
+		running: map[int64]*running{}, ended: make(chan ended, r.cfg.Workers),
+		stopDue: func() {}, poll: time.NewTimer(r.cfg.Poll), renewal: time.NewTicker(r.cfg.Lease / 3),
+	}
+}
+
+func (l *loop) close() {
+	l.stopDue()
+	l.poll.Stop()
+	l.renewal.Stop()
+}
+
+func (l *loop) freeWorkers() int { return l.cfg.Workers - len(l.running) }
+
+// needsRoundTrip reports whether there is a reason to ask the database now.
+func (l *loop) needsRoundTrip() bool {
+	return l.pauseEnds == nil && (len(l.unsaved) > 0 || l.renewNow || l.mayBeDue && l.freeWorkers() > 0)
+}
+
+// step makes one round trip to the database. It first collects all results that are there, so that round trips become
+// fewer for each task as load grows.
+func (l *loop) step(ctx context.Context) {
+	l.settleAll()
+	if len(l.unsaved) > 0 {
+		l.mayBeDue = true // a task that was scheduled again while it ran is due
+	}
+	limit := 0
+	if l.mayBeDue {
+		limit = min(l.freeWorkers(), l.cfg.Batch)
+	}
+	if t, err := l.roundTrip(ctx, limit); err == nil && limit > 0 {
+		l.mayBeDue = len(t.leased) == limit
+		l.setTimers(t)
+	}
+}
+
+// roundTrip writes results, renews leases if it is time, leases up to limit due tasks and starts to run them.
+func (l *loop) roundTrip(ctx context.Context, limit int) (*roundTrip, error) {
+	t := &roundTrip{ended: l.unsaved, limit: limit, now: l.cfg.Clock.Now()}
+	if l.renewNow {
+		for _, r := range l.running {
+			t.renew = append(t.renew, r.task)
+		}
+	}
+	started := time.Now() // leases are counted from before the round trip, so that a lease ends here before it ends there
+	bounded, cancel := context.WithTimeout(ctx, l.cfg.Lease/3)
+	defer cancel()
+	if err := t.run(bounded, l.Runner); err != nil {
+		pause := min(100*time.Millisecond<<min(l.dbFailures, 10), l.cfg.Poll)
+		l.dbFailures++
+		l.pauseEnds = time.After(pause)
+		l.log.Warn("tasks: database access failed", "failures", l.dbFailures, "retry_in", pause, "error", err)
+		return nil, err
+	}
+	l.dbFailures, l.unsaved, l.renewNow = 0, nil, false
+	left := l.cfg.Lease - time.Since(started)
+	for _, task := range t.renew {
+		if t.renewed[task.Fence] {
+			l.running[task.Fence].expiry.Reset(left)
+		} else {
+			l.running[task.Fence].cancel(ErrLeaseLost)
+		}
+	}
+	for _, task := range t.leased {
+		l.start(ctx, task, left)
+	}
+	return t, nil
+}
+
+func (l *loop) start(ctx context.Context, task Leased, lease time.Duration) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	l.running[task.Fence] = &running{
+		task: task, cancel: cancel, expiry: time.AfterFunc(lease, func() { cancel(ErrLeaseLost) }),
+	}
+	go func() { l.ended <- l.runTask(ctx, task) }()
+}
+
+// setTimers sets the timers for tasks that become due, or may be retried, without a wake-up.
+func (l *loop) setTimers(t *roundTrip) {
+	l.setDueTimer(t.nextDue)
+	wait := l.cfg.Poll
+	if t.retryIn != nil {
+		wait = min(wait, *t.retryIn)
+	}
+	l.poll.Reset(wait)
+}
+
+// setDueTimer replaces the timer for the next due time; nil for none.
+func (l *loop) setDueTimer(due *time.Time) {
+	l.stopDue()
+	l.nextDue, l.dueTimer, l.stopDue = due, nil, func() {}
+	if due != nil {
+		l.dueTimer, l.stopDue = l.cfg.Clock.Timer(*due)
+	}
+}
+
+// settle takes a task run that has ended out of the running ones and keeps its result for the next round trip.
+func (l *loop) settle(e ended) {
+	r := l.running[e.task.Fence]
+	r.expiry.Stop()
+	r.cancel(nil)
+	delete(l.running, e.task.Fence)
+	l.unsaved = append(l.unsaved, e)
+}
+
+// settleAll settles the task runs that have ended by now.
+func (l *loop) settleAll() {
+	for {
+		select {
+		case e := <-l.ended:
+			l.settle(e)
+		default:
+			return
+		}
+	}
+}
+
+// stop waits for the running tasks, cancels them after the grace period, and writes their results.
+func (l *loop) stop(ctx context.Context) error {
+	grace := time.NewTimer(l.cfg.Grace)
+	defer grace.Stop()
+	for len(l.running) > 0 {
+		if l.pauseEnds == nil && (len(l.unsaved) > 0 || l.renewNow) {
+			_, _ = l.roundTrip(ctx, 0) // an error is logged there, and the round trip repeated
+		}
+		select {
+		case e := <-l.ended:
+			l.settle(e)
+			l.settleAll()
+		case <-l.renewal.C:
+			l.renewNow = true
+		case <-l.pauseEnds:
+			l.pauseEnds = nil
+		case <-grace.C:
+			for _, r := range l.running {
+				r.cancel(ErrStopping)
+			}
+		}
+	}
+	l.renewNow = false
+	if len(l.unsaved) == 0 {
+		return nil
+	}
+	_, err := l.roundTrip(ctx, 0)
+	return err
+}
