@@ -26,14 +26,16 @@ func writing(t *testing.T, callers remembering) *service {
 	t.Helper()
 	return serve(t, func(c *httpapi.Config) { c.Authenticator = callers }, func(api *httpapi.API, kept *receipts) {
 		httpapi.Write(api, httpapi.Route{Method: "POST", Path: "/v1/entries", ID: "entry", Access: anybody()},
-			func(_ context.Context, c *httpapi.Call, _ *struct{}) (httpapi.Done, error) {
-				if c.Intent != nil {
-					if err := kept.append(c.WorkspaceID, c.Intent.Key, httpapi.Answer{Fingerprint: c.Intent.Fingerprint, Status: 200}); err != nil {
-						return httpapi.Done{}, err
+			func(_ context.Context, c *httpapi.Call, _ *struct{}) (httpapi.WriteResult, error) {
+				if c.Idempotency != nil {
+					if err := kept.append(c.WorkspaceID, c.Idempotency.Key, httpapi.IdempotencyRecord{Fingerprint: c.Idempotency.Fingerprint, Status: 200}); err != nil {
+						return httpapi.WriteResult{}, err
 					}
 				}
-				return httpapi.Done{Body: entry{Ref: "done"}}, nil
-			}, func(context.Context, *httpapi.Call, httpapi.Done) (entry, error) { return entry{Ref: "done"}, nil })
+				return httpapi.WriteResult{Body: entry{Ref: "done"}}, nil
+			}, func(context.Context, *httpapi.Call, httpapi.WriteResult) (entry, error) {
+				return entry{Ref: "done"}, nil
+			})
 	})
 }
 

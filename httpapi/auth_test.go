@@ -64,7 +64,7 @@ func guarded(access httpapi.Access) func(*httpapi.API, *receipts) {
 		httpapi.Read(api, httpapi.Route{Method: "GET", Path: "/v1/guarded", ID: "get-guarded", Access: access},
 			func(context.Context, *httpapi.Call, *struct{}) (struct{}, error) { return struct{}{}, nil })
 		httpapi.Write(api, httpapi.Route{Method: "POST", Path: "/v1/guarded", ID: "post-guarded", Access: access}, doNothing[struct{}],
-			func(context.Context, *httpapi.Call, httpapi.Done) (struct{}, error) { return struct{}{}, nil })
+			func(context.Context, *httpapi.Call, httpapi.WriteResult) (struct{}, error) { return struct{}{}, nil })
 	}
 }
 

@@ -41,9 +41,9 @@ func BenchmarkRequest(b *testing.B) {
 		}
 	}
 	httpapi.Write(api, httpapi.Route{Method: "POST", Path: "/v1/messages", ID: "send", Access: anybody(), Status: 201, Sending: true},
-		func(_ context.Context, _ *httpapi.Call, in *messageIn) (httpapi.Done, error) {
-			return httpapi.Done{Body: thing{ID: "msg_1", Name: in.Body.To}, Stored: true}, nil
-		}, func(context.Context, *httpapi.Call, httpapi.Done) (thing, error) { return thing{}, nil })
+		func(_ context.Context, _ *httpapi.Call, in *messageIn) (httpapi.WriteResult, error) {
+			return httpapi.WriteResult{Body: thing{ID: "msg_1", Name: in.Body.To}, BodyStored: true}, nil
+		}, func(context.Context, *httpapi.Call, httpapi.WriteResult) (thing, error) { return thing{}, nil })
 	things(api, newReceipts())
 	bare := gin.New()
 	bare.POST("/v1/messages", func(c *gin.Context) {

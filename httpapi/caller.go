@@ -55,9 +55,9 @@ type Credentials struct {
 	Fresh bool
 }
 
-// ErrStaleCaller is what a write returns, wrapped, when nothing was written because the caller's Guards do not hold.
+// ErrCredentialChanged is what a write returns, wrapped, when nothing was written because the caller's Guards do not hold.
 // The request is then authenticated afresh and run once more.
-var ErrStaleCaller = errors.New("the caller's credential has changed")
+var ErrCredentialChanged = errors.New("the caller's credential has changed")
 
 // Authenticator finds out who a token belongs to. It returns fault unauthorized for a token that is not good, forbidden
 // for a good one that may not come from this address or into this workspace, and bad_request when a session has to
@@ -78,8 +78,8 @@ type Caller struct {
 	Kind CallerKind
 	// ID is the key id, the identity id or the user's uuid.
 	ID string
-	// KeyID names the rate-limit bucket: the id of the key; for a session, of the user in the workspace.
-	KeyID          string
+	// RateLimitKey names the rate-limit bucket: the id of the key; for a session, of the user in the workspace.
+	RateLimitKey   string
 	OrganisationID uuid.UUID
 	WorkspaceID    uuid.UUID
 	// Test marks a test-mode key.
@@ -116,7 +116,7 @@ func (c *Caller) OwnOnly() bool { return c.Role == RoleAgent }
 // Call is one request as an endpoint sees it: who asks and, for a write with an idempotency key, under which receipt.
 type Call struct {
 	Caller
-	// Intent is nil without an idempotency key, and always in reads. A command that gets one appends a receipt for it
+	// Idempotency is nil without an idempotency key, and always in reads. A command that gets one appends a receipt for it
 	// together with its events.
-	Intent *Intent
+	Idempotency *Idempotency
 }

@@ -30,21 +30,21 @@ type Route struct {
 	MaxBody int64
 	// Sending counts against the sending limit in place of the general one (interface, section 8).
 	Sending bool
-	// Unstored keeps the answer's body out of the receipt: it holds something that must not be kept.
-	Unstored bool
-	// Keyless writes take no idempotency key, in no place.
-	Keyless bool
+	// OmitStoredBody keeps the answer's body out of the receipt: it holds something that must not be kept.
+	OmitStoredBody bool
+	// NoIdempotencyKey writes take no idempotency key, in no place.
+	NoIdempotencyKey bool
 	// Errors are statuses beyond those that every operation declares, for example 422.
 	Errors []int
 	// Deprecated marks the operation in the documentation.
 	Deprecated bool
-	// Rehearsal is the type of the answer, with status 200, when the In says with its method DryRun() bool that nothing is to
+	// DryRunAnswer is the type of the answer, with status 200, when the In says with its method DryRun() bool that nothing is to
 	// be done; nil for endpoints that always act.
-	Rehearsal reflect.Type
+	DryRunAnswer reflect.Type
 }
 
-// Done is what a write did.
-type Done struct {
+// WriteResult is what a write did.
+type WriteResult struct {
 	// Ref names what was made or changed; the answer is built from its view.
 	Ref string
 	// Shard and Position are where the write's last event lies: a view waits until that is projected.
@@ -53,8 +53,8 @@ type Done struct {
 	// Body is the answer itself, when it is known without the view: any value with the shape of the endpoint's Out, or
 	// json.RawMessage with its JSON.
 	Body any
-	// Stored tells that Body committed with the receipt, byte for byte.
-	Stored bool
+	// BodyStored tells that Body committed with the receipt, byte for byte.
+	BodyStored bool
 }
 
 // Download is the answer of a Stream endpoint. Write may fail before its first byte with a fault, which is then the
@@ -107,11 +107,11 @@ func Read[In, Out any](a *API, r Route, get func(ctx context.Context, c *Call, i
 // Body and Stored. In may have a method IdempotencyKey() string for a key that travels in the body, and then in no header.
 func Write[In, Out any](
 	a *API, r Route,
-	do func(ctx context.Context, c *Call, in *In) (Done, error),
-	view func(ctx context.Context, c *Call, done Done) (Out, error),
+	do func(ctx context.Context, c *Call, in *In) (WriteResult, error),
+	view func(ctx context.Context, c *Call, done WriteResult) (Out, error),
 ) {
 	fill := fillerOf(reflect.TypeFor[Out]())
-	bodyOf := func(q *request, done Done) ([]byte, error) {
+	bodyOf := func(q *request, done WriteResult) ([]byte, error) {
 		switch body := done.Body.(type) {
 		case nil:
 		case json.RawMessage:
@@ -133,7 +133,7 @@ func Write[In, Out any](
 		return render(&out, fill)
 	}
 	_, inBody := any(new(In)).(inputKey)
-	e := &endpoint{Route: r, write: true, keyed: !inBody && !r.Keyless}
+	e := &endpoint{Route: r, write: true, keyed: !inBody && !r.NoIdempotencyKey}
 	register(a, e, reflect.TypeFor[Out](), func(q *request, in *In) {
 		if keyed, ok := any(in).(inputKey); ok {
 			q.useKey(keyed.IdempotencyKey(), "body", "/idempotency_key")
@@ -142,12 +142,12 @@ func Write[In, Out any](
 				return
 			}
 		}
-		if dry, ok := any(in).(interface{ DryRun() bool }); ok && r.Rehearsal != nil && dry.DryRun() {
-			a.rehearse(q, e, func() (Done, error) { return do(q.ctx, &q.call, in) })
+		if dry, ok := any(in).(interface{ DryRun() bool }); ok && r.DryRunAnswer != nil && dry.DryRun() {
+			a.rehearse(q, e, func() (WriteResult, error) { return do(q.ctx, &q.call, in) })
 			return
 		}
-		a.writeOnce(q, e, func() (Done, error) {
-			return a.again(q, e, func() (Done, error) { return do(q.ctx, &q.call, in) })
+		a.writeOnce(q, e, func() (WriteResult, error) {
+			return a.again(q, e, func() (WriteResult, error) { return do(q.ctx, &q.call, in) })
 		}, bodyOf)
 	})
 }
@@ -156,8 +156,8 @@ func Write[In, Out any](
 type inputKey interface{ IdempotencyKey() string }
 
 // rehearse answers what a write would do. It changes nothing, so its idempotency key means nothing.
-func (a *API) rehearse(q *request, e *endpoint, do func() (Done, error)) {
-	q.call.Intent = nil
+func (a *API) rehearse(q *request, e *endpoint, do func() (WriteResult, error)) {
+	q.call.Idempotency = nil
 	done, err := a.again(q, e, do)
 	var body []byte
 	if err == nil {

@@ -15,8 +15,8 @@ import (
 )
 
 // doNothing is a write that succeeds.
-func doNothing[In any](context.Context, *httpapi.Call, *In) (httpapi.Done, error) {
-	return httpapi.Done{Body: struct{}{}, Stored: true}, nil
+func doNothing[In any](context.Context, *httpapi.Call, *In) (httpapi.WriteResult, error) {
+	return httpapi.WriteResult{Body: struct{}{}, BodyStored: true}, nil
 }
 
 func TestAnswersAreAsTheInterfaceShowsThem(t *testing.T) {
@@ -77,13 +77,13 @@ type hours struct {
 
 func patching(api *httpapi.API, _ *receipts) {
 	httpapi.Write(api, httpapi.Route{Method: "PATCH", Path: "/v1/things/{id}", ID: "patch-thing", Access: anybody()},
-		func(_ context.Context, _ *httpapi.Call, in *patchThing) (httpapi.Done, error) {
+		func(_ context.Context, _ *httpapi.Call, in *patchThing) (httpapi.WriteResult, error) {
 			b := in.Body
-			return httpapi.Done{Stored: true, Body: map[string]any{
+			return httpapi.WriteResult{BodyStored: true, Body: map[string]any{
 				"name": []any{b.Name.Set, b.Name.Null, b.Name.Ptr()}, "phone": []any{b.Phone.Set, b.Phone.Value},
 				"hours": []any{b.Hours.Set, b.Hours.Null, b.Hours.Value.Start}, "names": b.Names.Value,
 			}}, nil
-		}, func(context.Context, *httpapi.Call, httpapi.Done) (map[string]any, error) { return nil, nil })
+		}, func(context.Context, *httpapi.Call, httpapi.WriteResult) (map[string]any, error) { return nil, nil })
 }
 
 func TestAPatchTellsAbsentNullAndValueApart(t *testing.T) {
@@ -111,9 +111,9 @@ func TestAnOptionalBodyMayBeMissing(t *testing.T) {
 	}
 	s := serve(t, nil, func(api *httpapi.API, _ *receipts) {
 		httpapi.Write(api, httpapi.Route{Method: "POST", Path: "/v1/pause", ID: "pause", Access: anybody()},
-			func(_ context.Context, _ *httpapi.Call, in *in) (httpapi.Done, error) {
-				return httpapi.Done{Stored: true, Body: map[string]bool{"body": in.Body != nil}}, nil
-			}, func(context.Context, *httpapi.Call, httpapi.Done) (map[string]bool, error) { return nil, nil })
+			func(_ context.Context, _ *httpapi.Call, in *in) (httpapi.WriteResult, error) {
+				return httpapi.WriteResult{BodyStored: true, Body: map[string]bool{"body": in.Body != nil}}, nil
+			}, func(context.Context, *httpapi.Call, httpapi.WriteResult) (map[string]bool, error) { return nil, nil })
 	})
 	require.JSONEq(t, `{"body":false}`, string(s.post("/v1/pause", "").Body))
 	require.JSONEq(t, `{"body":true}`, string(s.post("/v1/pause", "{}").Body))

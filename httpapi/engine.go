@@ -23,9 +23,9 @@ type Config struct {
 	Description string
 	BaseURL     string // of the documented server; none when empty
 
-	Authenticator Authenticator
-	Receipts      Receipts
-	Limiter       Limiter // nil counts nothing
+	Authenticator      Authenticator
+	IdempotencyRecords IdempotencyRecords
+	Limiter            Limiter // nil counts nothing
 
 	Logger *slog.Logger // slog.Default() when nil
 	// AccessLog writes one line per request.
@@ -99,7 +99,7 @@ func New(cfg Config) (*API, error) {
 	if err := engine.SetTrustedProxies(cfg.TrustedProxies); err != nil {
 		return nil, fmt.Errorf("httpapi: trusted proxies: %w", err)
 	}
-	a := &API{cfg: cfg, engine: engine, routes: map[string]Route{}, later: newLater(cfg.Receipts)}
+	a := &API{cfg: cfg, engine: engine, routes: map[string]Route{}, later: newLater(cfg.IdempotencyRecords)}
 	a.huma, a.registry = newHuma(cfg, engine)
 	observed, err := a.observe()
 	if err != nil {
@@ -135,8 +135,8 @@ func (a *API) Refuse(c *gin.Context, err error) { a.refuse(c, err) }
 // Close waits until the answers that were given are stored. Call it when the server has stopped.
 func (a *API) Close() { a.later.close() }
 
-// Ready adds a condition of /readyz: the error's text is not shown, only the name.
-func (a *API) Ready(name string, run func(ctx context.Context) error) {
+// AddReadinessCheck adds a condition of /readyz: the error's text is not shown, only the name.
+func (a *API) AddReadinessCheck(name string, run func(ctx context.Context) error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.checks = append(a.checks, check{name, run})

@@ -67,7 +67,7 @@ func faultOf(err error) *fault.Fault {
 			return f
 		}
 	}
-	if errors.Is(err, ErrStaleCaller) {
+	if errors.Is(err, ErrCredentialChanged) {
 		return &fault.Fault{Code: fault.Unavailable, Message: "Your credential is changing. Try again.", RetryAfter: time.Second, Cause: err}
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {

@@ -31,7 +31,7 @@ func FuzzRequests(f *testing.F) {
 	kept.finished = make(chan string, 1<<20)
 	things(api, kept)
 	httpapi.Write(api, httpapi.Route{Method: "PATCH", Path: "/v1/patched/{id}", ID: "patched", Access: anybody()}, doNothing[patchThing],
-		func(context.Context, *httpapi.Call, httpapi.Done) (struct{}, error) { return struct{}{}, nil })
+		func(context.Context, *httpapi.Call, httpapi.WriteResult) (struct{}, error) { return struct{}{}, nil })
 	handler := api.Handler()
 	f.Fuzz(func(t *testing.T, method, path, query, key, kind string, body []byte) {
 		request := httptest.NewRequest(http.MethodGet, "/", strings.NewReader(string(body)))

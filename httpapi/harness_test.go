@@ -41,13 +41,13 @@ func (c callers) Authenticate(_ context.Context, credentials httpapi.Credentials
 
 func key(id string, scopes ...httpapi.Scope) httpapi.Caller {
 	return httpapi.Caller{
-		Kind: httpapi.KindKey, ID: id, KeyID: id, OrganisationID: organisation, WorkspaceID: workspace, Scopes: scopes,
+		Kind: httpapi.KindKey, ID: id, RateLimitKey: id, OrganisationID: organisation, WorkspaceID: workspace, Scopes: scopes,
 	}
 }
 
 func session(role httpapi.Role) httpapi.Caller {
 	return httpapi.Caller{
-		Kind: httpapi.KindSession, ID: "user-" + string(role), KeyID: "session-" + string(role),
+		Kind: httpapi.KindSession, ID: "user-" + string(role), RateLimitKey: "session-" + string(role),
 		OrganisationID: organisation, WorkspaceID: workspace, Role: role,
 	}
 }
@@ -76,16 +76,16 @@ func everybody() callers {
 // receipts behaves as the ledger does: a key belongs to a workspace, the first one to take it wins.
 type receipts struct {
 	mu       sync.Mutex
-	held     map[string]*httpapi.Answer
+	held     map[string]*httpapi.IdempotencyRecord
 	finished chan string
 	broken   error
 }
 
 func newReceipts() *receipts {
-	return &receipts{held: map[string]*httpapi.Answer{}, finished: make(chan string, 1000)}
+	return &receipts{held: map[string]*httpapi.IdempotencyRecord{}, finished: make(chan string, 1000)}
 }
 
-func (r *receipts) Find(_ context.Context, workspace uuid.UUID, key string) (*httpapi.Answer, error) {
+func (r *receipts) Find(_ context.Context, workspace uuid.UUID, key string) (*httpapi.IdempotencyRecord, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.broken != nil {
@@ -99,20 +99,20 @@ func (r *receipts) Find(_ context.Context, workspace uuid.UUID, key string) (*ht
 	return &answer, nil
 }
 
-func (r *receipts) Keep(_ context.Context, caller httpapi.Caller, key string, fingerprint []byte, answer httpapi.Answer) error {
+func (r *receipts) Keep(_ context.Context, caller httpapi.Caller, key string, fingerprint []byte, answer httpapi.IdempotencyRecord) error {
 	answer.Fingerprint = fingerprint
 	return r.append(caller.WorkspaceID, key, answer)
 }
 
 // append is what a command's append does with its receipt.
-func (r *receipts) append(workspace uuid.UUID, key string, answer httpapi.Answer) error {
+func (r *receipts) append(workspace uuid.UUID, key string, answer httpapi.IdempotencyRecord) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.broken != nil {
 		return r.broken
 	}
 	if r.held[workspace.String()+key] != nil {
-		return httpapi.ErrReceiptExists
+		return httpapi.ErrIdempotencyKeyUsed
 	}
 	r.held[workspace.String()+key] = &answer
 	return nil
@@ -157,7 +157,7 @@ func newAPI(t testing.TB, change func(*httpapi.Config)) (*httpapi.API, *receipts
 	t.Helper()
 	logs, kept := &syncBuffer{}, newReceipts()
 	cfg := httpapi.Config{
-		Title: "Ledgerline", Version: "1", Authenticator: everybody(), Receipts: kept,
+		Title: "Ledgerline", Version: "1", Authenticator: everybody(), IdempotencyRecords: kept,
 		Logger: slog.New(slog.NewJSONHandler(logs, nil)), AccessLog: true,
 	}
 	if change != nil {
@@ -359,23 +359,23 @@ func things(api *httpapi.API, kept *receipts) {
 			return thing{ID: in.ID.String()}, nil
 		})
 	httpapi.Write(api, httpapi.Route{Method: "POST", Path: "/v1/things", ID: "create-thing", Access: anybody(), Status: 201},
-		func(_ context.Context, c *httpapi.Call, in *createThing) (httpapi.Done, error) {
-			if c.Intent != nil {
-				answer := httpapi.Answer{Fingerprint: c.Intent.Fingerprint, Status: c.Intent.Status, Ref: in.Body.Name}
-				if err := kept.append(c.WorkspaceID, c.Intent.Key, answer); err != nil {
-					return httpapi.Done{}, err
+		func(_ context.Context, c *httpapi.Call, in *createThing) (httpapi.WriteResult, error) {
+			if c.Idempotency != nil {
+				answer := httpapi.IdempotencyRecord{Fingerprint: c.Idempotency.Fingerprint, Status: c.Idempotency.Status, Ref: in.Body.Name}
+				if err := kept.append(c.WorkspaceID, c.Idempotency.Key, answer); err != nil {
+					return httpapi.WriteResult{}, err
 				}
 			}
-			return httpapi.Done{Ref: in.Body.Name, Body: thing{ID: "thg_" + in.Body.Name, Name: in.Body.Name, Fields: in.Body.Fields}}, nil
+			return httpapi.WriteResult{Ref: in.Body.Name, Body: thing{ID: "thg_" + in.Body.Name, Name: in.Body.Name, Fields: in.Body.Fields}}, nil
 		},
-		func(_ context.Context, _ *httpapi.Call, done httpapi.Done) (thing, error) {
+		func(_ context.Context, _ *httpapi.Call, done httpapi.WriteResult) (thing, error) {
 			return thing{ID: "thg_" + done.Ref, Name: done.Ref}, nil
 		})
 	httpapi.Write(api, httpapi.Route{Method: "DELETE", Path: "/v1/things/{id}", ID: "delete-thing", Access: anybody()},
-		func(_ context.Context, _ *httpapi.Call, in *httpapi.IDParam) (httpapi.Done, error) {
-			return httpapi.Done{Body: httpapi.Deleted{Deleted: true, ID: in.ID}}, nil
+		func(_ context.Context, _ *httpapi.Call, in *httpapi.IDParam) (httpapi.WriteResult, error) {
+			return httpapi.WriteResult{Body: httpapi.Deleted{Deleted: true, ID: in.ID}}, nil
 		},
-		func(_ context.Context, _ *httpapi.Call, _ httpapi.Done) (httpapi.Deleted, error) {
+		func(_ context.Context, _ *httpapi.Call, _ httpapi.WriteResult) (httpapi.Deleted, error) {
 			return httpapi.Deleted{}, fault.New(fault.NotFound, "gone")
 		})
 }

@@ -24,20 +24,20 @@ const (
 // reservedKeys are prefixes that the service uses for its own writes (interface, section 4.5).
 var reservedKeys = []string{"outreach:", "workflow:", "agent:"}
 
-// ErrReceiptExists is what a command returns, wrapped, when its append was refused because the idempotency key has been
+// ErrIdempotencyKeyUsed is what a command returns, wrapped, when its append was refused because the idempotency key has been
 // used already. The answer of the first use then takes the place of its own.
-var ErrReceiptExists = errors.New("the idempotency key has been used")
+var ErrIdempotencyKeyUsed = errors.New("the idempotency key has been used")
 
-// Intent is what a write with an idempotency key is to be remembered under. The command appends it as the receipt of its
+// Idempotency is what a write with an idempotency key is to be remembered under. The command appends it as the receipt of its
 // events, so that the events and the promise to answer a retry alike commit together.
-type Intent struct {
+type Idempotency struct {
 	Key         string
 	Fingerprint []byte // SHA-256 of method, path and canonical body
 	Status      int    // of a success
 }
 
-// Answer is what a receipt remembers.
-type Answer struct {
+// IdempotencyRecord is what a receipt remembers.
+type IdempotencyRecord struct {
 	Fingerprint []byte
 	Status      int
 	Ref         string
@@ -46,12 +46,12 @@ type Answer struct {
 	Shard       int
 }
 
-// Receipts remembers the answers of writes for 24 hours, per workspace and key (interface, section 8).
-type Receipts interface {
+// IdempotencyRecords remembers the answers of writes for 24 hours, per workspace and key (interface, section 8).
+type IdempotencyRecords interface {
 	// Find returns nil, nil when the key has not been used.
-	Find(ctx context.Context, workspace uuid.UUID, key string) (*Answer, error)
+	Find(ctx context.Context, workspace uuid.UUID, key string) (*IdempotencyRecord, error)
 	// Keep remembers a refusal. It returns an error that wraps ErrReceiptExists when the key has been used meanwhile.
-	Keep(ctx context.Context, caller Caller, key string, fingerprint []byte, answer Answer) error
+	Keep(ctx context.Context, caller Caller, key string, fingerprint []byte, answer IdempotencyRecord) error
 	// Finish adds the body to the receipt of a success. A failure costs nothing but a view at the retry, so there is no
 	// error to return.
 	Finish(ctx context.Context, workspace uuid.UUID, key string, body []byte)
@@ -93,7 +93,7 @@ func (q *request) useKey(key, location, path string) {
 			return
 		}
 	}
-	q.call.Intent = &Intent{Key: key}
+	q.call.Idempotency = &Idempotency{Key: key}
 }
 
 // fingerprint tells two requests under the same key apart.
@@ -110,8 +110,8 @@ func (q *request) fingerprint() []byte {
 // writeOnce runs a write. Without a key it just answers. With one it runs first and asks later: nearly every key is new,
 // and a command that meets a used one is refused by the ledger itself. Only a refusal has to look for an earlier answer,
 // because it may be the first request's own success that stands in the way of the second.
-func (a *API) writeOnce(q *request, e *endpoint, do func() (Done, error), bodyOf func(*request, Done) ([]byte, error)) {
-	intent := q.call.Intent
+func (a *API) writeOnce(q *request, e *endpoint, do func() (WriteResult, error), bodyOf func(*request, WriteResult) ([]byte, error)) {
+	intent := q.call.Idempotency
 	if intent == nil {
 		done, err := do()
 		a.finish(q, e, done, err, bodyOf)
@@ -130,13 +130,13 @@ func (a *API) writeOnce(q *request, e *endpoint, do func() (Done, error), bodyOf
 		a.settle(q, e, err, bodyOf)
 		return
 	}
-	if body := a.finish(q, e, done, nil, bodyOf); body != nil && !done.Stored && !e.Unstored {
+	if body := a.finish(q, e, done, nil, bodyOf); body != nil && !done.BodyStored && !e.OmitStoredBody {
 		a.later.add(finishing{q.call.WorkspaceID, intent.Key, body})
 	}
 }
 
 // finish answers a write that has run, and returns the body of a success.
-func (a *API) finish(q *request, e *endpoint, done Done, err error, bodyOf func(*request, Done) ([]byte, error)) []byte {
+func (a *API) finish(q *request, e *endpoint, done WriteResult, err error, bodyOf func(*request, WriteResult) ([]byte, error)) []byte {
 	var body []byte
 	if err == nil {
 		body, err = bodyOf(q, done)
@@ -151,14 +151,14 @@ func (a *API) finish(q *request, e *endpoint, done Done, err error, bodyOf func(
 
 // settle answers a write that failed under a key: with the first answer when there is one, else with the refusal, which
 // is kept if its code is one of those that are.
-func (a *API) settle(q *request, e *endpoint, refused error, bodyOf func(*request, Done) ([]byte, error)) {
-	intent := q.call.Intent
+func (a *API) settle(q *request, e *endpoint, refused error, bodyOf func(*request, WriteResult) ([]byte, error)) {
+	intent := q.call.Idempotency
 	if f := fault.Of(refused); f != nil && denied(f.Code) {
 		a.refuse(q.gin, f) // who may not do it any more does not learn what came of it
 		return
 	}
 	for range 2 { // the second time when somebody else got in between
-		earlier, err := a.cfg.Receipts.Find(q.ctx, q.call.WorkspaceID, intent.Key)
+		earlier, err := a.cfg.IdempotencyRecords.Find(q.ctx, q.call.WorkspaceID, intent.Key)
 		if err != nil && fault.Is(refused, fault.Unavailable) {
 			a.refuse(q.gin, refused) // what is out of reach for the write is so for its receipt
 			return
@@ -182,19 +182,19 @@ func (a *API) settle(q *request, e *endpoint, refused error, bodyOf func(*reques
 			break
 		}
 		body := errorBody(f, q.call.RequestID)
-		err = a.cfg.Receipts.Keep(q.ctx, q.call.Caller, intent.Key, intent.Fingerprint, Answer{
+		err = a.cfg.IdempotencyRecords.Keep(q.ctx, q.call.Caller, intent.Key, intent.Fingerprint, IdempotencyRecord{
 			Fingerprint: intent.Fingerprint, Status: statuses[f.Code].status, Body: body,
 		})
 		if err == nil {
 			a.answerFault(q.gin, f, body)
 			return
 		}
-		if !errors.Is(err, ErrReceiptExists) {
+		if !errors.Is(err, ErrIdempotencyKeyUsed) {
 			a.refuse(q.gin, err) // a refusal that is not kept must not look as if it were
 			return
 		}
 	}
-	if errors.Is(refused, ErrReceiptExists) { // used a moment ago, and expired since
+	if errors.Is(refused, ErrIdempotencyKeyUsed) { // used a moment ago, and expired since
 		refused = fault.New(fault.IdempotencyConflict, "The idempotency key has been used. Try another one.")
 	}
 	a.refuse(q.gin, refused)
@@ -207,15 +207,15 @@ func denied(code fault.Code) bool {
 }
 
 // replay gives the answer of the first request with this key.
-func (a *API) replay(q *request, earlier *Answer, bodyOf func(*request, Done) ([]byte, error)) {
-	if !bytes.Equal(earlier.Fingerprint, q.call.Intent.Fingerprint) {
+func (a *API) replay(q *request, earlier *IdempotencyRecord, bodyOf func(*request, WriteResult) ([]byte, error)) {
+	if !bytes.Equal(earlier.Fingerprint, q.call.Idempotency.Fingerprint) {
 		a.refuse(q.gin, fault.New(fault.IdempotencyConflict, "This idempotency key was used with a different request."))
 		return
 	}
 	body := earlier.Body
 	if body == nil {
 		var err error
-		if body, err = bodyOf(q, Done{Ref: earlier.Ref, Shard: earlier.Shard, Position: earlier.Position}); err != nil {
+		if body, err = bodyOf(q, WriteResult{Ref: earlier.Ref, Shard: earlier.Shard, Position: earlier.Position}); err != nil {
 			a.refuse(q.gin, err)
 			return
 		}

@@ -45,7 +45,7 @@ type entry struct {
 	From string `json:"from"`
 }
 
-func (l *ledger) do(_ context.Context, c *httpapi.Call, in *entryIn) (httpapi.Done, error) {
+func (l *ledger) do(_ context.Context, c *httpapi.Call, in *entryIn) (httpapi.WriteResult, error) {
 	l.runs.Add(1)
 	if l.hold != nil {
 		l.inside <- struct{}{}
@@ -54,20 +54,20 @@ func (l *ledger) do(_ context.Context, c *httpapi.Call, in *entryIn) (httpapi.Do
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.refuse != nil {
-		return httpapi.Done{}, l.refuse
+		return httpapi.WriteResult{}, l.refuse
 	}
 	if l.names[in.Body.Name] {
-		return httpapi.Done{}, fault.New(fault.Conflict, "The name is taken.")
+		return httpapi.WriteResult{}, fault.New(fault.Conflict, "The name is taken.")
 	}
-	done := httpapi.Done{Ref: in.Body.Name, Position: 7, Shard: 2}
-	if c.Intent != nil {
-		receipt := httpapi.Answer{Fingerprint: c.Intent.Fingerprint, Status: c.Intent.Status, Ref: done.Ref, Position: 7, Shard: 2}
+	done := httpapi.WriteResult{Ref: in.Body.Name, Position: 7, Shard: 2}
+	if c.Idempotency != nil {
+		receipt := httpapi.IdempotencyRecord{Fingerprint: c.Idempotency.Fingerprint, Status: c.Idempotency.Status, Ref: done.Ref, Position: 7, Shard: 2}
 		if l.stored {
 			receipt.Body = []byte(`{"ref":"once","from":"secret"}`)
-			done.Body, done.Stored = json.RawMessage(receipt.Body), true
+			done.Body, done.BodyStored = json.RawMessage(receipt.Body), true
 		}
-		if err := l.kept.append(c.WorkspaceID, c.Intent.Key, receipt); err != nil {
-			return httpapi.Done{}, fmt.Errorf("append: %w", err)
+		if err := l.kept.append(c.WorkspaceID, c.Idempotency.Key, receipt); err != nil {
+			return httpapi.WriteResult{}, fmt.Errorf("append: %w", err)
 		}
 	}
 	l.names[in.Body.Name] = true
@@ -75,7 +75,7 @@ func (l *ledger) do(_ context.Context, c *httpapi.Call, in *entryIn) (httpapi.Do
 	return done, nil
 }
 
-func (l *ledger) view(_ context.Context, _ *httpapi.Call, done httpapi.Done) (entry, error) {
+func (l *ledger) view(_ context.Context, _ *httpapi.Call, done httpapi.WriteResult) (entry, error) {
 	l.views.Add(1)
 	if l.viewErr != nil {
 		return entry{}, l.viewErr
@@ -93,7 +93,7 @@ func entries(t *testing.T, unstored bool) (*service, *ledger) {
 		l.kept = kept
 		access := anybody()
 		access.Keys = []httpapi.Scope{httpapi.ScopeSend}
-		httpapi.Write(api, httpapi.Route{Method: "POST", Path: "/v1/entries", ID: "entry", Access: access, Status: 201, Unstored: unstored}, l.do, l.view)
+		httpapi.Write(api, httpapi.Route{Method: "POST", Path: "/v1/entries", ID: "entry", Access: access, Status: 201, OmitStoredBody: unstored}, l.do, l.view)
 		httpapi.Write(api, httpapi.Route{Method: "POST", Path: "/v1/others", ID: "other", Access: access, Status: 201}, l.do, l.view)
 	})
 	return s, l
@@ -267,7 +267,7 @@ func TestAKeyBelongsToItsWorkspace(t *testing.T) {
 	s, l := entries(t, false)
 	all := everybody()
 	all["other"] = other
-	s2 := serve(t, func(c *httpapi.Config) { c.Authenticator, c.Receipts = all, s.receipts }, func(api *httpapi.API, _ *receipts) {
+	s2 := serve(t, func(c *httpapi.Config) { c.Authenticator, c.IdempotencyRecords = all, s.receipts }, func(api *httpapi.API, _ *receipts) {
 		httpapi.Write(api, httpapi.Route{Method: "POST", Path: "/v1/entries", ID: "entry", Access: anybody(), Status: 201}, l.do, l.view)
 	})
 	require.Equal(t, 201, s.postKey("/v1/entries", "k1", `{"name":"a"}`).Status)
@@ -323,7 +323,7 @@ func TestAToolTakesItsKeyFromItsInput(t *testing.T) {
 	s := serve(t, nil, func(api *httpapi.API, kept *receipts) {
 		l.kept = kept
 		httpapi.Write(api, httpapi.Route{Method: "POST", Path: "/v1/mcp/tools/add", ID: "tool", Access: anybody()},
-			func(ctx context.Context, c *httpapi.Call, in *toolIn) (httpapi.Done, error) {
+			func(ctx context.Context, c *httpapi.Call, in *toolIn) (httpapi.WriteResult, error) {
 				inner := &entryIn{}
 				inner.Body.Name = in.Body.Name
 				return l.do(ctx, c, inner)
@@ -340,12 +340,12 @@ func TestAPanickingWriteFreesItsKey(t *testing.T) {
 	var calm atomic.Bool
 	s := serve(t, nil, func(api *httpapi.API, _ *receipts) {
 		httpapi.Write(api, httpapi.Route{Method: "POST", Path: "/v1/entries", ID: "entry", Access: anybody()},
-			func(context.Context, *httpapi.Call, *struct{}) (httpapi.Done, error) {
+			func(context.Context, *httpapi.Call, *struct{}) (httpapi.WriteResult, error) {
 				if !calm.Load() {
 					panic(errors.New("bug"))
 				}
-				return httpapi.Done{Body: entry{}}, nil
-			}, func(context.Context, *httpapi.Call, httpapi.Done) (entry, error) { return entry{}, nil })
+				return httpapi.WriteResult{Body: entry{}}, nil
+			}, func(context.Context, *httpapi.Call, httpapi.WriteResult) (entry, error) { return entry{}, nil })
 	})
 	s.postKey("/v1/entries", "k1", "").refused(500, "internal_error")
 	calm.Store(true)

@@ -11,9 +11,9 @@ import (
 	"ledgerline/domain/fault"
 )
 
-// Enter authenticates a request to a route that is no endpoint of the interface, on what holds at this moment: another
+// Authenticate authenticates a request to a route that is no endpoint of the interface, on what holds at this moment: another
 // protocol that leads to our endpoints. It neither counts nor admits. Refuse tells its error.
-func (a *API) Enter(c *gin.Context) (Caller, error) {
+func (a *API) Authenticate(c *gin.Context) (Caller, error) {
 	credentials, malformedWorkspace, err := a.credentials(c)
 	if err != nil {
 		return Caller{}, err
@@ -33,27 +33,29 @@ func errMalformedWorkspace() *fault.Fault {
 	return fault.Invalids(fault.Issue{Location: "header", Path: "/x-workspace-id", Code: "invalid_format", Message: "Expected the UUID of a workspace."})
 }
 
-// Count takes one request off the caller's general limit; the error is rate_limited.
-func (a *API) Count(ctx context.Context, c *Caller) error { return a.countRequest(ctx, c, false) }
+// CountRequest takes one request off the caller's general limit; the error is rate_limited.
+func (a *API) CountRequest(ctx context.Context, c *Caller) error {
+	return a.countRequest(ctx, c, false)
+}
 
-// Inner is the answer to a request that another one led to.
-type Inner struct {
+// SubrequestAnswer is the answer to a request that another one led to.
+type SubrequestAnswer struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// Inner runs one of the API's own endpoints as if the sender of outer had called it: with its credential, its workspace
+// Subrequest runs one of the API's own endpoints as if the sender of outer had called it: with its credential, its workspace
 // and its address, past every gate. body is JSON.
-func (a *API) Inner(ctx context.Context, outer *http.Request, method, path string, body []byte) (answer Inner, err error) {
+func (a *API) Subrequest(ctx context.Context, outer *http.Request, method, path string, body []byte) (answer SubrequestAnswer, err error) {
 	defer func() {
 		if thrown := recover(); thrown != nil { // it has been logged; what breaks a connection off must not end a goroutine of others
-			answer, err = Inner{}, fmt.Errorf("httpapi: %s %s was broken off", method, path)
+			answer, err = SubrequestAnswer{}, fmt.Errorf("httpapi: %s %s was broken off", method, path)
 		}
 	}()
 	r, err := http.NewRequestWithContext(ctx, method, path, bytes.NewReader(body))
 	if err != nil {
-		return Inner{}, err
+		return SubrequestAnswer{}, err
 	}
 	for _, name := range []string{headerAuthorization, headerWorkspace, "User-Agent", "X-Forwarded-For"} {
 		if values := outer.Header.Values(name); len(values) > 0 {
@@ -62,7 +64,7 @@ func (a *API) Inner(ctx context.Context, outer *http.Request, method, path strin
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.RemoteAddr, r.Host, r.RequestURI = outer.RemoteAddr, outer.Host, path
-	w := &innerWriter{answer: Inner{Status: http.StatusOK, Header: http.Header{}}}
+	w := &innerWriter{answer: SubrequestAnswer{Status: http.StatusOK, Header: http.Header{}}}
 	a.engine.ServeHTTP(w, r)
 	w.answer.Body = w.body.Bytes()
 	return w.answer, nil
@@ -70,7 +72,7 @@ func (a *API) Inner(ctx context.Context, outer *http.Request, method, path strin
 
 // innerWriter keeps an answer in memory.
 type innerWriter struct {
-	answer Inner
+	answer SubrequestAnswer
 	body   bytes.Buffer
 }
 

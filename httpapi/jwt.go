@@ -36,9 +36,9 @@ type SessionConfig struct {
 	JWKSFile string // likewise
 	Client   *http.Client
 	Clock    clock.Clock
-	// Lasting is the id (jti) of tokens that may live longer than MaxSession; "" for none. A dev whose clock is moved by days has
+	// LongLivedTokenID is the id (jti) of tokens that may live longer than MaxSession; "" for none. A dev whose clock is moved by days has
 	// such: its tokens are handed out once.
-	Lasting string
+	LongLivedTokenID string
 }
 
 // SessionVerifier checks the tokens of signed-in users. It tells who they are; what they may do is in the database.
@@ -67,7 +67,7 @@ func NewSessionVerifier(cfg SessionConfig) (*SessionVerifier, error) {
 		return nil, errors.New("session tokens need a secret or a JWKS")
 	}
 	return &SessionVerifier{
-		secret: cfg.Secret, keys: keys, clock: cfg.Clock, lasting: cfg.Lasting,
+		secret: cfg.Secret, keys: keys, clock: cfg.Clock, lasting: cfg.LongLivedTokenID,
 		parser: jwt.NewParser(
 			jwt.WithValidMethods([]string{"EdDSA", "ES256", "RS256", "HS256"}), jwt.WithIssuer(cfg.Issuer), jwt.WithAudience(cfg.Audience),
 			jwt.WithExpirationRequired(), jwt.WithTimeFunc(cfg.Clock.Now), jwt.WithStrictDecoding()),
@@ -148,12 +148,12 @@ func SignSession(cfg SessionConfig, user uuid.UUID, ttl time.Duration) (string, 
 	if len(cfg.Secret) < minSecret {
 		return "", errors.New("no session secret is configured")
 	}
-	if ttl <= 0 || ttl > MaxSession && cfg.Lasting == "" {
+	if ttl <= 0 || ttl > MaxSession && cfg.LongLivedTokenID == "" {
 		return "", errors.New("a session lives at most 24 hours")
 	}
 	now := cfg.Clock.Now()
 	token := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.RegisteredClaims{
-		ID: cfg.Lasting, Issuer: cfg.Issuer, Audience: jwt.ClaimStrings{cfg.Audience}, Subject: user.String(),
+		ID: cfg.LongLivedTokenID, Issuer: cfg.Issuer, Audience: jwt.ClaimStrings{cfg.Audience}, Subject: user.String(),
 		IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(ttl)),
 	})
 	signed, err := token.SignedString(cfg.Secret)

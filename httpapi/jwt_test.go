@@ -104,7 +104,7 @@ func TestOnlyALastingTokenOutlivesADay(t *testing.T) {
 	t.Parallel()
 	cfg := sessions(nil)
 	lasting := cfg
-	lasting.Lasting = "dev.json"
+	lasting.LongLivedTokenID = "dev.json"
 	token, err := httpapi.SignSession(lasting, someUser, 1000*time.Hour)
 	require.NoError(t, err)
 	accepted(t, verifier(t, lasting), token)

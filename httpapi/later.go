@@ -24,14 +24,14 @@ const (
 // later adds answers to their receipts after they have been given. It is bounded in every way: what finds no room is
 // dropped, because a retry can build the body from the view.
 type later struct {
-	receipts Receipts
+	receipts IdempotencyRecords
 	queue    chan finishing
 	workers  sync.WaitGroup
 	mu       sync.RWMutex // guards closed against a send on the closed queue
 	closed   bool
 }
 
-func newLater(receipts Receipts) *later {
+func newLater(receipts IdempotencyRecords) *later {
 	l := &later{receipts: receipts, queue: make(chan finishing, finishQueue)}
 	if receipts == nil { // a node that serves reads only
 		l.closed = true

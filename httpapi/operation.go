@@ -49,14 +49,14 @@ func (a *API) operation(e *endpoint, in, out reflect.Type) *huma.Operation {
 	case e.contentType != "":
 		success.Content = map[string]*huma.MediaType{e.contentType: {Schema: &huma.Schema{Type: huma.TypeString}}}
 	}
-	if e.write && !e.Keyless {
+	if e.write && !e.NoIdempotencyKey {
 		success.Headers["idempotent-replayed"] = textHeader("true when this is the answer of an earlier request with the same key", huma.TypeString)
 	}
 	op.Responses[strconv.Itoa(e.status())] = success
 
-	if e.Rehearsal != nil {
-		schema := a.registry.Schema(e.Rehearsal, true, e.ID+"Rehearsal")
-		markNullable(a.registry, e.Rehearsal, map[reflect.Type]bool{})
+	if e.DryRunAnswer != nil {
+		schema := a.registry.Schema(e.DryRunAnswer, true, e.ID+"Rehearsal")
+		markNullable(a.registry, e.DryRunAnswer, map[reflect.Type]bool{})
 		op.Responses["200"] = &huma.Response{
 			Description: "What would happen (dry_run=true)", Headers: map[string]*huma.Param{"x-request-id": requestIDHeader()},
 			Content: map[string]*huma.MediaType{"application/json": {Schema: schema}},

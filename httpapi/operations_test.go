@@ -22,7 +22,7 @@ func TestReadinessFollowsTheChecks(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)
 	var down atomic.Bool
-	s.api.Ready("database", func(context.Context) error {
+	s.api.AddReadinessCheck("database", func(context.Context) error {
 		if down.Load() {
 			return errors.New("password of user postgres is wrong")
 		}

@@ -32,9 +32,9 @@ func (a *API) countRequest(ctx context.Context, c *Caller, sending bool) error {
 	if a.cfg.Limiter == nil {
 		return nil
 	}
-	bucket, limit := "general:"+c.KeyID, GeneralLimit
+	bucket, limit := "general:"+c.RateLimitKey, GeneralLimit
 	if sending {
-		bucket, limit = "sending:"+c.KeyID, SendingLimit
+		bucket, limit = "sending:"+c.RateLimitKey, SendingLimit
 	}
 	if wait, ok := a.cfg.Limiter.Allow(ctx, bucket, limit); !ok {
 		return &fault.Fault{Code: fault.RateLimited, Message: "Too many requests. Try again later.", RetryAfter: wait}

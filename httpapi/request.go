@@ -195,13 +195,13 @@ func (q *request) admit(e *endpoint) error {
 
 // again runs a write once more, behind fresh authentication, when its append was refused because the caller's
 // credential is not what it was: a key that was revoked a moment ago ends as 401 here, and has written nothing.
-func (a *API) again(q *request, e *endpoint, do func() (Done, error)) (Done, error) {
+func (a *API) again(q *request, e *endpoint, do func() (WriteResult, error)) (WriteResult, error) {
 	done, err := do()
-	if !errors.Is(err, ErrStaleCaller) {
+	if !errors.Is(err, ErrCredentialChanged) {
 		return done, err
 	}
 	if err := a.reenter(q, e); err != nil {
-		return Done{}, err
+		return WriteResult{}, err
 	}
 	return do()
 }

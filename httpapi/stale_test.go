@@ -37,17 +37,19 @@ func leaning(t *testing.T, fresh func() (httpapi.Caller, error)) (*service, *agi
 	callers := &aging{fresh: fresh}
 	s := serve(t, func(c *httpapi.Config) { c.Authenticator = callers }, func(api *httpapi.API, kept *receipts) {
 		httpapi.Write(api, httpapi.Route{Method: "POST", Path: "/v1/entries", ID: "entry", Access: anybody()},
-			func(_ context.Context, c *httpapi.Call, _ *struct{}) (httpapi.Done, error) {
+			func(_ context.Context, c *httpapi.Call, _ *struct{}) (httpapi.WriteResult, error) {
 				if len(c.Guards) == 0 || c.Guards[0].Version != 2 {
-					return httpapi.Done{}, fmt.Errorf("append: %w", httpapi.ErrStaleCaller)
+					return httpapi.WriteResult{}, fmt.Errorf("append: %w", httpapi.ErrCredentialChanged)
 				}
-				if c.Intent != nil {
-					if err := kept.append(c.WorkspaceID, c.Intent.Key, httpapi.Answer{Fingerprint: c.Intent.Fingerprint, Status: 200}); err != nil {
-						return httpapi.Done{}, err
+				if c.Idempotency != nil {
+					if err := kept.append(c.WorkspaceID, c.Idempotency.Key, httpapi.IdempotencyRecord{Fingerprint: c.Idempotency.Fingerprint, Status: 200}); err != nil {
+						return httpapi.WriteResult{}, err
 					}
 				}
-				return httpapi.Done{Body: entry{Ref: "done"}}, nil
-			}, func(context.Context, *httpapi.Call, httpapi.Done) (entry, error) { return entry{Ref: "done"}, nil })
+				return httpapi.WriteResult{Body: entry{Ref: "done"}}, nil
+			}, func(context.Context, *httpapi.Call, httpapi.WriteResult) (entry, error) {
+				return entry{Ref: "done"}, nil
+			})
 	})
 	return s, callers
 }
@@ -68,7 +70,7 @@ func TestAKeyThatWasRevokedMeanwhileWritesAndLearnsNothing(t *testing.T) {
 	s, _ := leaning(t, func() (httpapi.Caller, error) {
 		return httpapi.Caller{}, fault.New(fault.Unauthorized, "The token is not valid.")
 	})
-	earlier := httpapi.Answer{Status: 200, Body: []byte(`{"secret":"yes"}`)}
+	earlier := httpapi.IdempotencyRecord{Status: 200, Body: []byte(`{"secret":"yes"}`)}
 	require.NoError(t, s.receipts.append(workspace, "k1", earlier))
 	answer := s.postKey("/v1/entries", "k1", "")
 	answer.refused(401, "unauthorized")

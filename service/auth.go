@@ -87,7 +87,7 @@ func (a *authenticator) key(ctx context.Context, c httpapi.Credentials) (httpapi
 		return httpapi.Caller{}, fault.New(fault.Forbidden, "The key belongs to another workspace.")
 	}
 	caller := httpapi.Caller{
-		Kind: httpapi.KindKey, ID: k.ID, KeyID: k.ID, OrganisationID: k.Organisation, WorkspaceID: k.Workspace,
+		Kind: httpapi.KindKey, ID: k.ID, RateLimitKey: k.ID, OrganisationID: k.Organisation, WorkspaceID: k.Workspace,
 		Test: k.Env == apikey.Test, OrgPaused: access.Organisation.Paused, Guards: guards(access),
 	}
 	if access.Identity != nil {
@@ -113,7 +113,7 @@ func (a *authenticator) user(ctx context.Context, c httpapi.Credentials, id uuid
 		return httpapi.Caller{}, err
 	}
 	return httpapi.Caller{
-		Kind: httpapi.KindSession, ID: id.String(), KeyID: id.String() + "/" + workspace.String(),
+		Kind: httpapi.KindSession, ID: id.String(), RateLimitKey: id.String() + "/" + workspace.String(),
 		OrganisationID: access.User.Organisation, WorkspaceID: workspace, Role: httpapi.Role(access.User.Roles[workspace]),
 		OrgPaused: access.Organisation.Paused, Guards: guards(access),
 	}, nil

@@ -375,7 +375,7 @@ func (n *Node) serve() error {
 		limiter = httpapi.NewMemoryLimiter()
 	}
 	n.API, err = httpapi.New(httpapi.Config{
-		Version: cfg.Version, BaseURL: cfg.BaseURL, Authenticator: auth, Receipts: receipts{n.App, n.Ledger, cfg.Logger}, Limiter: limiter,
+		Version: cfg.Version, BaseURL: cfg.BaseURL, Authenticator: auth, IdempotencyRecords: receipts{n.App, n.Ledger, cfg.Logger}, Limiter: limiter,
 		Logger: cfg.Logger, AccessLog: cfg.AccessLog, Metrics: n.metrics, TrustedProxies: cfg.TrustedProxies,
 		Tracing: cfg.Tracing,
 	})
@@ -397,9 +397,9 @@ func (n *Node) serve() error {
 		readapi.Register(n.API, n.Store, cursors)
 	}
 	n.serveCarriers()
-	n.API.Ready("database", func(ctx context.Context) error { return n.pool.Ping(ctx) })
+	n.API.AddReadinessCheck("database", func(ctx context.Context) error { return n.pool.Ping(ctx) })
 	if cfg.Roles.Project {
-		n.API.Ready("projections", n.caughtUp)
+		n.API.AddReadinessCheck("projections", n.caughtUp)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 
 // OpenAPI is the document of all routes, without a database behind them.
 func OpenAPI(version, baseURL string) ([]byte, error) {
-	api, err := httpapi.New(httpapi.Config{Version: version, BaseURL: baseURL, Authenticator: nobody{}, Receipts: receipts{}})
+	api, err := httpapi.New(httpapi.Config{Version: version, BaseURL: baseURL, Authenticator: nobody{}, IdempotencyRecords: receipts{}})
 	if err != nil {
 		return nil, err
 	}

@@ -22,24 +22,24 @@ type receipts struct {
 }
 
 // Find implements httpapi.Receipts.
-func (r receipts) Find(ctx context.Context, workspace uuid.UUID, key string) (*httpapi.Answer, error) {
+func (r receipts) Find(ctx context.Context, workspace uuid.UUID, key string) (*httpapi.IdempotencyRecord, error) {
 	found, err := r.ledger.FindReceipt(ctx, workspace, key)
 	if err != nil || found == nil {
 		return nil, err
 	}
-	return &httpapi.Answer{
+	return &httpapi.IdempotencyRecord{
 		Fingerprint: found.Fingerprint, Status: found.Status, Ref: found.Ref, Body: found.Body, Position: found.Position, Shard: found.Shard,
 	}, nil
 }
 
 // Keep implements httpapi.Receipts.
-func (r receipts) Keep(ctx context.Context, caller httpapi.Caller, key string, fingerprint []byte, answer httpapi.Answer) error {
+func (r receipts) Keep(ctx context.Context, caller httpapi.Caller, key string, fingerprint []byte, answer httpapi.IdempotencyRecord) error {
 	err := r.app.KeepRefusal(ctx, commands.Request{
 		Organisation: caller.OrganisationID, Workspace: caller.WorkspaceID, Actor: events.Actor{Type: "system"}, RequestID: caller.RequestID,
 		Receipt: &eventstore.Receipt{Workspace: caller.WorkspaceID, Key: key, Fingerprint: fingerprint, Status: answer.Status, Body: answer.Body},
 	})
 	if exists := (*eventstore.ReceiptExists)(nil); errors.As(err, &exists) {
-		return fmt.Errorf("%w: %w", httpapi.ErrReceiptExists, err)
+		return fmt.Errorf("%w: %w", httpapi.ErrIdempotencyKeyUsed, err)
 	}
 	return err
 }

@@ -36,7 +36,7 @@ func path(name string) string { return "/v1/mcp/tools/" + name }
 func (t *tool) route() httpapi.Route {
 	return httpapi.Route{
 		Method: "POST", Path: path(t.name), ID: "tool_" + t.name, Summary: t.title, Description: t.description + " Runs `" + t.runs + "`.", Tags: []string{"tools"},
-		Access: t.access, Sending: t.sending, Errors: t.errors, Keyless: !t.keyed,
+		Access: t.access, Sending: t.sending, Errors: t.errors, NoIdempotencyKey: !t.keyed,
 	}
 }
 

@@ -93,7 +93,7 @@ func call(api *httpapi.API, t *tool) mcp.ToolHandler {
 		if len(input) == 0 {
 			input = []byte("{}")
 		}
-		answer, err := api.Inner(ctx, outer, http.MethodPost, path(t.name), input)
+		answer, err := api.Subrequest(ctx, outer, http.MethodPost, path(t.name), input)
 		if err != nil {
 			return nil, err
 		}
@@ -130,7 +130,7 @@ func (g *mcpGate) pass(c *gin.Context) (*http.Request, error) {
 	if g.rebound(r) {
 		return nil, fault.New(fault.Forbidden, "The service is not called by this name.")
 	}
-	caller, err := g.api.Enter(c)
+	caller, err := g.api.Authenticate(c)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (g *mcpGate) pass(c *gin.Context) (*http.Request, error) {
 		if method == "tools/call" {
 			continue
 		}
-		if err := g.api.Count(r.Context(), &caller); err != nil {
+		if err := g.api.CountRequest(r.Context(), &caller); err != nil {
 			return nil, err
 		}
 	}

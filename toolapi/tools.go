@@ -30,7 +30,7 @@ func (in *CheckChatInput) lookup() *writeapi.Lookup {
 // Check implements httpapi.Checked.
 func (in *CheckChatInput) Check() []fault.Issue { return in.lookup().Check() }
 
-func (a *API) checkChat(ctx context.Context, c *httpapi.Call, in *CheckChatInput) (httpapi.Done, error) {
+func (a *API) checkChat(ctx context.Context, c *httpapi.Call, in *CheckChatInput) (httpapi.WriteResult, error) {
 	return a.writes.Lookup(ctx, c, in.lookup())
 }
 
@@ -137,9 +137,9 @@ type HandedOff struct {
 	HandedOff    bool                     `json:"handed_off" doc:"false when people handled it already"`
 }
 
-func (a *API) handoffToHuman(ctx context.Context, c *httpapi.Call, in *HandoffToHumanInput) (httpapi.Done, error) {
+func (a *API) handoffToHuman(ctx context.Context, c *httpapi.Call, in *HandoffToHumanInput) (httpapi.WriteResult, error) {
 	conversation, handedOff, err := a.writes.HandOff(ctx, c, in.Body.ConversationID, in.Body.Reason, in.Body.TeamID)
-	return httpapi.Done{Body: HandedOff{conversation, handedOff}}, err
+	return httpapi.WriteResult{Body: HandedOff{conversation, handedOff}}, err
 }
 
 // ListConversationsInput is the input of list_conversations.
@@ -205,7 +205,7 @@ func (in *ReplyToConversationInput) reply() *writeapi.ReplyToConversation {
 // Check implements httpapi.Checked.
 func (in *ReplyToConversationInput) Check() []fault.Issue { return in.reply().Check() }
 
-func (a *API) replyToConversation(ctx context.Context, c *httpapi.Call, in *ReplyToConversationInput) (httpapi.Done, error) {
+func (a *API) replyToConversation(ctx context.Context, c *httpapi.Call, in *ReplyToConversationInput) (httpapi.WriteResult, error) {
 	return a.writes.Reply(ctx, c, in.reply())
 }
 
@@ -248,7 +248,7 @@ func (in *SendMessageInput) message() *writeapi.SendMessage {
 // Check implements httpapi.Checked.
 func (in *SendMessageInput) Check() []fault.Issue { return in.message().Check() }
 
-func (a *API) sendMessage(ctx context.Context, c *httpapi.Call, in *SendMessageInput) (httpapi.Done, error) {
+func (a *API) sendMessage(ctx context.Context, c *httpapi.Call, in *SendMessageInput) (httpapi.WriteResult, error) {
 	return a.writes.Send(ctx, c, in.message())
 }
 
@@ -258,7 +258,7 @@ type UpsertedContact struct {
 	Created bool                `json:"created"`
 }
 
-func (a *API) upsertContact(ctx context.Context, c *httpapi.Call, in *writeapi.UpsertContact) (httpapi.Done, error) {
+func (a *API) upsertContact(ctx context.Context, c *httpapi.Call, in *writeapi.UpsertContact) (httpapi.WriteResult, error) {
 	contact, created, err := a.writes.UpsertContact(ctx, c, in)
-	return httpapi.Done{Body: UpsertedContact{contact, created}}, err
+	return httpapi.WriteResult{Body: UpsertedContact{contact, created}}, err
 }

@@ -98,8 +98,8 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/messages", ID: "send_message", Summary: "Send a message", Tags: []string{"messages"}, Status: 201,
 		Access: httpapi.Access{Keys: sends, Roles: httpapi.PermSending}, Sending: true, Errors: []int{422},
-		Description: "Accepts the message; it is sent as soon as the rules allow. An unknown number makes a contact.",
-		Rehearsal:   reflect.TypeFor[Preview](),
+		Description:  "Accepts the message; it is sent as soon as the rules allow. An unknown number makes a contact.",
+		DryRunAnswer: reflect.TypeFor[Preview](),
 	}, a.sendMessage, a.accepted)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/messages/{id}/cancel", ID: "cancel_message", Summary: "Cancel a message that waits", Tags: []string{"messages"},
@@ -235,8 +235,8 @@ func request(c *httpapi.Call) commands.Request {
 	for _, g := range c.Guards {
 		r.Guards = append(r.Guards, commands.Guard(g))
 	}
-	if c.Intent != nil {
-		r.Receipt = &commands.Promise{Workspace: c.WorkspaceID, Key: c.Intent.Key, Fingerprint: c.Intent.Fingerprint, Status: c.Intent.Status}
+	if c.Idempotency != nil {
+		r.Receipt = &commands.Promise{Workspace: c.WorkspaceID, Key: c.Idempotency.Key, Fingerprint: c.Idempotency.Fingerprint, Status: c.Idempotency.Status}
 	}
 	return r
 }
@@ -249,20 +249,20 @@ func actor(c *httpapi.Call) commands.Actor {
 }
 
 // done says in HTTP's terms what a command did.
-func done(r commands.Result, err error) (httpapi.Done, error) {
+func done(r commands.Result, err error) (httpapi.WriteResult, error) {
 	if err != nil {
-		return httpapi.Done{}, translate(err)
+		return httpapi.WriteResult{}, translate(err)
 	}
-	return httpapi.Done{Ref: r.Ref, Shard: r.Shard, Position: r.Position}, nil
+	return httpapi.WriteResult{Ref: r.Ref, Shard: r.Shard, Position: r.Position}, nil
 }
 
 func translate(err error) error {
 	exists := (*commands.ReceiptExists)(nil)
 	switch {
 	case errors.Is(err, commands.ErrCredentialChanged):
-		return errors.Join(httpapi.ErrStaleCaller, err)
+		return errors.Join(httpapi.ErrCredentialChanged, err)
 	case errors.As(err, &exists):
-		return errors.Join(httpapi.ErrReceiptExists, err)
+		return errors.Join(httpapi.ErrIdempotencyKeyUsed, err)
 	}
 	return err
 }
@@ -280,6 +280,6 @@ func viewer(c *httpapi.Call, shard int) projections.Viewer {
 func gone(what string) error { return fault.New(fault.NotFound, "There is no such %s.", what) }
 
 // reach waits until what a command did can be read.
-func (a *API) reach(ctx context.Context, d httpapi.Done, ps ...*projections.Projection) error {
+func (a *API) reach(ctx context.Context, d httpapi.WriteResult, ps ...*projections.Projection) error {
 	return a.store.Reached(ctx, d.Shard, d.Position, ps...)
 }

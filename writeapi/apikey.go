@@ -42,7 +42,7 @@ func grantor(c *httpapi.Call) *apikey.Grantor {
 	return g
 }
 
-func (a *API) createAPIKey(ctx context.Context, c *httpapi.Call, in *CreateAPIKey) (httpapi.Done, error) {
+func (a *API) createAPIKey(ctx context.Context, c *httpapi.Call, in *CreateAPIKey) (httpapi.WriteResult, error) {
 	b := &in.Body
 	show := func(k commands.APIKey) projections.APIKeyWithSecret {
 		return projections.NewAPIKey(&k.Key, k.Secret, nil)
@@ -54,10 +54,10 @@ func (a *API) createAPIKey(ctx context.Context, c *httpapi.Call, in *CreateAPIKe
 	return shownOnce(c, made.Result, show(made), err)
 }
 
-func (a *API) rotateAPIKey(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (httpapi.Done, error) {
+func (a *API) rotateAPIKey(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (httpapi.WriteResult, error) {
 	used, err := a.store.LastUse(ctx, in.ID)
 	if err != nil {
-		return httpapi.Done{}, err
+		return httpapi.WriteResult{}, err
 	}
 	show := func(k commands.APIKey) projections.APIKeyWithSecret {
 		return projections.NewAPIKey(&k.Key, k.Secret, used)
@@ -68,27 +68,27 @@ func (a *API) rotateAPIKey(ctx context.Context, c *httpapi.Call, in *httpapi.IDP
 
 // stored renders an answer into the receipt of a request with an idempotency key: it holds a secret, which no view knows.
 func stored[Made, Out any](c *httpapi.Call, show func(Made) Out) func(Made) ([]byte, error) {
-	if c.Intent == nil {
+	if c.Idempotency == nil {
 		return nil
 	}
 	return func(made Made) ([]byte, error) { return json.Marshal(show(made)) }
 }
 
 // shownOnce answers with what holds a secret.
-func shownOnce(c *httpapi.Call, r commands.Result, out any, err error) (httpapi.Done, error) {
+func shownOnce(c *httpapi.Call, r commands.Result, out any, err error) (httpapi.WriteResult, error) {
 	d, err := done(r, err)
 	if err == nil {
-		d.Body, d.Stored = out, c.Intent != nil
+		d.Body, d.BodyStored = out, c.Idempotency != nil
 	}
 	return d, err
 }
 
-func (a *API) revokeAPIKey(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (httpapi.Done, error) {
+func (a *API) revokeAPIKey(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (httpapi.WriteResult, error) {
 	return done(a.app.RevokeAPIKey(ctx, request(c), in.ID))
 }
 
 // apiKey is the view that answers a revocation.
-func (a *API) apiKey(ctx context.Context, c *httpapi.Call, d httpapi.Done) (projections.APIKey, error) {
+func (a *API) apiKey(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.APIKey, error) {
 	if err := a.reach(ctx, d, projections.Credentials); err != nil {
 		return projections.APIKey{}, err
 	}

@@ -45,7 +45,7 @@ func phoneIssues(pointer, number string) []fault.Issue {
 	return nil
 }
 
-func (a *API) createContact(ctx context.Context, c *httpapi.Call, in *CreateContact) (httpapi.Done, error) {
+func (a *API) createContact(ctx context.Context, c *httpapi.Call, in *CreateContact) (httpapi.WriteResult, error) {
 	b := &in.Body
 	create := commands.CreateContact{
 		Phone: b.Phone, FirstName: b.FirstName, LastName: b.LastName, Company: b.Company, Email: b.Email, Fields: b.Fields,
@@ -58,7 +58,7 @@ func (a *API) createContact(ctx context.Context, c *httpapi.Call, in *CreateCont
 }
 
 // contact is the view that answers writes on a contact.
-func (a *API) contact(ctx context.Context, c *httpapi.Call, d httpapi.Done) (projections.Contact, error) {
+func (a *API) contact(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.Contact, error) {
 	if err := a.reach(ctx, d, projections.Contacts); err != nil {
 		return projections.Contact{}, err
 	}
@@ -96,9 +96,9 @@ func (in *UpdateContact) Check() []fault.Issue {
 	return nil
 }
 
-func (a *API) updateContact(ctx context.Context, c *httpapi.Call, in *UpdateContact) (httpapi.Done, error) {
+func (a *API) updateContact(ctx context.Context, c *httpapi.Call, in *UpdateContact) (httpapi.WriteResult, error) {
 	if err := a.visible(ctx, c, in.ID); err != nil {
-		return httpapi.Done{}, err
+		return httpapi.WriteResult{}, err
 	}
 	b := &in.Body
 	update := commands.UpdateContact{
@@ -122,22 +122,22 @@ type ChangeLabels struct {
 	}
 }
 
-func (a *API) changeLabels(ctx context.Context, c *httpapi.Call, in *ChangeLabels) (httpapi.Done, error) {
+func (a *API) changeLabels(ctx context.Context, c *httpapi.Call, in *ChangeLabels) (httpapi.WriteResult, error) {
 	if err := a.visible(ctx, c, in.ID); err != nil {
-		return httpapi.Done{}, err
+		return httpapi.WriteResult{}, err
 	}
 	return done(a.app.ChangeLabels(ctx, request(c), in.ID, in.Body.Add, in.Body.Remove))
 }
 
-func (a *API) deleteContact(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (httpapi.Done, error) {
+func (a *API) deleteContact(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (httpapi.WriteResult, error) {
 	if err := a.visible(ctx, c, in.ID); err != nil {
-		return httpapi.Done{}, err
+		return httpapi.WriteResult{}, err
 	}
 	return done(a.app.DeleteContact(ctx, request(c), in.ID))
 }
 
 // deleted answers the deletion of a contact when nothing shows the contact any more.
-func (a *API) deleted(ctx context.Context, _ *httpapi.Call, d httpapi.Done) (httpapi.Deleted, error) {
+func (a *API) deleted(ctx context.Context, _ *httpapi.Call, d httpapi.WriteResult) (httpapi.Deleted, error) {
 	return httpapi.Deleted{Deleted: true, ID: d.Ref}, a.reach(ctx, d, projections.Contacts, projections.Messages, projections.Conversations, projections.Consent)
 }
 
@@ -150,9 +150,9 @@ type SetConsent struct {
 	}
 }
 
-func (a *API) setConsent(ctx context.Context, c *httpapi.Call, in *SetConsent) (httpapi.Done, error) {
+func (a *API) setConsent(ctx context.Context, c *httpapi.Call, in *SetConsent) (httpapi.WriteResult, error) {
 	if err := a.visible(ctx, c, in.ID); err != nil {
-		return httpapi.Done{}, err
+		return httpapi.WriteResult{}, err
 	}
 	return done(a.app.SetConsent(ctx, request(c), in.ID, consent.Status(in.Body.Status), in.Body.Source))
 }
@@ -166,9 +166,9 @@ type OptOut struct {
 	}
 }
 
-func (a *API) optOut(ctx context.Context, c *httpapi.Call, in *OptOut) (httpapi.Done, error) {
+func (a *API) optOut(ctx context.Context, c *httpapi.Call, in *OptOut) (httpapi.WriteResult, error) {
 	if err := a.visible(ctx, c, in.ID); err != nil {
-		return httpapi.Done{}, err
+		return httpapi.WriteResult{}, err
 	}
 	return done(a.app.OptOut(ctx, request(c), in.ID, in.Body.Source, in.Body.Keyword))
 }

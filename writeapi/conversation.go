@@ -47,7 +47,7 @@ func setting[T any](n httpapi.Nullable[T]) conversation.Setting[T] {
 	return conversation.Setting[T]{Given: n.Set, To: n.Ptr()}
 }
 
-func (a *API) updateConversation(ctx context.Context, c *httpapi.Call, in *UpdateConversation) (httpapi.Done, error) {
+func (a *API) updateConversation(ctx context.Context, c *httpapi.Call, in *UpdateConversation) (httpapi.WriteResult, error) {
 	b := &in.Body
 	update := commands.UpdateConversation{
 		Change: conversation.Change{
@@ -59,7 +59,7 @@ func (a *API) updateConversation(ctx context.Context, c *httpapi.Call, in *Updat
 	if b.MarkRead.Value {
 		var err error
 		if update.MarkRead, err = a.unread(ctx, c, in.ID); err != nil {
-			return httpapi.Done{}, err
+			return httpapi.WriteResult{}, err
 		}
 	}
 	return done(a.app.UpdateConversation(ctx, request(c), in.ID, update))
@@ -85,7 +85,7 @@ func agent(c *httpapi.Call) uuid.UUID {
 }
 
 // conversation is the view that answers writes on a conversation.
-func (a *API) conversation(ctx context.Context, c *httpapi.Call, d httpapi.Done) (projections.Conversation, error) {
+func (a *API) conversation(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.Conversation, error) {
 	if err := a.reach(ctx, d, projections.Conversations, projections.Contacts); err != nil {
 		return projections.Conversation{}, err
 	}
@@ -110,7 +110,7 @@ func (in *ReplyToConversation) Check() []fault.Issue {
 	return contentIssues(in.Body.Body, in.Body.Media)
 }
 
-func (a *API) reply(ctx context.Context, c *httpapi.Call, in *ReplyToConversation) (httpapi.Done, error) {
+func (a *API) reply(ctx context.Context, c *httpapi.Call, in *ReplyToConversation) (httpapi.WriteResult, error) {
 	return a.queue(ctx, c, commands.QueueMessage{
 		Reply: &commands.Reply{ConversationID: in.ID, Agent: agent(c)}, Body: in.Body.Body, Media: attached(in.Body.Media),
 	})
@@ -124,12 +124,12 @@ type AddNote struct {
 	}
 }
 
-func (a *API) addNote(ctx context.Context, c *httpapi.Call, in *AddNote) (httpapi.Done, error) {
+func (a *API) addNote(ctx context.Context, c *httpapi.Call, in *AddNote) (httpapi.WriteResult, error) {
 	return done(a.app.AddNote(ctx, request(c), in.ID, agent(c), in.Body.Body))
 }
 
 // note is the view that answers a new note.
-func (a *API) note(ctx context.Context, c *httpapi.Call, d httpapi.Done) (projections.Note, error) {
+func (a *API) note(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.Note, error) {
 	if err := a.reach(ctx, d, projections.Conversations); err != nil {
 		return projections.Note{}, err
 	}

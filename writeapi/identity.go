@@ -26,7 +26,7 @@ type CreateIdentity struct {
 // Check implements httpapi.Checked.
 func (in *CreateIdentity) Check() []fault.Issue { return apikey.NameIssues(in.Body.Name) }
 
-func (a *API) createIdentity(ctx context.Context, c *httpapi.Call, in *CreateIdentity) (httpapi.Done, error) {
+func (a *API) createIdentity(ctx context.Context, c *httpapi.Call, in *CreateIdentity) (httpapi.WriteResult, error) {
 	b := &in.Body
 	show := func(i commands.Identity) projections.IdentityWithToken {
 		return projections.NewIdentity(&i.Identity, i.Token.Secret, i.Token.Key.CreatedAt)
@@ -58,7 +58,7 @@ func (in *ChangeIdentity) Check() []fault.Issue {
 	return apikey.NameIssues(*in.Body.Name)
 }
 
-func (a *API) changeIdentity(ctx context.Context, c *httpapi.Call, in *ChangeIdentity) (httpapi.Done, error) {
+func (a *API) changeIdentity(ctx context.Context, c *httpapi.Call, in *ChangeIdentity) (httpapi.WriteResult, error) {
 	b := &in.Body
 	change := identity.Change{
 		Name: b.Name, Scopes: b.Scopes, AllowedLineIDs: b.AllowedLineIDs, DailyLimit: b.DailyLimit.Ptr(), SetDailyLimit: b.DailyLimit.Set,
@@ -71,7 +71,7 @@ func (a *API) changeIdentity(ctx context.Context, c *httpapi.Call, in *ChangeIde
 }
 
 // identity is the view that answers changes of a service identity.
-func (a *API) identity(ctx context.Context, c *httpapi.Call, d httpapi.Done) (projections.Identity, error) {
+func (a *API) identity(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.Identity, error) {
 	if err := a.reach(ctx, d, projections.Credentials); err != nil {
 		return projections.Identity{}, err
 	}

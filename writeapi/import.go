@@ -38,9 +38,9 @@ func (in *ImportContacts) Check() []fault.Issue {
 	return issues
 }
 
-func (a *API) importContacts(ctx context.Context, c *httpapi.Call, in *ImportContacts) (httpapi.Done, error) {
+func (a *API) importContacts(ctx context.Context, c *httpapi.Call, in *ImportContacts) (httpapi.WriteResult, error) {
 	command := in.command()
-	if c.Intent != nil {
+	if c.Idempotency != nil {
 		command.Answer = func(accepted commands.ImportAccepted) ([]byte, error) {
 			return json.Marshal(projections.QueuedImport(&accepted.Event, accepted.At))
 		}
@@ -50,12 +50,12 @@ func (a *API) importContacts(ctx context.Context, c *httpapi.Call, in *ImportCon
 	if err != nil {
 		return d, err
 	}
-	d.Body, d.Stored = projections.QueuedImport(&accepted.Event, accepted.At), c.Intent != nil
+	d.Body, d.BodyStored = projections.QueuedImport(&accepted.Event, accepted.At), c.Idempotency != nil
 	return d, nil
 }
 
 // importJob answers a retry whose first answer is not known any more.
-func (a *API) importJob(ctx context.Context, c *httpapi.Call, d httpapi.Done) (projections.ImportJob, error) {
+func (a *API) importJob(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.ImportJob, error) {
 	id, err := uuid.Parse(d.Ref)
 	if err != nil {
 		return projections.ImportJob{}, gone("import")

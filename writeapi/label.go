@@ -16,7 +16,7 @@ type CreateLabel struct {
 	}
 }
 
-func (a *API) createLabel(ctx context.Context, c *httpapi.Call, in *CreateLabel) (httpapi.Done, error) {
+func (a *API) createLabel(ctx context.Context, c *httpapi.Call, in *CreateLabel) (httpapi.WriteResult, error) {
 	return done(a.app.CreateLabel(ctx, request(c), in.Body.Name, in.Body.Color))
 }
 
@@ -29,22 +29,22 @@ type UpdateLabel struct {
 	}
 }
 
-func (a *API) updateLabel(ctx context.Context, c *httpapi.Call, in *UpdateLabel) (httpapi.Done, error) {
+func (a *API) updateLabel(ctx context.Context, c *httpapi.Call, in *UpdateLabel) (httpapi.WriteResult, error) {
 	update := commands.UpdateLabel{Name: in.Body.Name.Ptr(), SetColor: in.Body.Color.Set, Color: in.Body.Color.Ptr()}
 	return done(a.app.UpdateLabel(ctx, request(c), in.ID, update))
 }
 
-func (a *API) deleteLabel(ctx context.Context, c *httpapi.Call, in *httpapi.UUIDParam) (httpapi.Done, error) {
+func (a *API) deleteLabel(ctx context.Context, c *httpapi.Call, in *httpapi.UUIDParam) (httpapi.WriteResult, error) {
 	return done(a.app.DeleteLabel(ctx, request(c), in.ID))
 }
 
 // labelDeleted answers the deletion of a label when no contact shows it any more.
-func (a *API) labelDeleted(ctx context.Context, _ *httpapi.Call, d httpapi.Done) (httpapi.Deleted, error) {
+func (a *API) labelDeleted(ctx context.Context, _ *httpapi.Call, d httpapi.WriteResult) (httpapi.Deleted, error) {
 	return httpapi.Deleted{Deleted: true, ID: d.Ref}, a.reach(ctx, d, projections.Contacts)
 }
 
 // label is the view that answers writes on a label.
-func (a *API) label(ctx context.Context, c *httpapi.Call, d httpapi.Done) (projections.Label, error) {
+func (a *API) label(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.Label, error) {
 	if err := a.reach(ctx, d, projections.Contacts); err != nil {
 		return projections.Label{}, err
 	}

@@ -24,7 +24,7 @@ type ContactCardInput struct {
 	ImageURL httpapi.Optional[httpapi.AddressOrNone] `json:"image_url,omitzero" maxLength:"2048" doc:"An https address; an empty text takes the image away"`
 }
 
-func (a *API) updateLine(ctx context.Context, c *httpapi.Call, in *UpdateLine) (httpapi.Done, error) {
+func (a *API) updateLine(ctx context.Context, c *httpapi.Call, in *UpdateLine) (httpapi.WriteResult, error) {
 	b := &in.Body
 	return done(a.app.UpdateLine(ctx, request(c), in.ID, line.Change{
 		DisplayName: line.Text{Given: b.DisplayName.Set, To: b.DisplayName.Value}, Pool: line.PoolChoice{Given: b.PoolID.Set, To: b.PoolID.Ptr()},
@@ -47,16 +47,16 @@ func (in *MoveLine) reason() string {
 	return in.Body.Reason.Value
 }
 
-func (a *API) pauseLine(ctx context.Context, c *httpapi.Call, in *MoveLine) (httpapi.Done, error) {
+func (a *API) pauseLine(ctx context.Context, c *httpapi.Call, in *MoveLine) (httpapi.WriteResult, error) {
 	return done(a.app.PauseLine(ctx, request(c), in.ID, in.reason()))
 }
 
-func (a *API) resumeLine(ctx context.Context, c *httpapi.Call, in *MoveLine) (httpapi.Done, error) {
+func (a *API) resumeLine(ctx context.Context, c *httpapi.Call, in *MoveLine) (httpapi.WriteResult, error) {
 	return done(a.app.ResumeLine(ctx, request(c), in.ID, in.reason()))
 }
 
 // line is the view that answers writes on a line.
-func (a *API) line(ctx context.Context, c *httpapi.Call, d httpapi.Done) (projections.Line, error) {
+func (a *API) line(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.Line, error) {
 	if err := a.reach(ctx, d, projections.Lines, projections.Usage); err != nil {
 		return projections.Line{}, err
 	}

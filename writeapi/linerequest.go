@@ -20,7 +20,7 @@ type RequestLines struct {
 	}
 }
 
-func (a *API) requestLines(ctx context.Context, c *httpapi.Call, in *RequestLines) (httpapi.Done, error) {
+func (a *API) requestLines(ctx context.Context, c *httpapi.Call, in *RequestLines) (httpapi.WriteResult, error) {
 	b := &in.Body
 	return done(a.app.RequestLines(ctx, request(c), commands.RequestLines{
 		Count: b.Count, AreaCodes: b.AreaCodes, Note: b.Note.Ptr(), PoolID: b.PoolID.Ptr(),
@@ -28,7 +28,7 @@ func (a *API) requestLines(ctx context.Context, c *httpapi.Call, in *RequestLine
 }
 
 // lineRequest is the view that answers a request for lines.
-func (a *API) lineRequest(ctx context.Context, c *httpapi.Call, d httpapi.Done) (projections.LineRequest, error) {
+func (a *API) lineRequest(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.LineRequest, error) {
 	if err := a.reach(ctx, d, projections.LineRequests); err != nil {
 		return projections.LineRequest{}, err
 	}

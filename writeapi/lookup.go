@@ -32,18 +32,18 @@ func lookupAnswer(found commands.LookedUp) LookupAnswer {
 	return LookupAnswer{Phone: found.Phone, Chat: found.On, CheckedAt: httpapi.TimestampOf(found.Chat.At), Cached: found.Cached}
 }
 
-func (a *API) lookup(ctx context.Context, c *httpapi.Call, in *Lookup) (httpapi.Done, error) {
+func (a *API) lookup(ctx context.Context, c *httpapi.Call, in *Lookup) (httpapi.WriteResult, error) {
 	ask := commands.Lookup{Phone: in.Body.Phone, Lines: func(ctx context.Context) ([]string, error) {
 		if err := a.store.Current(ctx, a.store.Ledger().ShardOf(c.OrganisationID), projections.Lines); err != nil {
 			return nil, err
 		}
 		return a.store.LineIDs(ctx, c.WorkspaceID, c.Test)
 	}}
-	if c.Intent != nil {
+	if c.Idempotency != nil {
 		ask.Answer = func(found commands.LookedUp) ([]byte, error) { return json.Marshal(lookupAnswer(found)) }
 	}
 	found, err := a.app.Lookup(ctx, request(c), ask, a.prober)
 	d, err := done(found.Result, err)
-	d.Body, d.Stored = lookupAnswer(found), c.Intent != nil
+	d.Body, d.BodyStored = lookupAnswer(found), c.Idempotency != nil
 	return d, err
 }

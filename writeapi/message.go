@@ -52,10 +52,10 @@ type Preview struct {
 	Detail    map[string]any `json:"detail" doc:"What the rule adds to its reason"`
 }
 
-func (a *API) preview(ctx context.Context, c *httpapi.Call, in commands.QueueMessage) (httpapi.Done, error) {
+func (a *API) preview(ctx context.Context, c *httpapi.Call, in commands.QueueMessage) (httpapi.WriteResult, error) {
 	p, err := a.app.PreviewMessage(ctx, request(c), in)
 	if err != nil {
-		return httpapi.Done{}, translate(err)
+		return httpapi.WriteResult{}, translate(err)
 	}
 	shown := Preview{Outcome: "send", To: p.To, ContactID: orNull(p.ContactID), Detail: p.Detail}
 	at := &p.At
@@ -77,7 +77,7 @@ func (a *API) preview(ctx context.Context, c *httpapi.Call, in commands.QueueMes
 	if shown.Detail == nil {
 		shown.Detail = map[string]any{}
 	}
-	return httpapi.Done{Body: shown}, nil
+	return httpapi.WriteResult{Body: shown}, nil
 }
 
 func orNull(s string) *string {
@@ -114,7 +114,7 @@ func contentIssues(body string, media []MediaInput) []fault.Issue {
 
 const maxMetadata = 50
 
-func (a *API) sendMessage(ctx context.Context, c *httpapi.Call, in *SendMessage) (httpapi.Done, error) {
+func (a *API) sendMessage(ctx context.Context, c *httpapi.Call, in *SendMessage) (httpapi.WriteResult, error) {
 	b := &in.Body
 	queue := commands.QueueMessage{
 		To: b.To, ContactID: b.ContactID, Body: b.Body, Media: attached(b.Media), PoolID: b.PoolID, LineID: b.LineID, SendAt: b.SendAt, Fallback: b.Fallback,
@@ -135,7 +135,7 @@ func attached(media []MediaInput) (list []commands.Media) {
 }
 
 // queue accepts a message in the name of the caller and answers it from its event.
-func (a *API) queue(ctx context.Context, c *httpapi.Call, queue commands.QueueMessage) (httpapi.Done, error) {
+func (a *API) queue(ctx context.Context, c *httpapi.Call, queue commands.QueueMessage) (httpapi.WriteResult, error) {
 	queue.Source = "api"
 	if c.Kind == httpapi.KindSession {
 		queue.Source, queue.ByStaff = "dashboard", true
@@ -143,7 +143,7 @@ func (a *API) queue(ctx context.Context, c *httpapi.Call, queue commands.QueueMe
 	if a.source != "" {
 		queue.Source = a.source
 	}
-	if c.Intent != nil {
+	if c.Idempotency != nil {
 		queue.Answer = func(q commands.Queued) ([]byte, error) { return json.Marshal(projections.Queued(&q.Event, q.At)) }
 	}
 	queued, err := a.app.QueueMessage(ctx, request(c), queue)
@@ -151,12 +151,12 @@ func (a *API) queue(ctx context.Context, c *httpapi.Call, queue commands.QueueMe
 	if err != nil {
 		return d, err
 	}
-	d.Body, d.Stored = projections.Queued(&queued.Event, queued.At), c.Intent != nil
+	d.Body, d.BodyStored = projections.Queued(&queued.Event, queued.At), c.Idempotency != nil
 	return d, nil
 }
 
 // accepted answers a retry as the first request was answered, whatever has become of the message since.
-func (a *API) accepted(ctx context.Context, c *httpapi.Call, d httpapi.Done) (projections.Message, error) {
+func (a *API) accepted(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.Message, error) {
 	first, ok, err := a.store.Accepted(ctx, viewer(c, d.Shard), d.Ref)
 	if err == nil && !ok {
 		err = gone("message")
@@ -165,7 +165,7 @@ func (a *API) accepted(ctx context.Context, c *httpapi.Call, d httpapi.Done) (pr
 }
 
 // message is the view that answers writes on a message.
-func (a *API) message(ctx context.Context, c *httpapi.Call, d httpapi.Done) (projections.Message, error) {
+func (a *API) message(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.Message, error) {
 	if err := a.reach(ctx, d, projections.Messages); err != nil {
 		return projections.Message{}, err
 	}
@@ -176,6 +176,6 @@ func (a *API) message(ctx context.Context, c *httpapi.Call, d httpapi.Done) (pro
 	return found, err
 }
 
-func (a *API) cancelMessage(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (httpapi.Done, error) {
+func (a *API) cancelMessage(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (httpapi.WriteResult, error) {
 	return done(a.app.WithdrawMessage(ctx, request(c), in.ID))
 }

@@ -40,7 +40,7 @@ func (f *Fallback) mode() *line.FallbackMode {
 	return &mode
 }
 
-func (a *API) createPool(ctx context.Context, c *httpapi.Call, in *CreatePool) (httpapi.Done, error) {
+func (a *API) createPool(ctx context.Context, c *httpapi.Call, in *CreatePool) (httpapi.WriteResult, error) {
 	create := commands.CreatePool{Name: in.Body.Name, Rotation: line.Rotation(in.Body.Rotation)}
 	if mode := in.Body.mode(); mode != nil {
 		create.Fallback = *mode
@@ -58,7 +58,7 @@ type UpdatePool struct {
 	}
 }
 
-func (a *API) updatePool(ctx context.Context, c *httpapi.Call, in *UpdatePool) (httpapi.Done, error) {
+func (a *API) updatePool(ctx context.Context, c *httpapi.Call, in *UpdatePool) (httpapi.WriteResult, error) {
 	change := line.PoolChange{Name: in.Body.Name.Ptr(), Fallback: in.Body.mode()}
 	if in.Body.Rotation.Set {
 		rotation := line.Rotation(in.Body.Rotation.Value)
@@ -68,7 +68,7 @@ func (a *API) updatePool(ctx context.Context, c *httpapi.Call, in *UpdatePool) (
 }
 
 // pool is the view that answers writes on a pool.
-func (a *API) pool(ctx context.Context, c *httpapi.Call, d httpapi.Done) (projections.Pool, error) {
+func (a *API) pool(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.Pool, error) {
 	if err := a.reach(ctx, d, projections.Lines); err != nil {
 		return projections.Pool{}, err
 	}

@@ -20,7 +20,7 @@ type CreateSavedReply struct {
 	}
 }
 
-func (a *API) createSavedReply(ctx context.Context, c *httpapi.Call, in *CreateSavedReply) (httpapi.Done, error) {
+func (a *API) createSavedReply(ctx context.Context, c *httpapi.Call, in *CreateSavedReply) (httpapi.WriteResult, error) {
 	b := &in.Body
 	return done(a.app.CreateSavedReply(ctx, request(c), savedreply.Text{Title: b.Title, Body: b.Body, TeamID: b.TeamID.Ptr()}))
 }
@@ -35,7 +35,7 @@ type UpdateSavedReply struct {
 	}
 }
 
-func (a *API) updateSavedReply(ctx context.Context, c *httpapi.Call, in *UpdateSavedReply) (httpapi.Done, error) {
+func (a *API) updateSavedReply(ctx context.Context, c *httpapi.Call, in *UpdateSavedReply) (httpapi.WriteResult, error) {
 	b := &in.Body
 	return done(a.app.UpdateSavedReply(ctx, request(c), in.ID, commands.UpdateSavedReply{
 		Title: b.Title.Ptr(), Body: b.Body.Ptr(), SetTeam: b.TeamID.Set, TeamID: b.TeamID.Ptr(),
@@ -43,7 +43,7 @@ func (a *API) updateSavedReply(ctx context.Context, c *httpapi.Call, in *UpdateS
 }
 
 // savedReply is the view that answers writes on a saved reply.
-func (a *API) savedReply(ctx context.Context, c *httpapi.Call, d httpapi.Done) (projections.SavedReply, error) {
+func (a *API) savedReply(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.SavedReply, error) {
 	if err := a.reach(ctx, d, projections.SavedReplies); err != nil {
 		return projections.SavedReply{}, err
 	}
@@ -58,11 +58,11 @@ func (a *API) savedReply(ctx context.Context, c *httpapi.Call, d httpapi.Done) (
 	return found, err
 }
 
-func (a *API) deleteSavedReply(ctx context.Context, c *httpapi.Call, in *httpapi.UUIDParam) (httpapi.Done, error) {
+func (a *API) deleteSavedReply(ctx context.Context, c *httpapi.Call, in *httpapi.UUIDParam) (httpapi.WriteResult, error) {
 	return done(a.app.DeleteSavedReply(ctx, request(c), in.ID))
 }
 
 // deletedSavedReply answers a deletion when nothing shows the saved reply any more.
-func (a *API) deletedSavedReply(ctx context.Context, _ *httpapi.Call, d httpapi.Done) (httpapi.Deleted, error) {
+func (a *API) deletedSavedReply(ctx context.Context, _ *httpapi.Call, d httpapi.WriteResult) (httpapi.Deleted, error) {
 	return httpapi.Deleted{Deleted: true, ID: d.Ref}, a.reach(ctx, d, projections.SavedReplies)
 }

@@ -15,7 +15,7 @@ type CreateSegment struct {
 	}
 }
 
-func (a *API) createSegment(ctx context.Context, c *httpapi.Call, in *CreateSegment) (httpapi.Done, error) {
+func (a *API) createSegment(ctx context.Context, c *httpapi.Call, in *CreateSegment) (httpapi.WriteResult, error) {
 	return done(a.app.CreateSegment(ctx, request(c), in.Body.Name, in.Body.Definition))
 }
 
@@ -28,21 +28,21 @@ type UpdateSegment struct {
 	}
 }
 
-func (a *API) updateSegment(ctx context.Context, c *httpapi.Call, in *UpdateSegment) (httpapi.Done, error) {
+func (a *API) updateSegment(ctx context.Context, c *httpapi.Call, in *UpdateSegment) (httpapi.WriteResult, error) {
 	return done(a.app.UpdateSegment(ctx, request(c), in.ID, in.Body.Name.Ptr(), in.Body.Definition.Set, in.Body.Definition.Value))
 }
 
-func (a *API) deleteSegment(ctx context.Context, c *httpapi.Call, in *httpapi.UUIDParam) (httpapi.Done, error) {
+func (a *API) deleteSegment(ctx context.Context, c *httpapi.Call, in *httpapi.UUIDParam) (httpapi.WriteResult, error) {
 	return done(a.app.DeleteSegment(ctx, request(c), in.ID))
 }
 
 // segmentDeleted answers the deletion of a segment when no list shows it any more.
-func (a *API) segmentDeleted(ctx context.Context, _ *httpapi.Call, d httpapi.Done) (httpapi.Deleted, error) {
+func (a *API) segmentDeleted(ctx context.Context, _ *httpapi.Call, d httpapi.WriteResult) (httpapi.Deleted, error) {
 	return httpapi.Deleted{Deleted: true, ID: d.Ref}, a.reach(ctx, d, projections.Segments)
 }
 
 // segment is the view that answers writes on a segment.
-func (a *API) segment(ctx context.Context, c *httpapi.Call, d httpapi.Done) (projections.Segment, error) {
+func (a *API) segment(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.Segment, error) {
 	if err := a.reach(ctx, d, projections.Segments, projections.Contacts); err != nil {
 		return projections.Segment{}, err
 	}

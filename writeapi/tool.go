@@ -19,22 +19,22 @@ func ForTools(app *commands.App, store *projections.Store, prober commands.Probe
 }
 
 // Lookup is POST /v1/lookup.
-func (a *API) Lookup(ctx context.Context, c *httpapi.Call, in *Lookup) (httpapi.Done, error) {
+func (a *API) Lookup(ctx context.Context, c *httpapi.Call, in *Lookup) (httpapi.WriteResult, error) {
 	return a.lookup(ctx, c, in)
 }
 
 // Send is POST /v1/messages; Accepted answers its retries.
-func (a *API) Send(ctx context.Context, c *httpapi.Call, in *SendMessage) (httpapi.Done, error) {
+func (a *API) Send(ctx context.Context, c *httpapi.Call, in *SendMessage) (httpapi.WriteResult, error) {
 	return a.sendMessage(ctx, c, in)
 }
 
 // Reply is POST /v1/conversations/{id}/messages; Accepted answers its retries.
-func (a *API) Reply(ctx context.Context, c *httpapi.Call, in *ReplyToConversation) (httpapi.Done, error) {
+func (a *API) Reply(ctx context.Context, c *httpapi.Call, in *ReplyToConversation) (httpapi.WriteResult, error) {
 	return a.reply(ctx, c, in)
 }
 
 // Accepted answers a message that was accepted as it was then.
-func (a *API) Accepted(ctx context.Context, c *httpapi.Call, d httpapi.Done) (projections.Message, error) {
+func (a *API) Accepted(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.Message, error) {
 	return a.accepted(ctx, c, d)
 }
 

@@ -26,9 +26,9 @@ func (in *CreateWebhook) Check() []fault.Issue {
 	return append(webhook.CheckURL(in.Body.URL, true), webhook.CheckEvents(in.Body.Events)...)
 }
 
-func (a *API) createWebhook(ctx context.Context, c *httpapi.Call, in *CreateWebhook) (httpapi.Done, error) {
+func (a *API) createWebhook(ctx context.Context, c *httpapi.Call, in *CreateWebhook) (httpapi.WriteResult, error) {
 	create := commands.CreateWebhook{URL: in.Body.URL, Events: in.Body.Events}
-	if c.Intent != nil {
+	if c.Idempotency != nil {
 		create.Answer = func(m commands.WebhookMade) ([]byte, error) {
 			return json.Marshal(projections.NewWebhook(&m.Event, m.At)) //nolint:gosec // the secret is what is answered, once
 		}
@@ -38,7 +38,7 @@ func (a *API) createWebhook(ctx context.Context, c *httpapi.Call, in *CreateWebh
 	if err != nil {
 		return d, err
 	}
-	d.Body, d.Stored = projections.NewWebhook(&made.Event, made.At), c.Intent != nil
+	d.Body, d.BodyStored = projections.NewWebhook(&made.Event, made.At), c.Idempotency != nil
 	return d, a.reach(ctx, d, projections.Webhooks)
 }
 
@@ -64,7 +64,7 @@ func (in *UpdateWebhook) Check() []fault.Issue {
 	return issues
 }
 
-func (a *API) updateWebhook(ctx context.Context, c *httpapi.Call, in *UpdateWebhook) (httpapi.Done, error) {
+func (a *API) updateWebhook(ctx context.Context, c *httpapi.Call, in *UpdateWebhook) (httpapi.WriteResult, error) {
 	change := webhook.Change{URL: in.Body.URL.Ptr(), Events: in.Body.Events.Ptr()}
 	if in.Body.Status.Set {
 		status := webhook.Status(in.Body.Status.Value)
@@ -74,12 +74,12 @@ func (a *API) updateWebhook(ctx context.Context, c *httpapi.Call, in *UpdateWebh
 }
 
 // shown is in place of the view of an answer with a secret: that is stored with its receipt, until the endpoint is deleted.
-func (a *API) shown(context.Context, *httpapi.Call, httpapi.Done) (projections.WebhookWithSecret, error) {
+func (a *API) shown(context.Context, *httpapi.Call, httpapi.WriteResult) (projections.WebhookWithSecret, error) {
 	return projections.WebhookWithSecret{}, gone("webhook endpoint")
 }
 
 // webhook is the view that answers the other writes on a webhook endpoint.
-func (a *API) webhook(ctx context.Context, c *httpapi.Call, d httpapi.Done) (projections.Webhook, error) {
+func (a *API) webhook(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.Webhook, error) {
 	if err := a.reach(ctx, d, projections.Webhooks); err != nil {
 		return projections.Webhook{}, err
 	}
@@ -90,21 +90,21 @@ func (a *API) webhook(ctx context.Context, c *httpapi.Call, d httpapi.Done) (pro
 	return found, err
 }
 
-func (a *API) rotateWebhook(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (httpapi.Done, error) {
+func (a *API) rotateWebhook(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (httpapi.WriteResult, error) {
 	shard := a.store.Ledger().ShardOf(c.OrganisationID)
 	if err := a.store.Current(ctx, shard, projections.Webhooks); err != nil {
-		return httpapi.Done{}, err
+		return httpapi.WriteResult{}, err
 	}
 	before, ok, err := a.store.Webhook(ctx, viewer(c, shard), in.ID)
 	if err != nil {
-		return httpapi.Done{}, err
+		return httpapi.WriteResult{}, err
 	}
 	if !ok {
-		return httpapi.Done{}, gone("webhook endpoint")
+		return httpapi.WriteResult{}, gone("webhook endpoint")
 	}
 	rotated := func(r commands.WebhookRotated) projections.WebhookWithSecret { return before.Rotated(r.Secret, r.At) }
 	var answer func(commands.WebhookRotated) ([]byte, error)
-	if c.Intent != nil {
+	if c.Idempotency != nil {
 		answer = func(r commands.WebhookRotated) ([]byte, error) { return json.Marshal(rotated(r)) } //nolint:gosec // the secret is what is answered, once
 	}
 	made, err := a.app.RotateWebhook(ctx, request(c), in.ID, answer)
@@ -112,16 +112,16 @@ func (a *API) rotateWebhook(ctx context.Context, c *httpapi.Call, in *httpapi.ID
 	if err != nil {
 		return d, err
 	}
-	d.Body, d.Stored = rotated(made), c.Intent != nil
+	d.Body, d.BodyStored = rotated(made), c.Idempotency != nil
 	return d, nil
 }
 
-func (a *API) deleteWebhook(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (httpapi.Done, error) {
+func (a *API) deleteWebhook(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (httpapi.WriteResult, error) {
 	return done(a.app.DeleteWebhook(ctx, request(c), in.ID))
 }
 
 // webhookDeleted answers when nothing shows the endpoint any more, and no further delivery to it is begun.
-func (a *API) webhookDeleted(ctx context.Context, _ *httpapi.Call, d httpapi.Done) (httpapi.Deleted, error) {
+func (a *API) webhookDeleted(ctx context.Context, _ *httpapi.Call, d httpapi.WriteResult) (httpapi.Deleted, error) {
 	if err := a.reach(ctx, d, projections.Webhooks); err != nil {
 		return httpapi.Deleted{}, err
 	}
@@ -136,7 +136,7 @@ type TestWebhook struct {
 	}
 }
 
-func (a *API) testWebhook(ctx context.Context, c *httpapi.Call, in *TestWebhook) (httpapi.Done, error) {
+func (a *API) testWebhook(ctx context.Context, c *httpapi.Call, in *TestWebhook) (httpapi.WriteResult, error) {
 	kind := "message.received"
 	if in.Body != nil && in.Body.Type != "" {
 		kind = in.Body.Type
@@ -149,21 +149,21 @@ func (a *API) testWebhook(ctx context.Context, c *httpapi.Call, in *TestWebhook)
 	return d, err
 }
 
-func (a *API) replayDelivery(ctx context.Context, c *httpapi.Call, in *httpapi.UUIDParam) (httpapi.Done, error) {
+func (a *API) replayDelivery(ctx context.Context, c *httpapi.Call, in *httpapi.UUIDParam) (httpapi.WriteResult, error) {
 	shard := a.store.Ledger().ShardOf(c.OrganisationID)
 	if err := a.store.CurrentOf(ctx, shard, projections.DeliveriesBy); err != nil {
-		return httpapi.Done{}, err
+		return httpapi.WriteResult{}, err
 	}
 	found, ok, err := a.store.Delivery(ctx, viewer(c, shard), in.ID)
 	switch {
 	case err != nil:
-		return httpapi.Done{}, err
+		return httpapi.WriteResult{}, err
 	case !ok:
-		return httpapi.Done{}, gone("delivery")
+		return httpapi.WriteResult{}, gone("delivery")
 	case found.Status == "pending":
-		return httpapi.Done{}, fault.New(fault.Conflict, "The delivery is pending. Only a finished one can be replayed.")
+		return httpapi.WriteResult{}, fault.New(fault.Conflict, "The delivery is pending. Only a finished one can be replayed.")
 	case found.Erased:
-		return httpapi.Done{}, fault.New(fault.Conflict, "What the delivery told of was erased or is too old.")
+		return httpapi.WriteResult{}, fault.New(fault.Conflict, "What the delivery told of was erased or is too old.")
 	}
 	d, err := done(a.app.ReplayDelivery(ctx, request(c), found.EndpointID, in.ID, found.Test, found.Replays))
 	if err == nil {
@@ -173,7 +173,7 @@ func (a *API) replayDelivery(ctx context.Context, c *httpapi.Call, in *httpapi.U
 }
 
 // delivery is the view that answers tests and replays when they are asked for again.
-func (a *API) delivery(ctx context.Context, c *httpapi.Call, d httpapi.Done) (projections.Delivery, error) {
+func (a *API) delivery(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.Delivery, error) {
 	id, err := uuid.Parse(d.Ref)
 	if err != nil {
 		return projections.Delivery{}, gone("delivery")

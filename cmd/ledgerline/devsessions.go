@@ -18,7 +18,7 @@ const (
 const devSession = 50 * 365 * 24 * time.Hour
 
 func devSessions(secret []byte, c clock.Clock) httpapi.SessionConfig {
-	return httpapi.SessionConfig{Issuer: sessionIssuer, Audience: sessionAudience, Secret: secret, Clock: c, Lasting: "dev.json"}
+	return httpapi.SessionConfig{Issuer: sessionIssuer, Audience: sessionAudience, Secret: secret, Clock: c, LongLivedTokenID: "dev.json"}
 }
 
 // writeFile writes dev.json with fresh sessions.
