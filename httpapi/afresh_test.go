@@ -8,14 +8,15 @@ import (
 
 	"ledgerline/domain/fault"
 	"ledgerline/httpapi"
+	"ledgerline/httpapi/auth"
 )
 
 // remembering is an Authenticator that answers differently from memory and afresh.
 type remembering struct {
-	old, fresh func() (httpapi.Caller, error)
+	old, fresh func() (auth.Caller, error)
 }
 
-func (r remembering) Authenticate(_ context.Context, credentials httpapi.Credentials) (httpapi.Caller, error) {
+func (r remembering) Authenticate(_ context.Context, credentials auth.Credentials) (auth.Caller, error) {
 	if credentials.Fresh {
 		return r.fresh()
 	}
@@ -39,17 +40,17 @@ func writing(t *testing.T, callers remembering) *service {
 	})
 }
 
-func good() (httpapi.Caller, error) { return key("key_all", httpapi.ScopeSend), nil }
+func good() (auth.Caller, error) { return key("key_all", auth.ScopeSend), nil }
 
 func TestNobodyIsRefusedOnWhatIsAMomentOld(t *testing.T) {
 	t.Parallel()
-	for name, old := range map[string]func() (httpapi.Caller, error){
-		"unknown": func() (httpapi.Caller, error) { return httpapi.Caller{}, fault.New(fault.Unauthorized, "Unknown.") },
-		"no scope": func() (httpapi.Caller, error) {
+	for name, old := range map[string]func() (auth.Caller, error){
+		"unknown": func() (auth.Caller, error) { return auth.Caller{}, fault.New(fault.Unauthorized, "Unknown.") },
+		"no scope": func() (auth.Caller, error) {
 			return key("key_all"), nil
 		},
-		"paused": func() (httpapi.Caller, error) {
-			c := key("key_all", httpapi.ScopeSend)
+		"paused": func() (auth.Caller, error) {
+			c := key("key_all", auth.ScopeSend)
 			c.OrgPaused = true
 			return c, nil
 		},
@@ -62,9 +63,9 @@ func TestNobodyIsRefusedOnWhatIsAMomentOld(t *testing.T) {
 func TestAnEarlierAnswerIsToldOnlyToWhomMayComeNow(t *testing.T) {
 	t.Parallel()
 	revoked := false
-	s := writing(t, remembering{old: good, fresh: func() (httpapi.Caller, error) {
+	s := writing(t, remembering{old: good, fresh: func() (auth.Caller, error) {
 		if revoked {
-			return httpapi.Caller{}, fault.New(fault.Unauthorized, "Unknown.")
+			return auth.Caller{}, fault.New(fault.Unauthorized, "Unknown.")
 		}
 		return good()
 	}})

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ledgerline/httpapi"
+	"ledgerline/httpapi/auth"
 )
 
 var client = http.DefaultClient
@@ -59,7 +60,7 @@ func TestTheWorkspaceHeaderIsAUUIDOrNothing(t *testing.T) {
 	}
 }
 
-func guarded(access httpapi.Access) func(*httpapi.API, *receipts) {
+func guarded(access auth.Access) func(*httpapi.API, *receipts) {
 	return func(api *httpapi.API, _ *receipts) {
 		httpapi.Read(api, httpapi.Route{Method: "GET", Path: "/v1/guarded", ID: "get-guarded", Access: access},
 			func(context.Context, *httpapi.Call, *struct{}) (struct{}, error) { return struct{}{}, nil })
@@ -69,7 +70,7 @@ func guarded(access httpapi.Access) func(*httpapi.API, *receipts) {
 }
 
 // allowed are the tokens that may GET.
-func allowed(t *testing.T, access httpapi.Access) []string {
+func allowed(t *testing.T, access auth.Access) []string {
 	t.Helper()
 	s := serve(t, nil, guarded(access))
 	var in []string
@@ -86,44 +87,44 @@ func allowed(t *testing.T, access httpapi.Access) []string {
 
 func TestAccessIsByScopeForKeysAndByRoleForSessions(t *testing.T) {
 	t.Parallel()
-	require.ElementsMatch(t, []string{"read", "all", "test", "paused"}, allowed(t, httpapi.Access{Keys: []httpapi.Scope{httpapi.ScopeRead}}))
+	require.ElementsMatch(t, []string{"read", "all", "test", "paused"}, allowed(t, auth.Access{Keys: []auth.Scope{auth.ScopeRead}}))
 	require.ElementsMatch(t, []string{"send", "admin", "all", "test", "paused"},
-		allowed(t, httpapi.Access{Keys: []httpapi.Scope{httpapi.ScopeSend, httpapi.ScopeAdmin}}))
-	require.ElementsMatch(t, []string{"send", "all"}, allowed(t, httpapi.Access{Keys: []httpapi.Scope{httpapi.ScopeSend}, NoTestKeys: true}))
-	require.Empty(t, allowed(t, httpapi.Access{}), "nobody by default")
-	require.ElementsMatch(t, []string{"session:owner", "session:admin", "session:billing"}, allowed(t, httpapi.Access{Roles: httpapi.PermBilling}))
+		allowed(t, auth.Access{Keys: []auth.Scope{auth.ScopeSend, auth.ScopeAdmin}}))
+	require.ElementsMatch(t, []string{"send", "all"}, allowed(t, auth.Access{Keys: []auth.Scope{auth.ScopeSend}, NoTestKeys: true}))
+	require.Empty(t, allowed(t, auth.Access{}), "nobody by default")
+	require.ElementsMatch(t, []string{"session:owner", "session:admin", "session:billing"}, allowed(t, auth.Access{Roles: auth.PermBilling}))
 }
 
 func TestRolesMayDoWhatTheDecisionsSay(t *testing.T) {
 	t.Parallel()
 	const owner, admin, manager, developer, analyst, billing, agent = "owner", "admin", "manager", "developer", "analyst", "billing", "agent"
-	table := map[httpapi.Permission][]string{
-		httpapi.PermContactsRead:  {owner, admin, manager, developer, analyst, agent},
-		httpapi.PermContacts:      {owner, admin, manager},
-		httpapi.PermOptOut:        {owner, admin, manager, agent},
-		httpapi.PermInboxRead:     {owner, admin, manager, developer, analyst, agent},
-		httpapi.PermInbox:         {owner, admin, manager, agent},
-		httpapi.PermInboxFull:     {owner, admin, manager},
-		httpapi.PermSending:       {owner, admin, manager},
-		httpapi.PermLinesRead:     {owner, admin, manager, developer, analyst},
-		httpapi.PermLines:         {owner, admin, manager, developer},
-		httpapi.PermWorkflowsRead: {owner, admin, manager, developer, analyst},
-		httpapi.PermWorkflows:     {owner, admin, manager, developer},
-		httpapi.PermAnalytics:     {owner, admin, manager, analyst},
-		httpapi.PermAnalyticsOwn:  {owner, admin, manager, analyst, agent},
-		httpapi.PermAudit:         {owner, admin, manager, analyst},
-		httpapi.PermDeveloper:     {owner, admin, developer},
-		httpapi.PermCompliance:    {owner, admin},
-		httpapi.PermBilling:       {owner, admin, billing},
-		httpapi.PermPersonal:      {owner, admin, manager, developer, analyst, billing, agent},
+	table := map[auth.Permission][]string{
+		auth.PermContactsRead:  {owner, admin, manager, developer, analyst, agent},
+		auth.PermContacts:      {owner, admin, manager},
+		auth.PermOptOut:        {owner, admin, manager, agent},
+		auth.PermInboxRead:     {owner, admin, manager, developer, analyst, agent},
+		auth.PermInbox:         {owner, admin, manager, agent},
+		auth.PermInboxFull:     {owner, admin, manager},
+		auth.PermSending:       {owner, admin, manager},
+		auth.PermLinesRead:     {owner, admin, manager, developer, analyst},
+		auth.PermLines:         {owner, admin, manager, developer},
+		auth.PermWorkflowsRead: {owner, admin, manager, developer, analyst},
+		auth.PermWorkflows:     {owner, admin, manager, developer},
+		auth.PermAnalytics:     {owner, admin, manager, analyst},
+		auth.PermAnalyticsOwn:  {owner, admin, manager, analyst, agent},
+		auth.PermAudit:         {owner, admin, manager, analyst},
+		auth.PermDeveloper:     {owner, admin, developer},
+		auth.PermCompliance:    {owner, admin},
+		auth.PermBilling:       {owner, admin, billing},
+		auth.PermPersonal:      {owner, admin, manager, developer, analyst, billing, agent},
 	}
 	for permission, roles := range table {
 		for _, role := range []string{owner, admin, manager, developer, analyst, billing, agent} {
-			caller := session(httpapi.Role(role))
+			caller := session(auth.Role(role))
 			require.Equal(t, contains(roles, role), caller.Can(permission), "%s %b", role, permission)
 		}
-		nobody, key := session("made up"), key("key_1", httpapi.ScopeAdmin)
-		key.Role = httpapi.RoleOwner
+		nobody, key := session("made up"), key("key_1", auth.ScopeAdmin)
+		key.Role = auth.RoleOwner
 		require.False(t, nobody.Can(permission))
 		require.False(t, key.Can(permission), "a key has no role")
 	}
@@ -140,7 +141,7 @@ func contains(list []string, one string) bool {
 
 func TestAPausedOrganisationReadsAndDoesNotWrite(t *testing.T) {
 	t.Parallel()
-	s := serve(t, nil, guarded(httpapi.Access{Keys: []httpapi.Scope{httpapi.ScopeRead}}))
+	s := serve(t, nil, guarded(auth.Access{Keys: []auth.Scope{auth.ScopeRead}}))
 	require.Equal(t, 200, s.do(call{method: "GET", path: "/v1/guarded", token: "paused"}).Status)
 	s.do(call{method: "POST", path: "/v1/guarded", token: "paused"}).refused(403, "org_paused")
 	require.Equal(t, 200, s.do(call{method: "POST", path: "/v1/guarded", token: "read"}).Status)

@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"ledgerline/domain/fault"
+	"ledgerline/httpapi/auth"
 )
 
 // Route is one line of the route table: where, who, and how it answers.
@@ -23,7 +24,7 @@ type Route struct {
 	// Description may tell a client more; Markdown.
 	Description string
 	Tags        []string
-	Access      Access
+	Access      auth.Access
 	// Status of a success; 200 when 0.
 	Status int
 	// MaxBody is in bytes; 1 MiB when 0.
@@ -41,6 +42,14 @@ type Route struct {
 	// DryRunAnswer is the type of the answer, with status 200, when the In says with its method DryRun() bool that nothing is to
 	// be done; nil for endpoints that always act.
 	DryRunAnswer reflect.Type
+}
+
+// Call is one request as an endpoint sees it.
+type Call struct {
+	auth.Caller
+	// Idempotency is nil without an idempotency key, and always in reads. A command that gets one appends an idempotency
+	// record together with its events.
+	Idempotency *Idempotency
 }
 
 // WriteResult is what a write did.

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ledgerline/domain/fault"
+	"ledgerline/httpapi/auth"
 )
 
 // Config is what an API needs. Authenticator is required, Receipts too as soon as a write is registered.
@@ -23,7 +24,7 @@ type Config struct {
 	Description string
 	BaseURL     string // of the documented server; none when empty
 
-	Authenticator      Authenticator
+	Authenticator      auth.Authenticator
 	IdempotencyRecords IdempotencyRecords
 	Limiter            Limiter // nil counts nothing
 

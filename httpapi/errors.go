@@ -13,6 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"ledgerline/domain/fault"
+	"ledgerline/httpapi/auth"
 )
 
 // ErrorBody is the shape of every refusal (interface, section 7). Clients branch on code, never on message.
@@ -67,7 +68,7 @@ func faultOf(err error) *fault.Fault {
 			return f
 		}
 	}
-	if errors.Is(err, ErrCredentialChanged) {
+	if errors.Is(err, auth.ErrCredentialChanged) {
 		return &fault.Fault{Code: fault.Unavailable, Message: "Your credential is changing. Try again.", RetryAfter: time.Second, Cause: err}
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {

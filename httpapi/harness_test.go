@@ -18,6 +18,7 @@ import (
 
 	"ledgerline/domain/fault"
 	"ledgerline/httpapi"
+	"ledgerline/httpapi/auth"
 )
 
 var (
@@ -26,47 +27,47 @@ var (
 )
 
 // callers is an Authenticator: a token is its own name.
-type callers map[string]httpapi.Caller
+type callers map[string]auth.Caller
 
-func (c callers) Authenticate(_ context.Context, credentials httpapi.Credentials) (httpapi.Caller, error) {
+func (c callers) Authenticate(_ context.Context, credentials auth.Credentials) (auth.Caller, error) {
 	caller, ok := c[credentials.Token]
 	if !ok {
-		return httpapi.Caller{}, fault.New(fault.Unauthorized, "The token is not valid.")
+		return auth.Caller{}, fault.New(fault.Unauthorized, "The token is not valid.")
 	}
 	if credentials.WorkspaceHeader != "" && credentials.WorkspaceHeader != caller.WorkspaceID.String() {
-		return httpapi.Caller{}, fault.New(fault.Forbidden, "This workspace is not yours.")
+		return auth.Caller{}, fault.New(fault.Forbidden, "This workspace is not yours.")
 	}
 	return caller, nil
 }
 
-func key(id string, scopes ...httpapi.Scope) httpapi.Caller {
-	return httpapi.Caller{
-		Kind: httpapi.KindKey, ID: id, RateLimitKey: id, OrganisationID: organisation, WorkspaceID: workspace, Scopes: scopes,
+func key(id string, scopes ...auth.Scope) auth.Caller {
+	return auth.Caller{
+		Kind: auth.KindKey, ID: id, RateLimitKey: id, OrganisationID: organisation, WorkspaceID: workspace, Scopes: scopes,
 	}
 }
 
-func session(role httpapi.Role) httpapi.Caller {
-	return httpapi.Caller{
-		Kind: httpapi.KindSession, ID: "user-" + string(role), RateLimitKey: "session-" + string(role),
+func session(role auth.Role) auth.Caller {
+	return auth.Caller{
+		Kind: auth.KindSession, ID: "user-" + string(role), RateLimitKey: "session-" + string(role),
 		OrganisationID: organisation, WorkspaceID: workspace, Role: role,
 	}
 }
 
 func everybody() callers {
 	all := callers{
-		"all":   key("key_all", httpapi.ScopeRead, httpapi.ScopeSend, httpapi.ScopeAdmin),
-		"read":  key("key_read", httpapi.ScopeRead),
-		"send":  key("key_send", httpapi.ScopeSend),
-		"admin": key("key_admin", httpapi.ScopeAdmin),
+		"all":   key("key_all", auth.ScopeRead, auth.ScopeSend, auth.ScopeAdmin),
+		"read":  key("key_read", auth.ScopeRead),
+		"send":  key("key_send", auth.ScopeSend),
+		"admin": key("key_admin", auth.ScopeAdmin),
 	}
-	test := key("key_test", httpapi.ScopeRead, httpapi.ScopeSend, httpapi.ScopeAdmin)
+	test := key("key_test", auth.ScopeRead, auth.ScopeSend, auth.ScopeAdmin)
 	test.Test = true
 	all["test"] = test
-	paused := key("key_paused", httpapi.ScopeRead, httpapi.ScopeAdmin)
+	paused := key("key_paused", auth.ScopeRead, auth.ScopeAdmin)
 	paused.OrgPaused = true
 	all["paused"] = paused
-	for _, role := range []httpapi.Role{
-		httpapi.RoleOwner, httpapi.RoleAdmin, httpapi.RoleBilling, httpapi.RoleManager, httpapi.RoleAgent, httpapi.RoleDeveloper, httpapi.RoleAnalyst,
+	for _, role := range []auth.Role{
+		auth.RoleOwner, auth.RoleAdmin, auth.RoleBilling, auth.RoleManager, auth.RoleAgent, auth.RoleDeveloper, auth.RoleAnalyst,
 	} {
 		all["session:"+string(role)] = session(role)
 	}
@@ -99,7 +100,7 @@ func (r *receipts) Find(_ context.Context, workspace uuid.UUID, key string) (*ht
 	return &answer, nil
 }
 
-func (r *receipts) Keep(_ context.Context, caller httpapi.Caller, key string, fingerprint []byte, answer httpapi.IdempotencyRecord) error {
+func (r *receipts) Keep(_ context.Context, caller auth.Caller, key string, fingerprint []byte, answer httpapi.IdempotencyRecord) error {
 	answer.Fingerprint = fingerprint
 	return r.append(caller.WorkspaceID, key, answer)
 }
@@ -330,10 +331,10 @@ type listThings struct {
 	From  time.Time                   `query:"from"`
 }
 
-func anybody() httpapi.Access {
-	return httpapi.Access{
-		Keys:  []httpapi.Scope{httpapi.ScopeRead, httpapi.ScopeSend, httpapi.ScopeAdmin},
-		Roles: httpapi.PermContacts | httpapi.PermContactsRead,
+func anybody() auth.Access {
+	return auth.Access{
+		Keys:  []auth.Scope{auth.ScopeRead, auth.ScopeSend, auth.ScopeAdmin},
+		Roles: auth.PermContacts | auth.PermContactsRead,
 	}
 }
 

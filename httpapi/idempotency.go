@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"ledgerline/domain/fault"
+	"ledgerline/httpapi/auth"
 )
 
 const (
@@ -51,7 +52,7 @@ type IdempotencyRecords interface {
 	// Find returns nil, nil when the key has not been used.
 	Find(ctx context.Context, workspace uuid.UUID, key string) (*IdempotencyRecord, error)
 	// Keep remembers a refusal. It returns an error that wraps ErrReceiptExists when the key has been used meanwhile.
-	Keep(ctx context.Context, caller Caller, key string, fingerprint []byte, answer IdempotencyRecord) error
+	Keep(ctx context.Context, caller auth.Caller, key string, fingerprint []byte, answer IdempotencyRecord) error
 	// Finish adds the body to the receipt of a success. A failure costs nothing but a view at the retry, so there is no
 	// error to return.
 	Finish(ctx context.Context, workspace uuid.UUID, key string, body []byte)

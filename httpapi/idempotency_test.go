@@ -16,6 +16,7 @@ import (
 
 	"ledgerline/domain/fault"
 	"ledgerline/httpapi"
+	"ledgerline/httpapi/auth"
 )
 
 // ledger is a resource whose writes are counted: POST /v1/entries appends an entry and its receipt as one step.
@@ -92,7 +93,7 @@ func entries(t *testing.T, unstored bool) (*service, *ledger) {
 	s := serve(t, nil, func(api *httpapi.API, kept *receipts) {
 		l.kept = kept
 		access := anybody()
-		access.Keys = []httpapi.Scope{httpapi.ScopeSend}
+		access.Keys = []auth.Scope{auth.ScopeSend}
 		httpapi.Write(api, httpapi.Route{Method: "POST", Path: "/v1/entries", ID: "entry", Access: access, Status: 201, OmitStoredBody: unstored}, l.do, l.view)
 		httpapi.Write(api, httpapi.Route{Method: "POST", Path: "/v1/others", ID: "other", Access: access, Status: 201}, l.do, l.view)
 	})
@@ -262,7 +263,7 @@ func TestTheRetryOfASuccessIsNotRefusedForWhatTheFirstOneDid(t *testing.T) {
 
 func TestAKeyBelongsToItsWorkspace(t *testing.T) {
 	t.Parallel()
-	other := key("key_other", httpapi.ScopeSend)
+	other := key("key_other", auth.ScopeSend)
 	other.WorkspaceID = uuid.MustParse("01920f6c-b6f1-7c40-a8b1-f7c9d3f0a2b9")
 	s, l := entries(t, false)
 	all := everybody()

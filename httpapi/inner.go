@@ -9,22 +9,23 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"ledgerline/domain/fault"
+	"ledgerline/httpapi/auth"
 )
 
 // Authenticate authenticates a request to a route that is no endpoint of the interface, on what holds at this moment: another
 // protocol that leads to our endpoints. It neither counts nor admits. Refuse tells its error.
-func (a *API) Authenticate(c *gin.Context) (Caller, error) {
+func (a *API) Authenticate(c *gin.Context) (auth.Caller, error) {
 	credentials, malformedWorkspace, err := a.credentials(c)
 	if err != nil {
-		return Caller{}, err
+		return auth.Caller{}, err
 	}
 	credentials.Fresh = true
 	q := &request{gin: c, ctx: c.Request.Context(), credentials: credentials, body: &noBody}
 	if err := a.authenticate(q); err != nil {
-		return Caller{}, err
+		return auth.Caller{}, err
 	}
 	if malformedWorkspace {
-		return Caller{}, errMalformedWorkspace()
+		return auth.Caller{}, errMalformedWorkspace()
 	}
 	return q.call.Caller, nil
 }
@@ -34,7 +35,7 @@ func errMalformedWorkspace() *fault.Fault {
 }
 
 // CountRequest takes one request off the caller's general limit; the error is rate_limited.
-func (a *API) CountRequest(ctx context.Context, c *Caller) error {
+func (a *API) CountRequest(ctx context.Context, c *auth.Caller) error {
 	return a.countRequest(ctx, c, false)
 }
 

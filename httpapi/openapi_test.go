@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ledgerline/httpapi"
+	"ledgerline/httpapi/auth"
 )
 
 // at walks a document by names.
@@ -85,7 +86,7 @@ func TestTheDocumentShowsWhatIsChecked(t *testing.T) {
 
 func TestTheDocumentSaysWhoMayCall(t *testing.T) {
 	t.Parallel()
-	s := serve(t, nil, guarded(httpapi.Access{Keys: []httpapi.Scope{httpapi.ScopeSend, httpapi.ScopeAdmin}, Roles: httpapi.PermBilling, NoTestKeys: true}))
+	s := serve(t, nil, guarded(auth.Access{Keys: []auth.Scope{auth.ScopeSend, auth.ScopeAdmin}, Roles: auth.PermBilling, NoTestKeys: true}))
 	document := s.do(call{method: "GET", path: "/openapi.json"}).json()
 	require.Equal(t, "For API keys with scope `send` or `admin` (no test keys); signed-in users as owner, admin, billing.",
 		at(t, document, "paths", "/v1/guarded", "get", "description"))

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"ledgerline/httpapi/auth"
 )
 
 // operation documents an endpoint: its parameters and body come from In, its answer from out (nil for a download), the
@@ -104,10 +106,8 @@ func (e *endpoint) description() string {
 	}
 	if e.Access.Roles != 0 {
 		var roles []string
-		for _, role := range []Role{RoleOwner, RoleAdmin, RoleManager, RoleDeveloper, RoleAnalyst, RoleBilling, RoleAgent} {
-			if rolePermissions[role].has(e.Access.Roles) {
-				roles = append(roles, string(role))
-			}
+		for _, role := range auth.RolesWith(e.Access.Roles) {
+			roles = append(roles, string(role))
 		}
 		who = append(who, "signed-in users as "+strings.Join(roles, ", "))
 	}

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"ledgerline/domain/fault"
+	"ledgerline/httpapi/auth"
 )
 
 // Limit is a token bucket: so many a second, and so many at once.
@@ -28,7 +29,7 @@ type Limiter interface {
 }
 
 // countRequest takes the request off the caller's limit.
-func (a *API) countRequest(ctx context.Context, c *Caller, sending bool) error {
+func (a *API) countRequest(ctx context.Context, c *auth.Caller, sending bool) error {
 	if a.cfg.Limiter == nil {
 		return nil
 	}

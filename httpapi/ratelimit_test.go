@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ledgerline/httpapi"
+	"ledgerline/httpapi/auth"
 )
 
 // meter is a Limiter that lets nobody in once it is full, and remembers what it was asked.
@@ -51,7 +52,7 @@ func TestSendingHasItsOwnLimit(t *testing.T) {
 func TestOnlyWhoIsKnownIsCountedAndWhoIsForbiddenIsCountedToo(t *testing.T) {
 	t.Parallel()
 	m := &meter{}
-	s := serve(t, func(c *httpapi.Config) { c.Limiter = m }, guarded(httpapi.Access{}))
+	s := serve(t, func(c *httpapi.Config) { c.Limiter = m }, guarded(auth.Access{}))
 	s.do(call{method: "GET", path: "/v1/guarded", token: "wrong"}).refused(401, "unauthorized")
 	require.Empty(t, m.asked)
 	s.do(call{method: "GET", path: "/v1/guarded", token: "session:agent"}).refused(403, "forbidden")

@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"ledgerline/domain/fault"
+	"ledgerline/httpapi/auth"
 )
 
 const (
@@ -36,7 +37,7 @@ type request struct {
 	ctx  context.Context //nolint:containedctx // the request's own; Huma asks for it by method
 	call Call
 	// credentials are what the caller showed.
-	credentials Credentials
+	credentials auth.Credentials
 	body        *jsonBody
 	reader      bytes.Reader
 	issues      []fault.Issue
@@ -184,7 +185,7 @@ func (a *API) authenticate(q *request) error {
 }
 
 func (q *request) admit(e *endpoint) error {
-	if err := e.Access.admit(&q.call.Caller); err != nil {
+	if err := e.Access.Admit(&q.call.Caller); err != nil {
 		return err
 	}
 	if e.write && q.call.OrgPaused {
@@ -197,7 +198,7 @@ func (q *request) admit(e *endpoint) error {
 // credential is not what it was: a key that was revoked a moment ago ends as 401 here, and has written nothing.
 func (a *API) again(q *request, e *endpoint, do func() (WriteResult, error)) (WriteResult, error) {
 	done, err := do()
-	if !errors.Is(err, ErrCredentialChanged) {
+	if !errors.Is(err, auth.ErrCredentialChanged) {
 		return done, err
 	}
 	if err := a.reenter(q, e); err != nil {
@@ -208,17 +209,17 @@ func (a *API) again(q *request, e *endpoint, do func() (WriteResult, error)) (Wr
 
 // credentials reads the bearer token, the workspace and the address. A workspace id that has no form of one is told
 // only to a caller who is known, so the second result carries it past authentication.
-func (a *API) credentials(c *gin.Context) (Credentials, bool, error) {
+func (a *API) credentials(c *gin.Context) (auth.Credentials, bool, error) {
 	values := c.Request.Header[headerAuthorization]
 	if len(values) != 1 {
-		return Credentials{}, false, fault.New(fault.Unauthorized, "A bearer token is required.")
+		return auth.Credentials{}, false, fault.New(fault.Unauthorized, "A bearer token is required.")
 	}
 	scheme, token, found := strings.Cut(values[0], " ")
 	token = strings.TrimLeft(token, " ")
 	if !found || !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > maxToken || !visible(token) {
-		return Credentials{}, false, fault.New(fault.Unauthorized, "A bearer token is required.")
+		return auth.Credentials{}, false, fault.New(fault.Unauthorized, "A bearer token is required.")
 	}
-	credentials := Credentials{Token: token, IP: address(c)}
+	credentials := auth.Credentials{Token: token, IP: address(c)}
 	switch values := c.Request.Header[headerWorkspace]; {
 	case len(values) == 0:
 	case len(values) > 1:

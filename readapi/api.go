@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"ledgerline/httpapi"
+	"ledgerline/httpapi/auth"
 	"ledgerline/projections"
 )
 
@@ -20,91 +21,91 @@ type API struct {
 // Register puts all read endpoints on a router. This is the whole table: who may call what.
 func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors) {
 	a := &API{store, cursors, make(chan struct{}, exportsAtOnce)}
-	reads := []httpapi.Scope{httpapi.ScopeRead}
-	admin := []httpapi.Scope{httpapi.ScopeAdmin}
+	reads := []auth.Scope{auth.ScopeRead}
+	admin := []auth.Scope{auth.ScopeAdmin}
 
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/contacts", ID: "list_contacts", Summary: "List contacts, newest first", Tags: []string{"contacts"},
-		Access: httpapi.Access{Keys: reads, Roles: httpapi.PermContactsRead},
+		Access: auth.Access{Keys: reads, Roles: auth.PermContactsRead},
 	}, a.contacts)
 	httpapi.Stream(r, httpapi.Route{
 		Method: "GET", Path: "/v1/contacts/export", ID: "export_contacts", Summary: "Export contacts as CSV, newest first", Tags: []string{"contacts"},
-		Access: httpapi.Access{Keys: reads, Roles: httpapi.PermContactsRead},
+		Access: auth.Access{Keys: reads, Roles: auth.PermContactsRead},
 		Description: "Every contact that the caller can see and that fits the filters, as of one moment: UTF-8 with a byte order mark, commas, CRLF. " +
 			"Cells that a spreadsheet would run as a formula begin with an apostrophe, phone numbers included. The header is its own mapping for an import. " +
 			"Custom fields are columns named `fields.<key>`; beyond the 200 most frequent keys they stand in `other_fields` as JSON.",
 	}, "text/csv", a.exportContacts)
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/contacts/imports/{id}", ID: "get_import", Summary: "Get an import job", Tags: []string{"contacts"},
-		Access: httpapi.Access{Keys: []httpapi.Scope{httpapi.ScopeRead, httpapi.ScopeAdmin}, Roles: httpapi.PermContacts},
+		Access: auth.Access{Keys: []auth.Scope{auth.ScopeRead, auth.ScopeAdmin}, Roles: auth.PermContacts},
 	}, a.contactImport)
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/contacts/{id}", ID: "get_contact", Summary: "Get a contact", Tags: []string{"contacts"},
-		Access: httpapi.Access{Keys: reads, Roles: httpapi.PermContactsRead},
+		Access: auth.Access{Keys: reads, Roles: auth.PermContactsRead},
 	}, a.contact)
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/conversations", ID: "list_conversations", Summary: "List conversations, most recent activity first", Tags: []string{"conversations"},
-		Access:      httpapi.Access{Keys: reads, Roles: httpapi.PermInboxRead},
+		Access:      auth.Access{Keys: reads, Roles: auth.PermInboxRead},
 		Description: "Activity is the newest message, in or out. Agents see the conversations that are assigned to them or to nobody.",
 	}, a.conversations)
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/conversations/{id}", ID: "get_conversation", Summary: "Get a conversation with its newest messages and notes", Tags: []string{"conversations"},
-		Access: httpapi.Access{Keys: reads, Roles: httpapi.PermInboxRead},
+		Access: auth.Access{Keys: reads, Roles: auth.PermInboxRead},
 	}, a.conversation)
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/saved-replies", ID: "list_saved_replies", Summary: "List saved replies, newest first", Tags: []string{"saved replies"},
-		Access:      httpapi.Access{Keys: reads, Roles: httpapi.PermInboxRead},
+		Access:      auth.Access{Keys: reads, Roles: auth.PermInboxRead},
 		Description: "Agents see those for everyone and those of their own teams.",
 	}, a.savedReplies)
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/teams", ID: "list_teams", Summary: "List teams by name", Tags: []string{"people"},
-		Access:      httpapi.Access{Keys: reads, Roles: httpapi.PermInboxRead},
+		Access:      auth.Access{Keys: reads, Roles: auth.PermInboxRead},
 		Description: "API keys see the names of teams, and not who is in them.",
 	}, a.teams)
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/me", ID: "get_me", Summary: "Tell who makes the request", Tags: []string{"people"},
-		Access: httpapi.Access{
-			Keys: []httpapi.Scope{httpapi.ScopeRead, httpapi.ScopeSend, httpapi.ScopeAdmin}, Roles: httpapi.PermPersonal, AnyWorkspace: true,
+		Access: auth.Access{
+			Keys: []auth.Scope{auth.ScopeRead, auth.ScopeSend, auth.ScopeAdmin}, Roles: auth.PermPersonal, AnyWorkspace: true,
 		},
 		Description: "A signed-in user finds the workspaces to choose from in `user.workspaces`, also without x-workspace-id.",
 	}, a.me)
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/labels", ID: "list_labels", Summary: "List labels by name", Tags: []string{"labels"},
-		Access: httpapi.Access{Keys: reads, Roles: httpapi.PermContactsRead},
+		Access: auth.Access{Keys: reads, Roles: auth.PermContactsRead},
 	}, a.labels)
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/segments", ID: "list_segments", Summary: "List segments by name, with their counts", Tags: []string{"segments"},
-		Access: httpapi.Access{Keys: reads, Roles: httpapi.PermContactsRead},
+		Access: auth.Access{Keys: reads, Roles: auth.PermContactsRead},
 	}, a.segments)
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/messages", ID: "list_messages", Summary: "List messages, newest first", Tags: []string{"messages"},
-		Access: httpapi.Access{Keys: reads, Roles: httpapi.PermInboxRead},
+		Access: auth.Access{Keys: reads, Roles: auth.PermInboxRead},
 	}, a.messages)
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/messages/{id}", ID: "get_message", Summary: "Get a message", Tags: []string{"messages"},
-		Access: httpapi.Access{Keys: reads, Roles: httpapi.PermInboxRead},
+		Access: auth.Access{Keys: reads, Roles: auth.PermInboxRead},
 	}, a.message)
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/messages/{id}/events", ID: "list_message_events", Summary: "Get a message's timeline, oldest first", Tags: []string{"messages"},
-		Access:      httpapi.Access{Keys: reads, Roles: httpapi.PermInboxRead},
+		Access:      auth.Access{Keys: reads, Roles: auth.PermInboxRead},
 		Description: "The timeline is the message's own events in the ledger.",
 	}, a.timeline)
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/compliance/consent-events", ID: "list_consent_events", Summary: "List consent changes, newest first", Tags: []string{"compliance"},
-		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermAudit},
+		Access:      auth.Access{Keys: admin, Roles: auth.PermAudit},
 		Description: "Who opted in or out, when, how, and through what. The trail stays when a contact is erased, without its personal data.",
 	}, a.consentEvents)
 	httpapi.Stream(r, httpapi.Route{
 		Method: "GET", Path: "/v1/compliance/consent-events/export", ID: "export_consent_events", Summary: "Export consent changes as CSV", Tags: []string{"compliance"},
-		Access: httpapi.Access{Keys: admin, Roles: httpapi.PermAudit},
+		Access: auth.Access{Keys: admin, Roles: auth.PermAudit},
 	}, "text/csv", a.exportConsent)
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/compliance/proof", ID: "prove_consent", Summary: "Prove the consent history of a number", Tags: []string{"compliance"},
-		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermAudit},
+		Access:      auth.Access{Keys: admin, Roles: auth.PermAudit},
 		Description: "Everything that the ledger has about the number's consent, with the hashes by which an outsider checks that nothing was changed, moved or left out: `ledgerline audit proof FILE`, or the script in the documentation.",
 	}, a.proveConsent)
 
-	lines := httpapi.Access{Keys: reads, Roles: httpapi.PermLinesRead}
+	lines := auth.Access{Keys: reads, Roles: auth.PermLinesRead}
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/lines", ID: "list_lines", Summary: "List lines, oldest first", Tags: []string{"lines"}, Access: lines,
 	}, a.lines)
@@ -120,21 +121,21 @@ func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors
 
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/api-keys", ID: "list_api_keys", Summary: "List API keys, newest first", Tags: []string{"api_keys"},
-		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermDeveloper},
+		Access:      auth.Access{Keys: admin, Roles: auth.PermDeveloper},
 		Description: "The tokens of service identities are among them, and the keys that have ended. Secrets are never shown again.",
 	}, a.apiKeys)
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/service-identities", ID: "list_service_identities", Summary: "List service identities, newest first",
-		Tags: []string{"service_identities"}, Access: httpapi.Access{Keys: admin, Roles: httpapi.PermDeveloper},
+		Tags: []string{"service_identities"}, Access: auth.Access{Keys: admin, Roles: auth.PermDeveloper},
 	}, a.identities)
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/audit-log", ID: "list_audit_log", Summary: "List who changed what, newest first", Tags: []string{"compliance"},
-		Access: httpapi.Access{Roles: httpapi.PermAudit},
+		Access: auth.Access{Roles: auth.PermAudit},
 		Description: "Credentials, people, lines, settings and consent: who, when, through which request, and what it is from then on. Derived from the ledger, " +
 			"in its order. Changes of the whole organisation are in the log of each of its workspaces.",
 	}, a.auditLog)
 
-	developer := httpapi.Access{Keys: admin, Roles: httpapi.PermDeveloper}
+	developer := auth.Access{Keys: admin, Roles: auth.PermDeveloper}
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/webhooks", ID: "list_webhooks", Summary: "List webhook endpoints, newest first", Tags: []string{"webhooks"}, Access: developer,
 	}, a.webhooks)

@@ -8,6 +8,7 @@ import (
 
 	"ledgerline/domain/fault"
 	"ledgerline/httpapi"
+	"ledgerline/httpapi/auth"
 	"ledgerline/projections"
 )
 
@@ -49,7 +50,7 @@ func (in *ListConversations) filter(c *httpapi.Call) (by projections.Conversatio
 	case assigneeNone:
 		by.Assignee = &uuid.Nil
 	case assigneeMe:
-		if c.Kind != httpapi.KindSession {
+		if c.Kind != auth.KindSession {
 			return by, true
 		}
 		me := uuid.MustParse(c.ID) // a session's id is a user's

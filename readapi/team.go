@@ -7,6 +7,7 @@ import (
 
 	"ledgerline/domain/fault"
 	"ledgerline/httpapi"
+	"ledgerline/httpapi/auth"
 	"ledgerline/projections"
 )
 
@@ -16,7 +17,7 @@ func (a *API) teams(ctx context.Context, c *httpapi.Call, _ *struct{}) (httpapi.
 		return httpapi.List[projections.Team]{}, err
 	}
 	found, err := a.store.Teams(ctx, v)
-	if c.Kind != httpapi.KindSession { // no key can reach the details of teams (interface section 5 rule 4)
+	if c.Kind != auth.KindSession { // no key can reach the details of teams (interface section 5 rule 4)
 		for i := range found {
 			found[i].MemberIDs = nil
 		}
@@ -55,7 +56,7 @@ func (a *API) me(ctx context.Context, c *httpapi.Call, _ *struct{}) (Me, error) 
 	for _, scope := range c.Scopes {
 		me.Scopes = append(me.Scopes, string(scope))
 	}
-	if c.Kind != httpapi.KindSession {
+	if c.Kind != auth.KindSession {
 		return me, nil
 	}
 	me.Type = "user"

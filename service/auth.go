@@ -12,7 +12,7 @@ import (
 	"ledgerline/commands"
 	"ledgerline/domain/apikey"
 	"ledgerline/domain/fault"
-	"ledgerline/httpapi"
+	"ledgerline/httpapi/auth"
 	"ledgerline/projections"
 )
 
@@ -20,7 +20,7 @@ import (
 // next request on every node.
 type authenticator struct {
 	app      *commands.App
-	sessions *httpapi.SessionVerifier // nil: there are none
+	sessions *auth.SessionVerifier // nil: there are none
 	uses     *uses
 
 	mu      sync.Mutex
@@ -31,11 +31,11 @@ type authenticator struct {
 // changed, so this bounds only how long a revoked key can still be told why a request is wrong.
 const trust = time.Second
 
-func newAuthenticator(app *commands.App, store *projections.Store, sessions httpapi.SessionConfig, c clock.Clock) (*authenticator, error) {
+func newAuthenticator(app *commands.App, store *projections.Store, sessions auth.SessionConfig, c clock.Clock) (*authenticator, error) {
 	a := &authenticator{app: app, uses: newUses(store, c), checked: map[string]time.Time{}}
 	if sessions.Issuer != "" {
 		sessions.Clock = c
-		v, err := httpapi.NewSessionVerifier(sessions)
+		v, err := auth.NewSessionVerifier(sessions)
 		if err != nil {
 			return nil, err
 		}
@@ -44,17 +44,17 @@ func newAuthenticator(app *commands.App, store *projections.Store, sessions http
 	return a, nil
 }
 
-// Authenticate implements httpapi.Authenticator.
-func (a *authenticator) Authenticate(ctx context.Context, c httpapi.Credentials) (httpapi.Caller, error) {
+// Authenticate implements auth.Authenticator.
+func (a *authenticator) Authenticate(ctx context.Context, c auth.Credentials) (auth.Caller, error) {
 	if strings.HasPrefix(c.Token, "ll_") {
 		return a.key(ctx, c)
 	}
 	if a.sessions == nil {
-		return httpapi.Caller{}, fault.New(fault.Unauthorized, "The token is not known.")
+		return auth.Caller{}, fault.New(fault.Unauthorized, "The token is not known.")
 	}
 	id, err := a.sessions.Verify(ctx, c.Token)
 	if err != nil {
-		return httpapi.Caller{}, err
+		return auth.Caller{}, err
 	}
 	return a.user(ctx, c, id)
 }
@@ -74,47 +74,47 @@ func (a *authenticator) fresh(name string, asked bool) bool {
 	return true
 }
 
-func (a *authenticator) key(ctx context.Context, c httpapi.Credentials) (httpapi.Caller, error) {
+func (a *authenticator) key(ctx context.Context, c auth.Credentials) (auth.Caller, error) {
 	access, err := a.app.FindKey(ctx, c.Token, a.fresh(apikey.Hash(c.Token), c.Fresh))
 	if err != nil {
-		return httpapi.Caller{}, err
+		return auth.Caller{}, err
 	}
 	k := access.Key
 	if !k.Allows(c.IP.String()) {
-		return httpapi.Caller{}, fault.New(fault.Forbidden, "This key may not be used from this address.")
+		return auth.Caller{}, fault.New(fault.Forbidden, "This key may not be used from this address.")
 	}
 	if c.WorkspaceHeader != "" && !strings.EqualFold(c.WorkspaceHeader, k.Workspace.String()) {
-		return httpapi.Caller{}, fault.New(fault.Forbidden, "The key belongs to another workspace.")
+		return auth.Caller{}, fault.New(fault.Forbidden, "The key belongs to another workspace.")
 	}
-	caller := httpapi.Caller{
-		Kind: httpapi.KindKey, ID: k.ID, RateLimitKey: k.ID, OrganisationID: k.Organisation, WorkspaceID: k.Workspace,
+	caller := auth.Caller{
+		Kind: auth.KindKey, ID: k.ID, RateLimitKey: k.ID, OrganisationID: k.Organisation, WorkspaceID: k.Workspace,
 		Test: k.Env == apikey.Test, OrgPaused: access.Organisation.Paused, Guards: guards(access),
 	}
 	if access.Identity != nil {
-		caller.Kind, caller.ID = httpapi.KindIdentity, access.Identity.ID.String()
+		caller.Kind, caller.ID = auth.KindIdentity, access.Identity.ID.String()
 	}
 	for _, s := range k.Scopes {
-		caller.Scopes = append(caller.Scopes, httpapi.Scope(s))
+		caller.Scopes = append(caller.Scopes, auth.Scope(s))
 	}
 	a.uses.note(ctx, k.ID)
 	return caller, nil
 }
 
-func (a *authenticator) user(ctx context.Context, c httpapi.Credentials, id uuid.UUID) (httpapi.Caller, error) {
+func (a *authenticator) user(ctx context.Context, c auth.Credentials, id uuid.UUID) (auth.Caller, error) {
 	access, err := a.app.FindUser(ctx, id, a.fresh(id.String(), c.Fresh))
 	if err != nil {
-		return httpapi.Caller{}, err
+		return auth.Caller{}, err
 	}
 	workspace, err := chosen(access, c.WorkspaceHeader)
 	if c.AnyWorkspace && c.WorkspaceHeader == "" && len(access.User.Roles) > 1 {
 		workspace, err = uuid.Nil, nil
 	}
 	if err != nil {
-		return httpapi.Caller{}, err
+		return auth.Caller{}, err
 	}
-	return httpapi.Caller{
-		Kind: httpapi.KindSession, ID: id.String(), RateLimitKey: id.String() + "/" + workspace.String(),
-		OrganisationID: access.User.Organisation, WorkspaceID: workspace, Role: httpapi.Role(access.User.Roles[workspace]),
+	return auth.Caller{
+		Kind: auth.KindSession, ID: id.String(), RateLimitKey: id.String() + "/" + workspace.String(),
+		OrganisationID: access.User.Organisation, WorkspaceID: workspace, Role: auth.Role(access.User.Roles[workspace]),
 		OrgPaused: access.Organisation.Paused, Guards: guards(access),
 	}, nil
 }
@@ -141,10 +141,10 @@ func chosen(access commands.Access, named string) (uuid.UUID, error) {
 	}}}
 }
 
-func guards(access commands.Access) []httpapi.Guard {
-	list := make([]httpapi.Guard, len(access.Guards))
+func guards(access commands.Access) []auth.Guard {
+	list := make([]auth.Guard, len(access.Guards))
 	for i, g := range access.Guards {
-		list[i] = httpapi.Guard(g)
+		list[i] = auth.Guard(g)
 	}
 	return list
 }

@@ -23,6 +23,7 @@ import (
 	"ledgerline/eventstore"
 	"ledgerline/eventstore/feed"
 	"ledgerline/httpapi"
+	"ledgerline/httpapi/auth"
 	"ledgerline/migrations"
 	"ledgerline/processes"
 	"ledgerline/projections"
@@ -52,7 +53,7 @@ type Config struct {
 	// MaxConns bounds the connections to Postgres; default 32.
 	MaxConns int
 	// Sessions says whose session tokens are good; without an issuer there are no sessions.
-	Sessions   httpapi.SessionConfig
+	Sessions   auth.SessionConfig
 	RateLimits bool
 	// Inside lets the service reach private addresses that customers name.
 	Inside         bool

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"ledgerline/httpapi"
+	"ledgerline/httpapi/auth"
 	"ledgerline/readapi"
 	"ledgerline/toolapi"
 	"ledgerline/writeapi"
@@ -26,7 +27,7 @@ func OpenAPI(version, baseURL string) ([]byte, error) {
 // nobody lets nobody in.
 type nobody struct{}
 
-// Authenticate implements httpapi.Authenticator.
-func (nobody) Authenticate(context.Context, httpapi.Credentials) (httpapi.Caller, error) {
-	return httpapi.Caller{}, errors.New("service: these routes are documented, not served")
+// Authenticate implements auth.Authenticator.
+func (nobody) Authenticate(context.Context, auth.Credentials) (auth.Caller, error) {
+	return auth.Caller{}, errors.New("service: these routes are documented, not served")
 }

@@ -12,6 +12,7 @@ import (
 	"ledgerline/events"
 	"ledgerline/eventstore"
 	"ledgerline/httpapi"
+	"ledgerline/httpapi/auth"
 )
 
 // receipts keeps the answers of idempotent writes in the ledger.
@@ -33,7 +34,7 @@ func (r receipts) Find(ctx context.Context, workspace uuid.UUID, key string) (*h
 }
 
 // Keep implements httpapi.Receipts.
-func (r receipts) Keep(ctx context.Context, caller httpapi.Caller, key string, fingerprint []byte, answer httpapi.IdempotencyRecord) error {
+func (r receipts) Keep(ctx context.Context, caller auth.Caller, key string, fingerprint []byte, answer httpapi.IdempotencyRecord) error {
 	err := r.app.KeepRefusal(ctx, commands.Request{
 		Organisation: caller.OrganisationID, Workspace: caller.WorkspaceID, Actor: events.Actor{Type: "system"}, RequestID: caller.RequestID,
 		Receipt: &eventstore.Receipt{Workspace: caller.WorkspaceID, Key: key, Fingerprint: fingerprint, Status: answer.Status, Body: answer.Body},

@@ -10,6 +10,7 @@ import (
 	"ledgerline/commands"
 	"ledgerline/domain/fault"
 	"ledgerline/httpapi"
+	"ledgerline/httpapi/auth"
 	"ledgerline/projections"
 
 	"github.com/google/uuid"
@@ -27,86 +28,86 @@ type API struct {
 // The prober asks carriers on behalf of lookups.
 func Register(r *httpapi.API, app *commands.App, store *projections.Store, prober commands.Prober) {
 	a := &API{app: app, store: store, prober: prober}
-	admin := []httpapi.Scope{httpapi.ScopeAdmin}
-	sends := []httpapi.Scope{httpapi.ScopeSend}
-	either := []httpapi.Scope{httpapi.ScopeSend, httpapi.ScopeAdmin}
+	admin := []auth.Scope{auth.ScopeAdmin}
+	sends := []auth.Scope{auth.ScopeSend}
+	either := []auth.Scope{auth.ScopeSend, auth.ScopeAdmin}
 
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/contacts", ID: "create_contact", Summary: "Create a contact", Tags: []string{"contacts"}, Status: 201,
-		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
+		Access:      auth.Access{Keys: admin, Roles: auth.PermContacts},
 		Description: "The number is normalised to E.164. A number that opted out before makes the contact opted out, whatever was asked for.",
 	}, a.createContact, a.contact)
 	httpapi.Write(r, httpapi.Route{
 		Method: "PATCH", Path: "/v1/contacts/{id}", ID: "update_contact", Summary: "Update a contact", Tags: []string{"contacts"},
-		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
+		Access:      auth.Access{Keys: admin, Roles: auth.PermContacts},
 		Description: "What is left out stays; null empties. labels and fields replace what is there. A changed phone that opted out before makes the contact opted out.",
 	}, a.updateContact, a.contact)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/contacts/{id}/labels", ID: "change_contact_labels", Summary: "Add and remove labels of a contact", Tags: []string{"contacts"},
-		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
+		Access:      auth.Access{Keys: admin, Roles: auth.PermContacts},
 		Description: "By name. A name in add that does not exist makes the label; in remove it means nothing. A name in both is added.",
 	}, a.changeLabels, a.contact)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/contacts/import", ID: "import_contacts", Summary: "Import contacts from CSV", Tags: []string{"contacts"}, Status: 202, MaxBody: maxImport,
-		Access: httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
+		Access: auth.Access{Keys: admin, Roles: auth.PermContacts},
 		Description: "Header and mapping are checked at once, then the import is queued; GET /v1/contacts/imports/{id} tells how far it has come. " +
 			"An empty cell says nothing. Labels are separated by semicolons and are added. A row never opts in a number that opted out; `opted_out` in a row opts the number out.",
 	}, a.importContacts, a.importJob)
 	httpapi.Write(r, httpapi.Route{
 		Method: "DELETE", Path: "/v1/contacts/{id}", ID: "delete_contact", Summary: "Delete a contact", Tags: []string{"contacts"},
-		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
+		Access:      auth.Access{Keys: admin, Roles: auth.PermContacts},
 		Description: "Erases the contact with its conversations, messages and notes. Its opt-out, if there is one, stays registered.",
 	}, a.deleteContact, a.deleted)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/contacts/{id}/consent", ID: "set_contact_consent", Summary: "Set the consent of a contact", Tags: []string{"contacts"},
-		Access: httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
+		Access: auth.Access{Keys: admin, Roles: auth.PermContacts},
 	}, a.setConsent, a.contact)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/contacts/{id}/opt-out", ID: "opt_out_contact", Summary: "Opt a contact out", Tags: []string{"contacts"},
-		Access:      httpapi.Access{Keys: either, Roles: httpapi.PermContacts | httpapi.PermOptOut},
+		Access:      auth.Access{Keys: either, Roles: auth.PermContacts | auth.PermOptOut},
 		Description: "Sending stops at once, on every channel and in every workspace of the organisation.",
 	}, a.optOut, a.contact)
 
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/labels", ID: "create_label", Summary: "Create a label", Tags: []string{"labels"}, Status: 201,
-		Access: httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
+		Access: auth.Access{Keys: admin, Roles: auth.PermContacts},
 	}, a.createLabel, a.label)
 	httpapi.Write(r, httpapi.Route{
 		Method: "PATCH", Path: "/v1/labels/{id}", ID: "update_label", Summary: "Update a label", Tags: []string{"labels"},
-		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
+		Access:      auth.Access{Keys: admin, Roles: auth.PermContacts},
 		Description: "A label that is renamed keeps its contacts.",
 	}, a.updateLabel, a.label)
 	httpapi.Write(r, httpapi.Route{
 		Method: "DELETE", Path: "/v1/labels/{id}", ID: "delete_label", Summary: "Delete a label", Tags: []string{"labels"},
-		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
+		Access:      auth.Access{Keys: admin, Roles: auth.PermContacts},
 		Description: "Takes it off every contact and frees its name.",
 	}, a.deleteLabel, a.labelDeleted)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/segments", ID: "create_segment", Summary: "Create a segment", Tags: []string{"segments"}, Status: 201,
-		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
+		Access:      auth.Access{Keys: admin, Roles: auth.PermContacts},
 		Description: "A segment is a condition on contacts. Labels that it names must exist; they may be renamed later.",
 	}, a.createSegment, a.segment)
 	httpapi.Write(r, httpapi.Route{
 		Method: "PATCH", Path: "/v1/segments/{id}", ID: "update_segment", Summary: "Update a segment", Tags: []string{"segments"},
-		Access: httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
+		Access: auth.Access{Keys: admin, Roles: auth.PermContacts},
 	}, a.updateSegment, a.segment)
 	httpapi.Write(r, httpapi.Route{
 		Method: "DELETE", Path: "/v1/segments/{id}", ID: "delete_segment", Summary: "Delete a segment", Tags: []string{"segments"},
-		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermContacts},
+		Access:      auth.Access{Keys: admin, Roles: auth.PermContacts},
 		Description: "Its contacts stay.",
 	}, a.deleteSegment, a.segmentDeleted)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/messages", ID: "send_message", Summary: "Send a message", Tags: []string{"messages"}, Status: 201,
-		Access: httpapi.Access{Keys: sends, Roles: httpapi.PermSending}, Sending: true, Errors: []int{422},
+		Access: auth.Access{Keys: sends, Roles: auth.PermSending}, Sending: true, Errors: []int{422},
 		Description:  "Accepts the message; it is sent as soon as the rules allow. An unknown number makes a contact.",
 		DryRunAnswer: reflect.TypeFor[Preview](),
 	}, a.sendMessage, a.accepted)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/messages/{id}/cancel", ID: "cancel_message", Summary: "Cancel a message that waits", Tags: []string{"messages"},
-		Access:      httpapi.Access{Keys: sends, Roles: httpapi.PermSending},
+		Access:      auth.Access{Keys: sends, Roles: auth.PermSending},
 		Description: "Only a message that is queued or scheduled: one that has been tried is 409. A test key cancels test messages only.",
 	}, a.cancelMessage, a.message)
-	lines := httpapi.Access{Keys: admin, Roles: httpapi.PermLines}
+	lines := auth.Access{Keys: admin, Roles: auth.PermLines}
 	httpapi.Write(r, httpapi.Route{
 		Method: "PATCH", Path: "/v1/lines/{id}", ID: "update_line", Summary: "Change a line", Tags: []string{"lines"}, Access: lines,
 	}, a.updateLine, a.line)
@@ -130,65 +131,65 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 
 	httpapi.Write[Lookup, LookupAnswer](r, httpapi.Route{
 		Method: "POST", Path: "/v1/lookup", ID: "lookup", Summary: "Look up whether a number is on the chat channel", Tags: []string{"messages"},
-		Access: httpapi.Access{Keys: []httpapi.Scope{httpapi.ScopeRead, httpapi.ScopeSend}, Roles: httpapi.PermSending}, Sending: true, Errors: []int{503},
+		Access: auth.Access{Keys: []auth.Scope{auth.ScopeRead, auth.ScopeSend}, Roles: auth.PermSending}, Sending: true, Errors: []int{503},
 		Description: "What was asked within the last 30 days, for this or another contact of the organisation, is answered from memory. A line of the workspace asks otherwise.",
 	}, a.lookup, nil)
 
 	httpapi.Write[CreateAPIKey, projections.APIKeyWithSecret](r, httpapi.Route{
 		Method: "POST", Path: "/v1/api-keys", ID: "create_api_key", Summary: "Create an API key", Tags: []string{"api_keys"}, Status: 201,
-		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermDeveloper},
+		Access:      auth.Access{Keys: admin, Roles: auth.PermDeveloper},
 		Description: "The secret is shown in this answer and never again. A key gets no scope that its creator lacks; a test key makes test keys only.",
 	}, a.createAPIKey, nil)
 	httpapi.Write(r, httpapi.Route{
 		Method: "DELETE", Path: "/v1/api-keys/{id}", ID: "revoke_api_key", Summary: "Revoke an API key", Tags: []string{"api_keys"},
-		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermDeveloper},
+		Access:      auth.Access{Keys: admin, Roles: auth.PermDeveloper},
 		Description: "At once, on every node, and for good. Revoking again changes nothing.",
 	}, a.revokeAPIKey, a.apiKey)
 	httpapi.Write[httpapi.IDParam, projections.APIKeyWithSecret](r, httpapi.Route{
 		Method: "POST", Path: "/v1/api-keys/{id}/rotate", ID: "rotate_api_key", Summary: "Give an API key another secret", Tags: []string{"api_keys"},
-		Access:      httpapi.Access{Keys: admin, Roles: httpapi.PermDeveloper},
+		Access:      auth.Access{Keys: admin, Roles: auth.PermDeveloper},
 		Description: "The old secret stops at once. Only a caller who has all scopes of the key may learn its new one.",
 	}, a.rotateAPIKey, nil)
 	httpapi.Write[CreateIdentity, projections.IdentityWithToken](r, httpapi.Route{
 		Method: "POST", Path: "/v1/service-identities", ID: "create_service_identity", Summary: "Create a service identity with its token",
-		Tags: []string{"service_identities"}, Status: 201, Access: httpapi.Access{Keys: admin, Roles: httpapi.PermDeveloper},
+		Tags: []string{"service_identities"}, Status: 201, Access: auth.Access{Keys: admin, Roles: auth.PermDeveloper},
 		Description: "The token is an API key linked to the identity, shown in this answer and never again. Rotate or revoke it as an API key.",
 	}, a.createIdentity, nil)
 	httpapi.Write(r, httpapi.Route{
 		Method: "PATCH", Path: "/v1/service-identities/{id}", ID: "change_service_identity", Summary: "Change a service identity",
-		Tags: []string{"service_identities"}, Access: httpapi.Access{Keys: admin, Roles: httpapi.PermDeveloper},
+		Tags: []string{"service_identities"}, Access: auth.Access{Keys: admin, Roles: auth.PermDeveloper},
 		Description: "The token's rights change at once. The identity of an agent changes through its agent: 409.",
 	}, a.changeIdentity, a.identity)
 	httpapi.Write(r, httpapi.Route{
 		Method: "PATCH", Path: "/v1/conversations/{id}", ID: "update_conversation", Summary: "Change a conversation", Tags: []string{"conversations"},
-		Access: httpapi.Access{Keys: sends, Roles: httpapi.PermInbox},
+		Access: auth.Access{Keys: sends, Roles: auth.PermInbox},
 		Description: "All of it happens or nothing. Agents change what is assigned to them or to nobody, and assign to themselves or to nobody. " +
 			"The team, the handler and the labels need full access to the inbox, and the labels access to contacts (`admin`) as well.",
 	}, a.updateConversation, a.conversation)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/conversations/{id}/messages", ID: "reply_to_conversation", Summary: "Reply in a conversation", Tags: []string{"conversations"}, Status: 201,
-		Access: httpapi.Access{Keys: sends, Roles: httpapi.PermInbox}, Sending: true, Errors: []int{422},
+		Access: auth.Access{Keys: sends, Roles: auth.PermInbox}, Sending: true, Errors: []int{422},
 		Description: "Goes the way of every message, under the same rules. A person's reply makes the team the handler and marks the conversation as read.",
 	}, a.reply, a.accepted)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/conversations/{id}/notes", ID: "add_note", Summary: "Add a note to a conversation", Tags: []string{"conversations"}, Status: 201,
-		Access:      httpapi.Access{Keys: sends, Roles: httpapi.PermInbox},
+		Access:      auth.Access{Keys: sends, Roles: auth.PermInbox},
 		Description: "For the team only; a note is never sent.",
 	}, a.addNote, a.note)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/saved-replies", ID: "create_saved_reply", Summary: "Create a saved reply", Tags: []string{"saved replies"}, Status: 201,
-		Access: httpapi.Access{Keys: admin, Roles: httpapi.PermInboxFull},
+		Access: auth.Access{Keys: admin, Roles: auth.PermInboxFull},
 	}, a.createSavedReply, a.savedReply)
 	httpapi.Write(r, httpapi.Route{
 		Method: "PATCH", Path: "/v1/saved-replies/{id}", ID: "update_saved_reply", Summary: "Change a saved reply", Tags: []string{"saved replies"},
-		Access: httpapi.Access{Keys: admin, Roles: httpapi.PermInboxFull},
+		Access: auth.Access{Keys: admin, Roles: auth.PermInboxFull},
 	}, a.updateSavedReply, a.savedReply)
 	httpapi.Write(r, httpapi.Route{
 		Method: "DELETE", Path: "/v1/saved-replies/{id}", ID: "delete_saved_reply", Summary: "Delete a saved reply", Tags: []string{"saved replies"},
-		Access: httpapi.Access{Keys: admin, Roles: httpapi.PermInboxFull},
+		Access: auth.Access{Keys: admin, Roles: auth.PermInboxFull},
 	}, a.deleteSavedReply, a.deletedSavedReply)
 
-	developer := httpapi.Access{Keys: admin, Roles: httpapi.PermDeveloper}
+	developer := auth.Access{Keys: admin, Roles: auth.PermDeveloper}
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/webhooks", ID: "create_webhook", Summary: "Create a webhook endpoint", Tags: []string{"webhooks"}, Status: 201,
 		Access:      developer,
@@ -242,7 +243,7 @@ func request(c *httpapi.Call) commands.Request {
 }
 
 func actor(c *httpapi.Call) commands.Actor {
-	if c.Kind == httpapi.KindSession {
+	if c.Kind == auth.KindSession {
 		return commands.Actor{Type: "user", ID: c.ID}
 	}
 	return commands.Actor{Type: string(c.Kind), ID: c.ID}
@@ -260,7 +261,7 @@ func translate(err error) error {
 	exists := (*commands.ReceiptExists)(nil)
 	switch {
 	case errors.Is(err, commands.ErrCredentialChanged):
-		return errors.Join(httpapi.ErrCredentialChanged, err)
+		return errors.Join(auth.ErrCredentialChanged, err)
 	case errors.As(err, &exists):
 		return errors.Join(httpapi.ErrIdempotencyKeyUsed, err)
 	}

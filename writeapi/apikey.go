@@ -11,6 +11,7 @@ import (
 	"ledgerline/domain/apikey"
 	"ledgerline/domain/fault"
 	"ledgerline/httpapi"
+	"ledgerline/httpapi/auth"
 	"ledgerline/projections"
 )
 
@@ -36,7 +37,7 @@ func grantor(c *httpapi.Call) *apikey.Grantor {
 	for _, scope := range c.Grants() {
 		g.Scopes = append(g.Scopes, apikey.Scope(scope))
 	}
-	if c.Kind == httpapi.KindIdentity {
+	if c.Kind == auth.KindIdentity {
 		g.Identity = uuid.MustParse(c.ID)
 	}
 	return g

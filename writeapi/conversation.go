@@ -10,6 +10,7 @@ import (
 	"ledgerline/domain/conversation"
 	"ledgerline/domain/fault"
 	"ledgerline/httpapi"
+	"ledgerline/httpapi/auth"
 	"ledgerline/projections"
 )
 
@@ -30,9 +31,9 @@ type UpdateConversation struct {
 // mayChange refuses what takes more than the inbox (interface 4.3 rule 2).
 func (in *UpdateConversation) mayChange(c *httpapi.Call) error {
 	b := &in.Body
-	full, contacts := c.Can(httpapi.PermInboxFull), c.Can(httpapi.PermContacts)
-	if c.Kind != httpapi.KindSession { // it has the scope for conversations, or would not have come here
-		full, contacts = true, c.Has(httpapi.ScopeAdmin)
+	full, contacts := c.Can(auth.PermInboxFull), c.Can(auth.PermContacts)
+	if c.Kind != auth.KindSession { // it has the scope for conversations, or would not have come here
+		full, contacts = true, c.Has(auth.ScopeAdmin)
 	}
 	switch {
 	case !full && (b.TeamID.Set || b.HandledBy.Set || b.Labels.Set):

@@ -9,6 +9,7 @@ import (
 	"ledgerline/domain/fault"
 	"ledgerline/domain/sending"
 	"ledgerline/httpapi"
+	"ledgerline/httpapi/auth"
 	"ledgerline/projections"
 )
 
@@ -121,7 +122,7 @@ func (a *API) sendMessage(ctx context.Context, c *httpapi.Call, in *SendMessage)
 		ExternalID: b.ExternalID, Metadata: b.Metadata,
 	}
 	if in.Rehearse {
-		queue.ByStaff = c.Kind == httpapi.KindSession
+		queue.ByStaff = c.Kind == auth.KindSession
 		return a.preview(ctx, c, queue)
 	}
 	return a.queue(ctx, c, queue)
@@ -137,7 +138,7 @@ func attached(media []MediaInput) (list []commands.Media) {
 // queue accepts a message in the name of the caller and answers it from its event.
 func (a *API) queue(ctx context.Context, c *httpapi.Call, queue commands.QueueMessage) (httpapi.WriteResult, error) {
 	queue.Source = "api"
-	if c.Kind == httpapi.KindSession {
+	if c.Kind == auth.KindSession {
 		queue.Source, queue.ByStaff = "dashboard", true
 	}
 	if a.source != "" {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"ledgerline/clock"
-	"ledgerline/httpapi"
+	"ledgerline/httpapi/auth"
 )
 
 // Who issues the session tokens of a dev, and for whom. They are the defaults of serve as well.
@@ -17,15 +17,15 @@ const (
 // devSession is how long the sessions in dev.json live, by the dev's clock: no walk through the years outlives them.
 const devSession = 50 * 365 * 24 * time.Hour
 
-func devSessions(secret []byte, c clock.Clock) httpapi.SessionConfig {
-	return httpapi.SessionConfig{Issuer: sessionIssuer, Audience: sessionAudience, Secret: secret, Clock: c, LongLivedTokenID: "dev.json"}
+func devSessions(secret []byte, c clock.Clock) auth.SessionConfig {
+	return auth.SessionConfig{Issuer: sessionIssuer, Audience: sessionAudience, Secret: secret, Clock: c, LongLivedTokenID: "dev.json"}
 }
 
 // writeFile writes dev.json with fresh sessions.
 func (d *dev) writeFile() error {
 	d.file.Sessions = make(map[string]string, len(d.file.Users))
 	for role, user := range d.file.Users {
-		token, err := httpapi.SignSession(devSessions(d.secret, d.clock), user, devSession)
+		token, err := auth.SignSession(devSessions(d.secret, d.clock), user, devSession)
 		if err != nil {
 			return fmt.Errorf("sign the session of %s: %w", role, err)
 		}

@@ -10,6 +10,7 @@ import (
 	"ledgerline/commands"
 	"ledgerline/domain/organisation"
 	"ledgerline/httpapi"
+	"ledgerline/httpapi/auth"
 )
 
 type userCommand struct {
@@ -129,8 +130,8 @@ type sessionCommand struct {
 
 // Run implements the command.
 func (c *sessionCommand) Run(ctx context.Context, con *console) error {
-	if c.TTL <= 0 || c.TTL > httpapi.MaxSession {
-		return usage("--ttl must be more than 0 and at most %s", httpapi.MaxSession)
+	if c.TTL <= 0 || c.TTL > auth.MaxSession {
+		return usage("--ttl must be more than 0 and at most %s", auth.MaxSession)
 	}
 	path := c.SecretFile
 	if path == "" {
@@ -144,7 +145,7 @@ func (c *sessionCommand) Run(ctx context.Context, con *console) error {
 		if _, _, err := w.owner(ctx, organisation.UserStream(c.User), "user"); err != nil {
 			return nil, err
 		}
-		token, err := httpapi.SignSession(httpapi.SessionConfig{Issuer: c.Issuer, Audience: c.Audience, Secret: secret, Clock: w.Clock}, c.User, c.TTL)
+		token, err := auth.SignSession(auth.SessionConfig{Issuer: c.Issuer, Audience: c.Audience, Secret: secret, Clock: w.Clock}, c.User, c.TTL)
 		if err != nil {
 			return nil, fmt.Errorf("sign the session: %w", err)
 		}

@@ -9,6 +9,7 @@ import (
 	"ledgerline/clock"
 	"ledgerline/eventstore"
 	"ledgerline/httpapi"
+	"ledgerline/httpapi/auth"
 	"ledgerline/service"
 )
 
@@ -41,11 +42,11 @@ type sessionOptions struct {
 }
 
 // config is empty when there are to be no sessions.
-func (o *sessionOptions) config() (httpapi.SessionConfig, error) {
+func (o *sessionOptions) config() (auth.SessionConfig, error) {
 	if o.SecretFile == "" && o.JWKSURL == "" && o.JWKSFile == "" {
-		return httpapi.SessionConfig{}, nil
+		return auth.SessionConfig{}, nil
 	}
-	cfg := httpapi.SessionConfig{Issuer: o.Issuer, Audience: o.Audience, JWKSURL: o.JWKSURL, JWKSFile: o.JWKSFile, Clock: clock.System()}
+	cfg := auth.SessionConfig{Issuer: o.Issuer, Audience: o.Audience, JWKSURL: o.JWKSURL, JWKSFile: o.JWKSFile, Clock: clock.System()}
 	if o.SecretFile != "" {
 		var err error
 		if cfg.Secret, err = readSecret(o.SecretFile); err != nil {

@@ -14,6 +14,7 @@ import (
 	"ledgerline/events"
 	"ledgerline/eventstore"
 	"ledgerline/httpapi"
+	"ledgerline/httpapi/auth"
 	"ledgerline/test/app"
 )
 
@@ -217,7 +218,7 @@ func TestAToolTakesTheRightsAndTheLimitOfTheEndpointThatItRuns(t *testing.T) {
 		require.Equal(t, want.Sending, have.Sending, tool)
 		for _, scope := range []apikey.Scope{apikey.Read, apikey.Send, apikey.Admin} {
 			answer := use(a.Key(apikey.Live, nil, scope), tool, app.Map{"nonsense": true})
-			if slices.Contains(want.Access.Keys, httpapi.Scope(scope)) {
+			if slices.Contains(want.Access.Keys, auth.Scope(scope)) {
 				answer.Is(400)
 			} else {
 				answer.Refused(403, "forbidden")

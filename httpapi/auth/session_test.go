@@ -1,4 +1,4 @@
-package httpapi_test
+package auth_test
 
 import (
 	"crypto/ecdsa"
@@ -24,7 +24,7 @@ import (
 
 	"ledgerline/clock"
 	"ledgerline/domain/fault"
-	"ledgerline/httpapi"
+	"ledgerline/httpapi/auth"
 )
 
 var (
@@ -33,8 +33,8 @@ var (
 	secret   = []byte("a session secret of 32 bytes or more")
 )
 
-func sessions(change func(*httpapi.SessionConfig)) httpapi.SessionConfig {
-	cfg := httpapi.SessionConfig{Issuer: "https://id.example.com", Audience: "ledgerline", Secret: secret, Clock: clock.Frozen(today)}
+func sessions(change func(*auth.SessionConfig)) auth.SessionConfig {
+	cfg := auth.SessionConfig{Issuer: "https://id.example.com", Audience: "ledgerline", Secret: secret, Clock: clock.Frozen(today)}
 	if change != nil {
 		change(&cfg)
 	}
@@ -67,21 +67,21 @@ func signed(t *testing.T, method jwt.SigningMethod, key any, kid string, change 
 	return text
 }
 
-func verifier(t *testing.T, cfg httpapi.SessionConfig) *httpapi.SessionVerifier {
+func verifier(t *testing.T, cfg auth.SessionConfig) *auth.SessionVerifier {
 	t.Helper()
-	v, err := httpapi.NewSessionVerifier(cfg)
+	v, err := auth.NewSessionVerifier(cfg)
 	require.NoError(t, err)
 	return v
 }
 
-func accepted(t *testing.T, v *httpapi.SessionVerifier, token string) {
+func accepted(t *testing.T, v *auth.SessionVerifier, token string) {
 	t.Helper()
 	user, err := v.Verify(t.Context(), token)
 	require.NoError(t, err)
 	require.Equal(t, someUser, user)
 }
 
-func notAccepted(t *testing.T, v *httpapi.SessionVerifier, token string) {
+func notAccepted(t *testing.T, v *auth.SessionVerifier, token string) {
 	t.Helper()
 	_, err := v.Verify(t.Context(), token)
 	require.True(t, fault.Is(err, fault.Unauthorized), "%v", err)
@@ -90,12 +90,12 @@ func notAccepted(t *testing.T, v *httpapi.SessionVerifier, token string) {
 func TestASessionTokenTellsItsUser(t *testing.T) {
 	t.Parallel()
 	cfg := sessions(nil)
-	token, err := httpapi.SignSession(cfg, someUser, time.Hour)
+	token, err := auth.SignSession(cfg, someUser, time.Hour)
 	require.NoError(t, err)
 	accepted(t, verifier(t, cfg), token)
-	_, err = httpapi.SignSession(cfg, someUser, 25*time.Hour)
+	_, err = auth.SignSession(cfg, someUser, 25*time.Hour)
 	require.Error(t, err)
-	longest, err := httpapi.SignSession(cfg, someUser, 24*time.Hour)
+	longest, err := auth.SignSession(cfg, someUser, 24*time.Hour)
 	require.NoError(t, err)
 	accepted(t, verifier(t, cfg), longest)
 }
@@ -105,7 +105,7 @@ func TestOnlyALastingTokenOutlivesADay(t *testing.T) {
 	cfg := sessions(nil)
 	lasting := cfg
 	lasting.LongLivedTokenID = "dev.json"
-	token, err := httpapi.SignSession(lasting, someUser, 1000*time.Hour)
+	token, err := auth.SignSession(lasting, someUser, 1000*time.Hour)
 	require.NoError(t, err)
 	accepted(t, verifier(t, lasting), token)
 	notAccepted(t, verifier(t, cfg), token)
@@ -172,7 +172,7 @@ func TestAsymmetricTokensAreCheckedAgainstTheJWKS(t *testing.T) {
 	r := newRing(t)
 	file := filepath.Join(t.TempDir(), "jwks.json")
 	require.NoError(t, os.WriteFile(file, jwks(t, r.set()...), 0o600))
-	v := verifier(t, sessions(func(c *httpapi.SessionConfig) { c.JWKSFile, c.Secret = file, nil }))
+	v := verifier(t, sessions(func(c *auth.SessionConfig) { c.JWKSFile, c.Secret = file, nil }))
 	accepted(t, v, signed(t, jwt.SigningMethodEdDSA, r.ed, "ed", nil))
 	accepted(t, v, signed(t, jwt.SigningMethodES256, r.ec, "ec", nil))
 	accepted(t, v, signed(t, jwt.SigningMethodRS256, r.rsa, "rsa", nil))
@@ -192,7 +192,7 @@ func TestNoAlgorithmAndConfusedAlgorithmsAreRefused(t *testing.T) {
 	r := newRing(t)
 	file := filepath.Join(t.TempDir(), "jwks.json")
 	require.NoError(t, os.WriteFile(file, jwks(t, r.set()...), 0o600))
-	both := verifier(t, sessions(func(c *httpapi.SessionConfig) { c.JWKSFile = file }))
+	both := verifier(t, sessions(func(c *auth.SessionConfig) { c.JWKSFile = file }))
 	notAccepted(t, both, signed(t, jwt.SigningMethodNone, jwt.UnsafeAllowNoneSignatureType, "rsa", nil))
 	public, err := x509.MarshalPKIXPublicKey(r.rsa.Public())
 	require.NoError(t, err)
@@ -202,7 +202,7 @@ func TestNoAlgorithmAndConfusedAlgorithmsAreRefused(t *testing.T) {
 	}
 	notAccepted(t, both, signed(t, jwt.SigningMethodHS512, secret, "", nil))
 	accepted(t, both, signed(t, jwt.SigningMethodHS256, secret, "", nil))
-	onlyKeys := verifier(t, sessions(func(c *httpapi.SessionConfig) { c.JWKSFile, c.Secret = file, nil }))
+	onlyKeys := verifier(t, sessions(func(c *auth.SessionConfig) { c.JWKSFile, c.Secret = file, nil }))
 	notAccepted(t, onlyKeys, signed(t, jwt.SigningMethodHS256, secret, "", nil))
 	onlySecret := verifier(t, sessions(nil))
 	notAccepted(t, onlySecret, signed(t, jwt.SigningMethodEdDSA, r.ed, "ed", nil))
@@ -221,7 +221,7 @@ func TestTheJWKSIsCachedAndAskedAgainForAnUnknownKey(t *testing.T) {
 	}))
 	t.Cleanup(provider.Close)
 	moved := clock.Frozen(today)
-	v := verifier(t, sessions(func(c *httpapi.SessionConfig) { c.JWKSURL, c.Clock = provider.URL, moved }))
+	v := verifier(t, sessions(func(c *auth.SessionConfig) { c.JWKSURL, c.Clock = provider.URL, moved }))
 	require.EqualValues(t, 0, fetched.Load(), "the service starts without its identity provider")
 	for range 5 {
 		accepted(t, v, signed(t, jwt.SigningMethodEdDSA, r.ed, "ed", nil))
@@ -242,7 +242,7 @@ func TestAJWKSThatCannotBeFetchedIsNotTheCallersFault(t *testing.T) {
 	t.Parallel()
 	provider := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(provider.Close)
-	v := verifier(t, sessions(func(c *httpapi.SessionConfig) { c.JWKSURL = provider.URL }))
+	v := verifier(t, sessions(func(c *auth.SessionConfig) { c.JWKSURL = provider.URL }))
 	_, err := v.Verify(t.Context(), signed(t, jwt.SigningMethodEdDSA, newRing(t).ed, "ed", nil))
 	require.True(t, fault.Is(err, fault.Unavailable), "%v", err)
 	require.Positive(t, fault.Of(err).RetryAfter)
@@ -250,12 +250,12 @@ func TestAJWKSThatCannotBeFetchedIsNotTheCallersFault(t *testing.T) {
 
 func TestABadSessionConfigurationIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, change := range []func(*httpapi.SessionConfig){
-		func(c *httpapi.SessionConfig) { c.Issuer = "" }, func(c *httpapi.SessionConfig) { c.Audience = "" },
-		func(c *httpapi.SessionConfig) { c.Clock = nil }, func(c *httpapi.SessionConfig) { c.Secret = nil },
-		func(c *httpapi.SessionConfig) { c.Secret = []byte("short") }, func(c *httpapi.SessionConfig) { c.JWKSFile = "/nonexistent" },
+	for _, change := range []func(*auth.SessionConfig){
+		func(c *auth.SessionConfig) { c.Issuer = "" }, func(c *auth.SessionConfig) { c.Audience = "" },
+		func(c *auth.SessionConfig) { c.Clock = nil }, func(c *auth.SessionConfig) { c.Secret = nil },
+		func(c *auth.SessionConfig) { c.Secret = []byte("short") }, func(c *auth.SessionConfig) { c.JWKSFile = "/nonexistent" },
 	} {
-		_, err := httpapi.NewSessionVerifier(sessions(change))
+		_, err := auth.NewSessionVerifier(sessions(change))
 		require.Error(t, err)
 	}
 }

@@ -1,0 +1,117 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+
+	"github.com/google/uuid"
+)
+
+// CallerKind is the kind of credential that a caller showed.
+type CallerKind string
+
+// The kinds of caller.
+const (
+	KindKey      CallerKind = "key"      // an API key
+	KindIdentity CallerKind = "identity" // the token of a service identity, which is an API key linked to it
+	KindSession  CallerKind = "session"  // the session token of a signed-in user
+)
+
+// Scope is what an API key may be used for. A scope includes no other: admin does not include read.
+type Scope string
+
+// The scopes.
+const (
+	ScopeRead  Scope = "read"
+	ScopeSend  Scope = "send"
+	ScopeAdmin Scope = "admin"
+)
+
+// Role is what a signed-in user may do in a workspace. It comes from the ledger, never from a token's claims.
+type Role string
+
+// The roles.
+const (
+	RoleOwner     Role = "owner"
+	RoleAdmin     Role = "admin"
+	RoleBilling   Role = "billing"
+	RoleManager   Role = "manager"
+	RoleAgent     Role = "agent"
+	RoleDeveloper Role = "developer"
+	RoleAnalyst   Role = "analyst"
+)
+
+// Credentials are what a request shows of its caller.
+type Credentials struct {
+	Token string
+	// WorkspaceHeader is the x-workspace-id header: a UUID, or "" when it was not sent.
+	WorkspaceHeader string
+	// AnyWorkspace accepts a session of a user with several workspaces that chose none. Its caller then has neither a
+	// workspace nor a role.
+	AnyWorkspace bool
+	IP           netip.Addr
+	// Fresh requires the state at the head of the ledger. Without it the Authenticator may answer from a cache that is
+	// about a second old: a write then passes the caller's Guards to its append, which fails with ErrCredentialChanged
+	// when the cached state is outdated.
+	Fresh bool
+}
+
+// ErrCredentialChanged is what a write returns, wrapped, when nothing was written because one of the caller's Guards
+// failed. The API then authenticates the request with Fresh and runs the write once more.
+var ErrCredentialChanged = errors.New("the caller's credential has changed")
+
+// Authenticator finds the caller that a token belongs to. It returns fault unauthorized for an invalid token, forbidden
+// for a valid one that may not be used from this address or in this workspace, and bad_request when the user of a
+// session has several workspaces and chose none. It fills every field of Caller except IP, UserAgent and RequestID. It
+// is safe for concurrent use.
+type Authenticator interface {
+	Authenticate(ctx context.Context, credentials Credentials) (Caller, error)
+}
+
+// Guard is the version of a ledger stream (key, user, organisation) that authentication was based on. A write command
+// passes it to its append as a precondition, so that a key that was revoked meanwhile writes nothing.
+type Guard struct {
+	Stream  string
+	Version int
+}
+
+// Caller is who makes a request, after authentication.
+type Caller struct {
+	Kind CallerKind
+	// ID is the id of the API key, the service identity or the user.
+	ID string
+	// RateLimitKey names the caller's rate-limit buckets: the id of the API key; for a session, user id and workspace id.
+	RateLimitKey   string
+	OrganisationID uuid.UUID
+	WorkspaceID    uuid.UUID
+	// Test marks a test-mode key.
+	Test      bool
+	Scopes    []Scope // of keys and identities; empty for sessions
+	Role      Role    // of sessions; empty for keys
+	Guards    []Guard
+	OrgPaused bool
+
+	IP        netip.Addr
+	UserAgent string // printable, at most 255 characters
+	RequestID string
+}
+
+// Has reports whether the caller is a key or identity with the scope. A session has no scopes.
+func (c *Caller) Has(scope Scope) bool {
+	for _, have := range c.Scopes {
+		if have == scope {
+			return true
+		}
+	}
+	return false
+}
+
+// Can reports whether the caller is a session whose role includes any of the permissions. A key has no role.
+func (c *Caller) Can(permissions Permission) bool {
+	return c.Kind == KindSession && rolePermissions[c.Role].hasAny(permissions)
+}
+
+// OwnOnly reports whether the caller sees only the conversations that are assigned to it or to nobody, and their
+// contacts. That holds for the role agent.
+func (c *Caller) OwnOnly() bool { return c.Role == RoleAgent }
