@@ -33,30 +33,30 @@ type Access struct {
 // Whether scopes and addresses cover the call is the caller's to check, and whether the organisation is paused.
 func (a *App) FindKey(ctx context.Context, secret string, fresh bool) (Access, error) {
 	unknown := fault.New(fault.Unauthorized, "The API key is not known.")
-	if !apikey.Genuine(secret, a.checkKey) {
+	if !apikey.Genuine(secret, a.apiKeyCheck) {
 		return Access{}, unknown
 	}
-	id, found, err := a.owner(ctx, claimSecret, apikey.Hash(secret))
+	id, found, err := a.engine.Owner(ctx, claimSecret, apikey.Hash(secret))
 	if err != nil {
 		return Access{}, err
 	}
 	if !found {
 		return Access{}, unknown
 	}
-	key, err := find(ctx, a.keys, id, fresh)
+	key, err := a.engine.Keys.Read(ctx, id, fresh)
 	if err != nil {
 		return Access{}, err
 	}
-	if !key.State.Matches(secret) || !key.State.Usable(a.ledger.Now()) {
+	if !key.State.Matches(secret) || !key.State.Usable(a.engine.Ledger.Now()) {
 		return Access{}, unknown
 	}
-	org, err := find(ctx, a.organisations, organisation.Stream(key.State.Organisation), fresh)
+	org, err := a.engine.Organisations.Read(ctx, organisation.Stream(key.State.Organisation), fresh)
 	if err != nil {
 		return Access{}, err
 	}
 	access := Access{Organisation: org.State, Key: &key.State, Guards: []eventstore.Guard{key.Guard(), org.Guard()}}
 	if key.State.Identity != uuid.Nil {
-		i, err := find(ctx, a.identities, identity.Stream(key.State.Identity), fresh)
+		i, err := a.engine.Identities.Read(ctx, identity.Stream(key.State.Identity), fresh)
 		if err != nil {
 			return Access{}, err
 		}
@@ -72,14 +72,14 @@ func (a *App) FindKey(ctx context.Context, secret string, fresh bool) (Access, e
 // FindUser finds a user with the roles it has, under the same rules as FindKey. A user that does not exist is refused
 // with unauthorized.
 func (a *App) FindUser(ctx context.Context, id uuid.UUID, fresh bool) (Access, error) {
-	user, err := find(ctx, a.users, organisation.UserStream(id), fresh)
+	user, err := a.engine.Users.Read(ctx, organisation.UserStream(id), fresh)
 	if err != nil {
 		return Access{}, err
 	}
 	if !user.State.Exists() {
 		return Access{}, fault.New(fault.Unauthorized, "The user is not known.")
 	}
-	org, err := find(ctx, a.organisations, organisation.Stream(user.State.Organisation), fresh)
+	org, err := a.engine.Organisations.Read(ctx, organisation.Stream(user.State.Organisation), fresh)
 	if err != nil {
 		return Access{}, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ledgerline/commands/engine"
 	"ledgerline/domain/apikey"
 	"ledgerline/domain/fault"
 	"ledgerline/events"
@@ -42,20 +43,20 @@ func (a *App) CreateAPIKey(ctx context.Context, req Request, in CreateAPIKey) (A
 	if err != nil {
 		return APIKey{}, err
 	}
-	k.ID = a.ids.TypeID("key")
+	k.ID = a.engine.IDs.TypeID("key")
 	k.Result, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		if _, err := u.workspace(ctx, req.Workspace); err != nil {
+		if _, err := u.Workspace(ctx, req.Workspace); err != nil {
 			return err
 		}
 		made, err := apikey.Create(events.APIKeyCreated{
 			KeyID: k.ID, Name: in.Name, Env: string(in.Env), Scopes: in.Scopes, Prefix: k.Prefix,
 			SecretHash: apikey.Hash(k.Secret), IPAllowlist: in.IPAllowlist, ExpiresAt: in.ExpiresAt,
-		}, in.By, u.now)
+		}, in.By, u.Now)
 		if err != nil {
 			return err
 		}
 		u.newKey(&k, made)
-		u.ref = k.ID
+		u.Ref = k.ID
 		return answer(u, k, in.Answer)
 	})
 	if err != nil {
@@ -67,23 +68,23 @@ func (a *App) CreateAPIKey(ctx context.Context, req Request, in CreateAPIKey) (A
 // secret makes up a secret.
 func (a *App) secret(env apikey.Env) (APIKey, error) {
 	var random [apikey.Randomness]byte
-	if _, err := io.ReadFull(a.random, random[:]); err != nil {
+	if _, err := io.ReadFull(a.engine.Random, random[:]); err != nil {
 		return APIKey{}, fmt.Errorf("commands: randomness: %w", err)
 	}
-	secret := apikey.Mint(env, random, a.checkKey)
+	secret := apikey.Mint(env, random, a.apiKeyCheck)
 	return APIKey{Secret: secret, Prefix: apikey.Prefix(secret)}, nil
 }
 
 // newKey records a key that was made, and has its secret find it.
 func (u *unit) newKey(k *APIKey, made []events.Event) {
-	key := begin(u, u.app.keys, k.ID)
-	key.record(made...)
+	key := engine.Begin(u.Unit, u.Engine.Keys, k.ID)
+	key.Record(made...)
 	k.Key = key.State
 	u.claimSecret(k)
 }
 
 func (u *unit) claimSecret(k *APIKey) {
-	u.claim(claimSecret, apikey.Hash(k.Secret), k.ID, func(string) error { return fault.New(fault.Internal, "The secret was made before.") })
+	u.Claim(claimSecret, apikey.Hash(k.Secret), k.ID, func(string) error { return fault.New(fault.Internal, "The secret was made before.") })
 }
 
 // answer renders the answer of a command that shows a secret: it cannot be built again from a view.
@@ -91,17 +92,17 @@ func answer[T any](u *unit, made T, render func(T) ([]byte, error)) (err error) 
 	if render == nil {
 		return nil
 	}
-	if u.body, err = render(made); err != nil {
+	if u.Body, err = render(made); err != nil {
 		return fmt.Errorf("commands: render answer: %w", err)
 	}
 	return nil
 }
 
 // key loads a key of the request's workspace.
-func (u *unit) key(ctx context.Context, id string) (*aggregate[apikey.Key], error) {
-	key, err := load(ctx, u, u.app.keys, id)
-	if err == nil && (key.State.ID == "" || key.State.Workspace != u.req.Workspace) {
-		err = notFound("API key")
+func (u *unit) key(ctx context.Context, id string) (*engine.Aggregate[apikey.Key], error) {
+	key, err := engine.Load(ctx, u.Unit, u.Engine.Keys, id)
+	if err == nil && (key.State.ID == "" || key.State.Workspace != u.Request.Workspace) {
+		err = engine.NotFound("API key")
 	}
 	return key, err
 }
@@ -129,14 +130,14 @@ func (a *App) RotateAPIKey(ctx context.Context, req Request, keyID string, by *a
 		if k, err = a.secret(key.State.Env); err != nil {
 			return err
 		}
-		rotated, err := key.State.Rotate(k.Prefix, apikey.Hash(k.Secret), by, u.now)
+		rotated, err := key.State.Rotate(k.Prefix, apikey.Hash(k.Secret), by, u.Now)
 		if err != nil {
 			return err
 		}
-		key.record(rotated...)
+		key.Record(rotated...)
 		k.ID, k.Key = keyID, key.State
 		u.claimSecret(&k)
-		u.ref = keyID
+		u.Ref = keyID
 		return answer(u, k, render)
 	})
 	if err != nil {
@@ -163,8 +164,8 @@ func (a *App) RevokeAPIKey(ctx context.Context, req Request, keyID string) (Resu
 				return err
 			}
 		}
-		key.record(key.State.Revoke()...)
-		u.ref = keyID
+		key.Record(key.State.Revoke()...)
+		u.Ref = keyID
 		return nil
 	})
 }

@@ -17,7 +17,7 @@ const secretBytes = 32
 // answer is the line's id and the secret.
 func (a *App) ConfigureCarrier(ctx context.Context, req Request, lineID, carrier string, account events.CarrierAccount, fresh bool) (secret string, result Result, err error) {
 	random := make([]byte, secretBytes)
-	if _, err := io.ReadFull(a.random, random); err != nil {
+	if _, err := io.ReadFull(a.engine.Random, random); err != nil {
 		return "", Result{}, fmt.Errorf("commands: no randomness: %w", err)
 	}
 	made := base64.RawURLEncoding.EncodeToString(random)
@@ -31,8 +31,8 @@ func (a *App) ConfigureCarrier(ctx context.Context, req Request, lineID, carrier
 			account.Secret = made
 		}
 		configured, err := l.State.ConfigureCarrier(carrier, account)
-		l.record(configured...)
-		u.ref, secret = lineID, l.State.Account.Secret
+		l.Record(configured...)
+		u.Ref, secret = lineID, l.State.Account.Secret
 		return err
 	})
 	return secret, result, err

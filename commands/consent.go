@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 
+	"ledgerline/commands/engine"
 	"ledgerline/domain/consent"
 	"ledgerline/domain/contact"
 )
@@ -26,37 +27,37 @@ func (a *App) setConsent(ctx context.Context, req Request, contactID string, to 
 		if err != nil {
 			return err
 		}
-		num, err := u.numberByHash(ctx, c.State.NumberHash)
+		num, err := u.NumberByHash(ctx, c.State.NumberHash)
 		if err != nil {
 			return err
 		}
-		u.ref, u.subject = contactID, contactID
+		u.Ref, u.Subject = contactID, contactID
 		return u.changeConsent(ctx, c, num, to, ev)
 	})
 }
 
 // changeConsent changes a contact's consent and what hangs on it: the register, and the number's other contacts in
 // every workspace of the organisation (decisions section 6).
-func (u *unit) changeConsent(ctx context.Context, c *aggregate[contact.Contact], num numberState, to consent.Status, ev consent.Evidence) error {
+func (u *unit) changeConsent(ctx context.Context, c *engine.Aggregate[contact.Contact], num engine.Number, to consent.Status, ev consent.Evidence) error {
 	changed, err := c.State.SetConsent(to, ev)
 	if err != nil {
 		return err
 	}
-	c.record(changed...)
+	c.Record(changed...)
 	switch to {
 	case consent.OptedIn:
-		num.record(num.State.OptIn(c.State.ID)...)
+		num.Record(num.State.OptIn(c.State.ID)...)
 	case consent.OptedOut:
-		num.record(num.State.OptOut(c.State.ID)...)
+		num.Record(num.State.OptOut(c.State.ID)...)
 		for _, h := range num.State.Holders {
 			if h.ContactID == c.State.ID {
 				continue
 			}
-			other, err := load(ctx, u, u.app.contacts, h.ContactID)
+			other, err := engine.Load(ctx, u.Unit, u.Engine.Contacts, h.ContactID)
 			if err != nil {
 				return err
 			}
-			other.in(h.Workspace).record(other.State.FollowOptOut(ev)...)
+			other.InWorkspace(h.Workspace).Record(other.State.FollowOptOut(ev)...)
 		}
 	case consent.Unknown: // the register stays as it is
 	}

@@ -5,10 +5,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"ledgerline/commands/engine"
 	"ledgerline/domain/consent"
 	"ledgerline/domain/contact"
 	"ledgerline/domain/fault"
-	"ledgerline/domain/number"
 	"ledgerline/events"
 )
 
@@ -34,7 +34,7 @@ func (a *App) CreateContact(ctx context.Context, req Request, in CreateContact) 
 
 func (u *unit) createContact(ctx context.Context, in *CreateContact) error {
 	var issues []fault.Issue
-	e164, err := u.app.phone(in.Phone, "/phone")
+	e164, err := u.Engine.Phone(in.Phone, "/phone")
 	if issues, err = collect(issues, err); err != nil {
 		return err
 	}
@@ -51,8 +51,8 @@ func (u *unit) createContact(ctx context.Context, in *CreateContact) error {
 		Person: events.ContactPersonal{
 			Phone: e164, FirstName: in.FirstName, LastName: in.LastName, Company: in.Company, Email: in.Email, Fields: in.Fields,
 		},
-		LabelIDs: labels, Owner: in.OwnerUserID, Origin: "api", IsTest: u.req.Test, Consent: in.ConsentStatus,
-		Evidence: consent.Evidence{Source: in.ConsentSource, IP: u.req.IP, UserAgent: u.req.UserAgent},
+		LabelIDs: labels, Owner: in.OwnerUserID, Origin: "api", IsTest: u.Request.Test, Consent: in.ConsentStatus,
+		Evidence: consent.Evidence{Source: in.ConsentSource, IP: u.Request.IP, UserAgent: u.Request.UserAgent},
 	}
 	issues, err = collect(issues, contact.CheckFields(in.Fields, "/fields"))
 	if err != nil {
@@ -66,7 +66,7 @@ func (u *unit) createContact(ctx context.Context, in *CreateContact) error {
 	if len(issues) > 0 {
 		return fault.Invalids(issues...)
 	}
-	num, err := u.number(ctx, e164)
+	num, err := u.Number(ctx, e164)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (u *unit) createContact(ctx context.Context, in *CreateContact) error {
 	if err != nil {
 		return err
 	}
-	u.ref, u.subject = made.State.ID, made.State.ID
+	u.Ref, u.Subject = made.State.ID, made.State.ID
 	return nil
 }
 
@@ -92,10 +92,10 @@ type UpsertContact struct {
 // stays as it is. Refusals are those of CreateContact and UpdateContact.
 func (a *App) UpsertContact(ctx context.Context, req Request, in UpsertContact) (r Result, created bool, err error) {
 	r, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		e164, err := u.app.phone(in.Phone, "/phone")
-		var c *aggregate[contact.Contact]
+		e164, err := u.Engine.Phone(in.Phone, "/phone")
+		var c *engine.Aggregate[contact.Contact]
 		if err == nil {
-			num, err := u.number(ctx, e164)
+			num, err := u.Number(ctx, e164)
 			if err != nil {
 				return err
 			}
@@ -108,7 +108,7 @@ func (a *App) UpsertContact(ctx context.Context, req Request, in UpsertContact) 
 				Phone: in.Phone, FirstName: in.FirstName, LastName: in.LastName, Company: in.Company, Email: in.Email, Fields: in.Fields,
 			})
 		}
-		u.ref, u.subject = c.State.ID, c.State.ID
+		u.Ref, u.Subject = c.State.ID, c.State.ID
 		return u.updateContact(ctx, c, &UpdateContact{
 			FirstName: given(in.FirstName), LastName: given(in.LastName), Company: given(in.Company), Email: given(in.Email), Fields: in.Fields,
 		})
@@ -135,7 +135,7 @@ func (u *unit) memberAt(ctx context.Context, now, id *uuid.UUID, pointer string)
 		return nil
 	}
 	user, err := u.user(ctx, *id)
-	if err == nil && user.State.MemberOf(u.req.Workspace) {
+	if err == nil && user.State.MemberOf(u.Request.Workspace) {
 		return nil
 	}
 	if err != nil && !fault.Is(err, fault.NotFound) {
@@ -144,57 +144,42 @@ func (u *unit) memberAt(ctx context.Context, now, id *uuid.UUID, pointer string)
 	return fault.Invalid(pointer, "not_a_member", "The user is not a member of this workspace.")
 }
 
-// numberState is a number with the hash it is known by.
-type numberState struct {
-	*aggregate[number.Number]
-	hash string
-}
-
-func (u *unit) number(ctx context.Context, e164 string) (numberState, error) {
-	return u.numberByHash(ctx, u.app.ledger.NumberHash(u.req.Organisation, e164))
-}
-
-func (u *unit) numberByHash(ctx context.Context, hash string) (numberState, error) {
-	g, err := load(ctx, u, u.app.numbers, number.Stream(hash))
-	return numberState{g, hash}, err
-}
-
 // newContact makes a contact with a number that nobody in the workspace has.
-func (u *unit) newContact(num numberState, n contact.New) (*aggregate[contact.Contact], error) {
-	n.ID, n.ConversationID = u.app.ids.TypeID("ctc"), u.app.ids.TypeID("cnv")
-	n.NumberHash, n.Registered = num.hash, num.State.OptedOut
+func (u *unit) newContact(num engine.Number, n contact.New) (*engine.Aggregate[contact.Contact], error) {
+	n.ID, n.ConversationID = u.Engine.IDs.TypeID("ctc"), u.Engine.IDs.TypeID("cnv")
+	n.NumberHash, n.Registered = num.Hash, num.State.OptedOut
 	made, err := contact.Create(n)
 	if err != nil {
 		return nil, err
 	}
-	linked, err := num.State.Link(n.ID, u.req.Workspace)
+	linked, err := num.State.Link(n.ID, u.Request.Workspace)
 	if err != nil {
 		return nil, err
 	}
-	c := begin(u, u.app.contacts, n.ID)
-	c.record(made...)
-	num.record(linked...)
+	c := engine.Begin(u.Unit, u.Engine.Contacts, n.ID)
+	c.Record(made...)
+	num.Record(linked...)
 	return c, nil
 }
 
 // contact loads a contact of the request's workspace.
-func (u *unit) contact(ctx context.Context, id string) (*aggregate[contact.Contact], error) {
-	c, err := load(ctx, u, u.app.contacts, id)
-	if err == nil && (!c.State.Exists() || c.State.Workspace != u.req.Workspace) {
-		err = notFound("contact")
+func (u *unit) contact(ctx context.Context, id string) (*engine.Aggregate[contact.Contact], error) {
+	c, err := engine.Load(ctx, u.Unit, u.Engine.Contacts, id)
+	if err == nil && (!c.State.Exists() || c.State.Workspace != u.Request.Workspace) {
+		err = engine.NotFound("contact")
 	}
 	return c, err
 }
 
 // holder loads the contact of the request's workspace that has a number; nil when none has.
-func (u *unit) holder(ctx context.Context, num numberState) (*aggregate[contact.Contact], error) {
-	id, found := num.State.Contact(u.req.Workspace)
+func (u *unit) holder(ctx context.Context, num engine.Number) (*engine.Aggregate[contact.Contact], error) {
+	id, found := num.State.Contact(u.Request.Workspace)
 	if !found {
 		return nil, nil //nolint:nilnil // nobody is an answer here
 	}
-	c, err := load(ctx, u, u.app.contacts, id)
+	c, err := engine.Load(ctx, u.Unit, u.Engine.Contacts, id)
 	if err == nil && !c.State.Exists() {
-		err = errAgain // deleted between the two looks
+		err = engine.ErrInconsistent // deleted between the two looks
 	}
 	return c, err
 }
@@ -207,23 +192,23 @@ func (a *App) DeleteContact(ctx context.Context, req Request, contactID string) 
 		if err != nil {
 			return err
 		}
-		num, err := u.numberByHash(ctx, c.State.NumberHash)
+		num, err := u.NumberByHash(ctx, c.State.NumberHash)
 		if err != nil {
 			return err
 		}
-		c.record(c.State.Delete()...)
-		num.record(num.State.Unlink(contactID)...)
-		u.forget = append(u.forget, contactID)
-		u.ref = contactID
+		c.Record(c.State.Delete()...)
+		num.Record(num.State.Unlink(contactID)...)
+		u.Erase(contactID)
+		u.Ref = contactID
 		return nil
 	})
 }
 
 // FindContact reads a contact from the ledger; not_found when there is none or it was deleted.
 func (a *App) FindContact(ctx context.Context, contactID string) (contact.Contact, error) {
-	found, err := find(ctx, a.contacts, contactID, true)
-	if err == nil && !found.State.Exists() {
-		err = notFound("contact")
+	found, err := a.engine.Contacts.Find(ctx, contactID, true)
+	if err == nil && !found.Exists() {
+		err = engine.NotFound("contact")
 	}
-	return found.State, err
+	return found, err
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ledgerline/commands/engine"
 	"ledgerline/domain/contact"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/label"
@@ -38,7 +39,7 @@ func (a *App) UpdateContact(ctx context.Context, req Request, contactID string, 
 		if err != nil {
 			return err
 		}
-		u.ref, u.subject = contactID, contactID
+		u.Ref, u.Subject = contactID, contactID
 		return u.updateContact(ctx, c, &in)
 	})
 }
@@ -48,7 +49,7 @@ func (a *App) ChangeLabels(ctx context.Context, req Request, contactID string, a
 	return a.UpdateContact(ctx, req, contactID, UpdateContact{AddLabels: add, RemoveLabels: remove})
 }
 
-func (u *unit) updateContact(ctx context.Context, c *aggregate[contact.Contact], in *UpdateContact) error {
+func (u *unit) updateContact(ctx context.Context, c *engine.Aggregate[contact.Contact], in *UpdateContact) error {
 	patch := contact.Patch{
 		FirstName: in.FirstName, LastName: in.LastName, Company: in.Company, Email: in.Email, Owner: in.Owner, Fields: in.Fields,
 	}
@@ -63,7 +64,7 @@ func (u *unit) updateContact(ctx context.Context, c *aggregate[contact.Contact],
 	var issues []fault.Issue
 	var err error
 	if in.Phone != nil {
-		patch.Phone, err = u.app.phone(*in.Phone, "/phone")
+		patch.Phone, err = u.Engine.Phone(*in.Phone, "/phone")
 		if issues, err = collect(issues, err); err != nil {
 			return err
 		}
@@ -84,16 +85,16 @@ func (u *unit) updateContact(ctx context.Context, c *aggregate[contact.Contact],
 }
 
 // patch records the changes, and what a new phone brings with it.
-func (u *unit) patch(ctx context.Context, c *aggregate[contact.Contact], patch contact.Patch) error {
+func (u *unit) patch(ctx context.Context, c *engine.Aggregate[contact.Contact], patch contact.Patch) error {
 	if patch.Phone == "" || patch.Phone == c.State.Phone {
-		c.record(c.State.Update(patch)...)
+		c.Record(c.State.Update(patch)...)
 		return nil
 	}
-	before, err := u.numberByHash(ctx, c.State.NumberHash)
+	before, err := u.NumberByHash(ctx, c.State.NumberHash)
 	if err != nil {
 		return err
 	}
-	after, err := u.number(ctx, patch.Phone)
+	after, err := u.Number(ctx, patch.Phone)
 	if err != nil {
 		return err
 	}
@@ -101,18 +102,18 @@ func (u *unit) patch(ctx context.Context, c *aggregate[contact.Contact], patch c
 	if err != nil {
 		return err
 	}
-	patch.NumberHash = after.hash
-	c.record(c.State.Update(patch)...)
-	before.record(before.State.Unlink(c.State.ID)...)
-	after.record(linked...)
+	patch.NumberHash = after.Hash
+	c.Record(c.State.Update(patch)...)
+	before.Record(before.State.Unlink(c.State.ID)...)
+	after.Record(linked...)
 	if after.State.OptedOut {
-		c.record(c.State.FollowRegister()...)
+		c.Record(c.State.FollowRegister()...)
 	}
 	return nil
 }
 
 // changeLabels records what becomes of the contact's labels, and adds what is wrong with their names to the issues.
-func (u *unit) changeLabels(ctx context.Context, c *aggregate[contact.Contact], in *UpdateContact, issues []fault.Issue) ([]fault.Issue, error) {
+func (u *unit) changeLabels(ctx context.Context, c *engine.Aggregate[contact.Contact], in *UpdateContact, issues []fault.Issue) ([]fault.Issue, error) {
 	if in.Labels == nil && len(in.AddLabels)+len(in.RemoveLabels) == 0 {
 		return issues, nil
 	}
@@ -134,7 +135,7 @@ func (u *unit) changeLabels(ctx context.Context, c *aggregate[contact.Contact], 
 		return issues, err
 	}
 	changed, err := c.State.Relabel(add, remove, pointer)
-	c.record(changed...)
+	c.Record(changed...)
 	return collect(issues, err)
 }
 
@@ -142,7 +143,7 @@ func (u *unit) changeLabels(ctx context.Context, c *aggregate[contact.Contact], 
 func (u *unit) labelsLeft(ctx context.Context, ids []uuid.UUID) ([]uuid.UUID, error) {
 	var left []uuid.UUID
 	for _, id := range ids {
-		l, err := load(ctx, u, u.app.labels, label.Stream(id))
+		l, err := engine.Load(ctx, u.Unit, u.Engine.Labels, label.Stream(id))
 		if err != nil {
 			return nil, err
 		}

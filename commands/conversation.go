@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ledgerline/commands/engine"
 	"ledgerline/domain/contact"
 	"ledgerline/domain/conversation"
 	"ledgerline/domain/fault"
@@ -23,30 +24,30 @@ type Reply struct {
 
 // conversation loads a conversation of the request's workspace; not_found when there is none, when its contact was
 // erased, or when the agent that asks does not see it. The append depends on both being as they were seen.
-func (u *unit) conversation(ctx context.Context, id string, agent uuid.UUID) (*aggregate[conversation.Conversation], error) {
-	conv, err := load(ctx, u, u.app.conversations, id)
+func (u *unit) conversation(ctx context.Context, id string, agent uuid.UUID) (*engine.Aggregate[conversation.Conversation], error) {
+	conv, err := engine.Load(ctx, u.Unit, u.Engine.Conversations, id)
 	if err != nil {
 		return nil, err
 	}
 	s := &conv.State
-	if !s.Exists() || s.Workspace != u.req.Workspace || agent != uuid.Nil && !s.SeenBy(agent) {
-		return nil, notFound("conversation")
+	if !s.Exists() || s.Workspace != u.Request.Workspace || agent != uuid.Nil && !s.SeenBy(agent) {
+		return nil, engine.NotFound("conversation")
 	}
 	if _, err := u.contact(ctx, s.ContactID); err != nil {
 		if fault.Is(err, fault.NotFound) {
-			err = notFound("conversation")
+			err = engine.NotFound("conversation")
 		}
 		return nil, err
 	}
-	u.subject = s.ContactID
+	u.Subject = s.ContactID
 	return conv, nil
 }
 
 // takeOver gives a conversation that was opened in this unit to the team: a person writes in it.
-func (u *unit) takeOver(ctx context.Context, c *aggregate[contact.Contact]) error {
-	conv, err := load(ctx, u, u.app.conversations, c.State.ConversationID)
+func (u *unit) takeOver(ctx context.Context, c *engine.Aggregate[contact.Contact]) error {
+	conv, err := engine.Load(ctx, u.Unit, u.Engine.Conversations, c.State.ConversationID)
 	if err == nil {
-		conv.record(conv.State.TakeOver()...)
+		conv.Record(conv.State.TakeOver()...)
 	}
 	return err
 }
@@ -70,7 +71,7 @@ func (a *App) UpdateConversation(ctx context.Context, req Request, id string, in
 		if err != nil {
 			return err
 		}
-		u.ref = id
+		u.Ref = id
 		if in.Forbidden != nil {
 			return in.Forbidden
 		}
@@ -80,7 +81,7 @@ func (a *App) UpdateConversation(ctx context.Context, req Request, id string, in
 		if in.HandledBy != nil && req.Test && strings.HasPrefix(*in.HandledBy, conversation.AgentPrefix) {
 			return fault.New(fault.Forbidden, "A test key cannot have an agent handle a conversation: the agent would send live messages.")
 		}
-		changed, err := conv.State.Change(in.Change, u.now)
+		changed, err := conv.State.Change(in.Change, u.Now)
 		issues, err := collect(nil, err)
 		for _, check := range []func() error{
 			func() error { return u.memberAt(ctx, conv.State.Assignee, in.Assignee.To, "/assignee_user_id") },
@@ -100,7 +101,7 @@ func (a *App) UpdateConversation(ctx context.Context, req Request, id string, in
 		if len(issues) > 0 {
 			return fault.Invalids(issues...)
 		}
-		conv.record(changed...)
+		conv.Record(changed...)
 		return nil
 	})
 }
@@ -114,13 +115,13 @@ func (a *App) UnassignFormer(ctx context.Context, req Request, id string, userID
 		if err != nil {
 			return err
 		}
-		u.ref = id
+		u.Ref = id
 		user, err := u.user(ctx, userID)
 		if err != nil || user.State.MemberOf(req.Workspace) || conv.State.Assignee == nil || *conv.State.Assignee != userID {
 			return err
 		}
-		changed, err := conv.State.Change(conversation.Change{Assignee: conversation.Setting[uuid.UUID]{Given: true}}, u.now)
-		conv.record(changed...)
+		changed, err := conv.State.Change(conversation.Change{Assignee: conversation.Setting[uuid.UUID]{Given: true}}, u.Now)
+		conv.Record(changed...)
 		taken = len(changed) > 0
 		return err
 	})
@@ -128,7 +129,7 @@ func (a *App) UnassignFormer(ctx context.Context, req Request, id string, userID
 }
 
 // relabel gives the contact of a conversation other labels, and adds what is wrong with their names to the issues.
-func (u *unit) relabel(ctx context.Context, conv *aggregate[conversation.Conversation], names []string, issues []fault.Issue) ([]fault.Issue, error) {
+func (u *unit) relabel(ctx context.Context, conv *engine.Aggregate[conversation.Conversation], names []string, issues []fault.Issue) ([]fault.Issue, error) {
 	c, err := u.contact(ctx, conv.State.ContactID)
 	if err != nil {
 		return issues, err
@@ -141,11 +142,11 @@ func (u *unit) teamAt(ctx context.Context, id *uuid.UUID, pointer string) error 
 	if id == nil {
 		return nil
 	}
-	team, err := load(ctx, u, u.app.teams, organisation.TeamStream(*id))
+	team, err := engine.Load(ctx, u.Unit, u.Engine.Teams, organisation.TeamStream(*id))
 	if err != nil {
 		return err
 	}
-	if team.State.ID == uuid.Nil || team.State.Workspace != u.req.Workspace {
+	if team.State.ID == uuid.Nil || team.State.Workspace != u.Request.Workspace {
 		return fault.Invalid(pointer, "not_found", "There is no such team in this workspace.")
 	}
 	return nil
@@ -165,21 +166,21 @@ func (u *unit) handlerAt(handler *string) error {
 
 // AddNote adds a remark to a conversation of the request's workspace; Ref is the note's id. agent is as in Reply.
 func (a *App) AddNote(ctx context.Context, req Request, conversationID string, agent uuid.UUID, body string) (Result, error) {
-	id := a.ids.UUID()
+	id := a.engine.IDs.UUID()
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		conv, err := u.conversation(ctx, conversationID, agent)
 		if err != nil {
 			return err
 		}
-		u.ref = id.String()
+		u.Ref = id.String()
 		return u.note(conv, id, body)
 	})
 }
 
-func (u *unit) note(conv *aggregate[conversation.Conversation], id uuid.UUID, body string) error {
+func (u *unit) note(conv *engine.Aggregate[conversation.Conversation], id uuid.UUID, body string) error {
 	var author *uuid.UUID
-	if u.req.Actor.Type == "user" {
-		if user, err := uuid.Parse(u.req.Actor.ID); err == nil {
+	if u.Request.Actor.Type == "user" {
+		if user, err := uuid.Parse(u.Request.Actor.ID); err == nil {
 			author = &user
 		}
 	}
@@ -187,7 +188,7 @@ func (u *unit) note(conv *aggregate[conversation.Conversation], id uuid.UUID, bo
 	if err != nil {
 		return err
 	}
-	begin(u, u.app.notes, conversation.NoteStream(id)).record(added...)
+	engine.Begin(u.Unit, u.Engine.Notes, conversation.NoteStream(id)).Record(added...)
 	return nil
 }
 
@@ -201,13 +202,13 @@ type Handoff struct {
 // HandOff gives a conversation to the team and keeps the reason as a note; Ref is the conversation's id. handedOff is
 // false when people handled it already: the team and the note are applied all the same (interface 3.2).
 func (a *App) HandOff(ctx context.Context, req Request, id string, in Handoff) (r Result, handedOff bool, err error) {
-	noteID := a.ids.UUID()
+	noteID := a.engine.IDs.UUID()
 	r, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		conv, err := u.conversation(ctx, id, in.Agent)
 		if err != nil {
 			return err
 		}
-		u.ref = id
+		u.Ref = id
 		issues, err := collect(nil, u.teamAt(ctx, in.TeamID, "/team_id"))
 		if err != nil {
 			return err
@@ -217,11 +218,11 @@ func (a *App) HandOff(ctx context.Context, req Request, id string, in Handoff) (
 			return fault.Invalids(issues...)
 		}
 		if in.TeamID != nil {
-			conv.record(conv.State.GiveTo(*in.TeamID)...)
+			conv.Record(conv.State.GiveTo(*in.TeamID)...)
 		}
 		handed, ok := conv.State.Handoff(in.Reason)
 		handedOff = ok
-		conv.record(handed...)
+		conv.Record(handed...)
 		return u.note(conv, noteID, in.Reason)
 	})
 	return r, handedOff, err
@@ -232,16 +233,16 @@ func (a *App) HandOff(ctx context.Context, req Request, id string, in Handoff) (
 func (a *App) WakeConversation(ctx context.Context, req Request, id string) (until *time.Time, err error) {
 	_, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		until = nil
-		conv, err := load(ctx, u, a.conversations, id)
+		conv, err := engine.Load(ctx, u.Unit, a.engine.Conversations, id)
 		if err != nil {
 			return err
 		}
 		s := &conv.State
-		u.req.Organisation, u.req.Workspace, u.ref = s.Organisation, s.Workspace, id
+		u.Request.Organisation, u.Request.Workspace, u.Ref = s.Organisation, s.Workspace, id
 		if conv, err = u.conversation(ctx, id, uuid.Nil); err != nil {
 			return err
 		}
-		conv.record(conv.State.Wake(u.now)...)
+		conv.Record(conv.State.Wake(u.Now)...)
 		if conv.State.Status == conversation.Snoozed {
 			until = &conv.State.Until
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ledgerline/commands"
+	"ledgerline/commands/sending"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/identity"
 	"ledgerline/domain/line"
@@ -18,28 +19,28 @@ import (
 	"ledgerline/eventstore"
 )
 
-func (h *house) begin(messageID string) commands.Attempt {
+func (h *house) begin(messageID string) sending.Attempt {
 	h.t.Helper()
-	a, err := h.BeginAttempt(h.t.Context(), system(), commands.Begin{MessageID: messageID})
+	a, err := h.Sending.BeginAttempt(h.t.Context(), system(), sending.Begin{MessageID: messageID})
 	require.NoError(h.t, err)
 	return a
 }
 
-func (h *house) complete(messageID string, attempt int, out commands.AttemptOutcome) message.Message {
+func (h *house) complete(messageID string, attempt int, out sending.AttemptOutcome) message.Message {
 	h.t.Helper()
-	m, _, err := h.CompleteAttempt(h.t.Context(), system(), messageID, attempt, out)
+	m, _, err := h.Sending.CompleteAttempt(h.t.Context(), system(), messageID, attempt, out)
 	require.NoError(h.t, err)
 	return m
 }
 
-func (h *house) receipt(messageID string, kind commands.ReceiptKind) message.Message {
+func (h *house) receipt(messageID string, kind sending.ReceiptKind) message.Message {
 	h.t.Helper()
-	m, _, err := h.TakeReceipt(h.t.Context(), system(), messageID, commands.Receipt{Kind: kind, CarrierID: "c1"})
+	m, _, err := h.Sending.TakeReceipt(h.t.Context(), system(), messageID, sending.Receipt{Kind: kind, CarrierID: "c1"})
 	require.NoError(h.t, err)
 	return m
 }
 
-var sent = commands.AttemptOutcome{Sent: &commands.AttemptSent{CarrierID: "c1"}}
+var sent = sending.AttemptOutcome{Sent: &sending.AttemptSent{CarrierID: "c1"}}
 
 func TestAMessageIsRoutedSentDeliveredAndRead(t *testing.T) {
 	t.Parallel()
@@ -47,17 +48,17 @@ func TestAMessageIsRoutedSentDeliveredAndRead(t *testing.T) {
 	id := h.message(number(1))
 	before := h.head()
 	a := h.begin(id)
-	require.Equal(t, []any{commands.Send, 1, h.line, linePhone, "hello", number(1)},
+	require.Equal(t, []any{sending.Send, 1, h.line, linePhone, "hello", number(1)},
 		[]any{a.Step, a.Number, a.Line.ID, a.Message.From, a.Message.Content.Body, a.Message.Content.To})
-	require.Equal(t, commands.Reconcile, h.begin(id).Step, "an attempt is under way")
+	require.Equal(t, sending.Reconcile, h.begin(id).Step, "an attempt is under way")
 	require.Equal(t, message.Sent, h.complete(id, 1, sent).Status)
-	require.Equal(t, message.Sent, h.complete(id, 1, commands.AttemptOutcome{Retry: "late"}).Status)
-	require.Equal(t, commands.Done, h.begin(id).Step)
+	require.Equal(t, message.Sent, h.complete(id, 1, sending.AttemptOutcome{Retry: "late"}).Status)
+	require.Equal(t, sending.Done, h.begin(id).Step)
 	for range 2 {
-		require.Equal(t, message.Delivered, h.receipt(id, commands.ReceiptDelivered).Status)
+		require.Equal(t, message.Delivered, h.receipt(id, sending.ReceiptDelivered).Status)
 	}
-	require.Equal(t, message.Read, h.receipt(id, commands.ReceiptRead).Status)
-	for _, late := range []commands.ReceiptKind{commands.ReceiptDelivered, commands.ReceiptFailed, commands.ReceiptRead} {
+	require.Equal(t, message.Read, h.receipt(id, sending.ReceiptRead).Status)
+	for _, late := range []sending.ReceiptKind{sending.ReceiptDelivered, sending.ReceiptFailed, sending.ReceiptRead} {
 		require.Equal(t, message.Read, h.receipt(id, late).Status)
 	}
 	require.Equal(t, []string{
@@ -71,10 +72,10 @@ func TestALineThatCameBackOnAnotherNodeIsNotTakenToBeAwayHere(t *testing.T) {
 	other, _ := h.node()
 	_, err := h.PauseLine(t.Context(), h.live(), h.line, "")
 	require.NoError(t, err)
-	require.Equal(t, commands.Wait, h.begin(h.message(number(1))).Step)
+	require.Equal(t, sending.Wait, h.begin(h.message(number(1))).Step)
 	_, err = other.ResumeLine(t.Context(), h.live(), h.line, "")
 	require.NoError(t, err)
-	require.Equal(t, commands.Send, h.begin(h.message(number(2))).Step)
+	require.Equal(t, sending.Send, h.begin(h.message(number(2))).Step)
 }
 
 func TestAContactKeepsItsLineThatCameBackOnAnotherNode(t *testing.T) {
@@ -111,7 +112,7 @@ func TestAMessageKeepsTheLineItWasGivenToThatCameBackOnAnotherNode(t *testing.T)
 	pause(h.line)
 	id := h.message(number(1))
 	require.Equal(t, second.Ref, h.begin(id).Line.ID)
-	until := h.complete(id, 1, commands.AttemptOutcome{Retry: "timeout"}).NotBefore
+	until := h.complete(id, 1, sending.AttemptOutcome{Retry: "timeout"}).NotBefore
 	resume(h.App, h.line)
 	pause(second.Ref)
 	resume(other, second.Ref)
@@ -124,8 +125,8 @@ func TestThatAMessageGoesOnWaitingHoldsForAPlaceInTheLedger(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	id := h.message(number(1))
-	look := func(meanwhile func()) commands.Attempt {
-		a, err := h.BeginAttempt(t.Context(), system(), commands.Begin{MessageID: id, Ahead: func(context.Context, commands.Queue) (bool, error) {
+	look := func(meanwhile func()) sending.Attempt {
+		a, err := h.Sending.BeginAttempt(t.Context(), system(), sending.Begin{MessageID: id, Ahead: func(context.Context, sending.Queue) (bool, error) {
 			meanwhile()
 			return true, nil
 		}})
@@ -154,7 +155,7 @@ func TestAPoolThatWasChangedOnAnotherNodeIsKnownHere(t *testing.T) {
 	require.NoError(t, err)
 	_, err = other.UpdateLine(t.Context(), h.live(), h.line, line.Change{Pool: line.PoolChoice{Given: true, To: &made.Ref}})
 	require.NoError(t, err)
-	require.Equal(t, commands.Wait, h.begin(h.message(number(2))).Step, "there is no line in the default pool any more")
+	require.Equal(t, sending.Wait, h.begin(h.message(number(2))).Step, "there is no line in the default pool any more")
 }
 
 func TestWhyAMessageWaitsIsToldAlsoWhenAnotherNodeToldSomethingElseSince(t *testing.T) {
@@ -166,11 +167,11 @@ func TestWhyAMessageWaitsIsToldAlsoWhenAnotherNodeToldSomethingElseSince(t *test
 	q, err := h.QueueMessage(t.Context(), h.live(), link)
 	require.NoError(t, err)
 	behind := func() {
-		_, _, err := h.HoldBehind(t.Context(), system(), []string{q.Ref})
+		_, _, err := h.Sending.HoldBehind(t.Context(), system(), []string{q.Ref})
 		require.NoError(t, err)
 	}
 	behind()
-	_, err = other.BeginAttempt(t.Context(), system(), commands.Begin{MessageID: q.Ref})
+	_, err = other.Sending.BeginAttempt(t.Context(), system(), sending.Begin{MessageID: q.Ref})
 	require.NoError(t, err)
 	held, err := other.FindMessage(t.Context(), q.Ref)
 	require.NoError(t, err)
@@ -188,16 +189,16 @@ func TestWhoIsNewToOneLineAndKnownToAnotherOfThePoolNeedsNoTurn(t *testing.T) {
 	h.begin(h.message(number(1)))
 	_, err = h.ProvisionLine(t.Context(), h.live(), commands.ProvisionLine{Phone: "+12125550198", State: line.Active})
 	require.NoError(t, err)
-	turn := func(to string) commands.Attempt {
-		a, err := h.BeginAttempt(t.Context(), system(), commands.Begin{
-			MessageID: h.message(to), Ahead: func(context.Context, commands.Queue) (bool, error) { return true, nil },
+	turn := func(to string) sending.Attempt {
+		a, err := h.Sending.BeginAttempt(t.Context(), system(), sending.Begin{
+			MessageID: h.message(to), Ahead: func(context.Context, sending.Queue) (bool, error) { return true, nil },
 		})
 		require.NoError(t, err)
 		return a
 	}
-	require.Equal(t, commands.Wait, turn(number(2)).Step)
+	require.Equal(t, sending.Wait, turn(number(2)).Step)
 	known := turn(number(1))
-	require.Equal(t, []any{commands.Send, h.line}, []any{known.Step, known.Line.ID}, "the other line is less used, and others come first there")
+	require.Equal(t, []any{sending.Send, h.line}, []any{known.Step, known.Line.ID}, "the other line is less used, and others come first there")
 }
 
 func TestWhoMaySendFromSomeLinesWaitsForRoomOnTheseAlone(t *testing.T) {
@@ -217,12 +218,12 @@ func TestWhoMaySendFromSomeLinesWaitsForRoomOnTheseAlone(t *testing.T) {
 	require.NoError(t, err)
 	queue := h.begin(q.Ref).Queue
 	require.Equal(t, []any{h.wsp.DefaultPoolID, by.Actor.ID}, []any{queue.Group, queue.Sender})
-	room, err := h.RoomOf(t.Context(), *queue)
+	room, err := h.Sending.RoomOf(t.Context(), *queue)
 	require.NoError(t, err)
 	require.Zero(t, room.Sends, "the other line is nothing to it, and who waits behind it has a queue of its own")
 	_, err = h.ResumeLine(t.Context(), h.live(), theirs.Ref, "")
 	require.NoError(t, err)
-	room, err = h.RoomOf(t.Context(), *queue)
+	room, err = h.Sending.RoomOf(t.Context(), *queue)
 	require.NoError(t, err)
 	require.Equal(t, line.DefaultLimits().SendsPerDay, room.Sends)
 	require.Equal(t, theirs.Ref, h.begin(q.Ref).Line.ID)
@@ -245,15 +246,15 @@ func TestATextThatIsUsedUpWaitsApart(t *testing.T) {
 		}
 		q, err := h.QueueMessage(t.Context(), h.live(), in)
 		require.NoError(t, err)
-		require.Equal(t, commands.Send, h.begin(q.Ref).Step)
+		require.Equal(t, sending.Send, h.begin(q.Ref).Step)
 	}
 	queue := h.begin(h.message(number(4))).Queue
 	require.True(t, queue.New)
-	room, err := h.RoomOf(t.Context(), *queue)
+	room, err := h.Sending.RoomOf(t.Context(), *queue)
 	require.NoError(t, err)
 	require.Zero(t, room.New, "the room that is left is not for this text, and who waits behind it has a queue of its own")
 	queue.Text = ""
-	room, err = h.RoomOf(t.Context(), *queue)
+	room, err = h.Sending.RoomOf(t.Context(), *queue)
 	require.NoError(t, err)
 	require.Equal(t, 1, room.New)
 }
@@ -267,7 +268,7 @@ func TestAMessageThatHasItsPlaceOnALineWaitsForNoRoomThere(t *testing.T) {
 	require.NoError(t, err)
 	id := h.message(number(1))
 	h.begin(id)
-	until := h.complete(id, 1, commands.AttemptOutcome{Retry: "timeout"}).NotBefore
+	until := h.complete(id, 1, sending.AttemptOutcome{Retry: "timeout"}).NotBefore
 	_, err = h.PauseOrganisation(t.Context(), h.live(), "unpaid")
 	require.NoError(t, err)
 	_, err = h.clock.Advance(until.Sub(h.clock.Now()))
@@ -276,14 +277,14 @@ func TestAMessageThatHasItsPlaceOnALineWaitsForNoRoomThere(t *testing.T) {
 	require.True(t, queue.Taken)
 	_, err = h.ResumeOrganisation(t.Context(), h.live())
 	require.NoError(t, err)
-	room, err := h.RoomOf(t.Context(), *queue)
+	room, err := h.Sending.RoomOf(t.Context(), *queue)
 	require.NoError(t, err)
 	require.Positive(t, room.Sends, "what the line could take today is taken, by the message itself")
 	other, err := h.ProvisionLine(t.Context(), h.live(), commands.ProvisionLine{Phone: "+12125550198", State: line.Active})
 	require.NoError(t, err)
 	_, err = h.PauseLine(t.Context(), h.live(), h.line, "")
 	require.NoError(t, err)
-	room, err = h.RoomOf(t.Context(), *queue)
+	room, err = h.Sending.RoomOf(t.Context(), *queue)
 	require.NoError(t, err)
 	require.True(t, room.Stopped, "it looks for another line")
 	require.Equal(t, other.Ref, h.begin(id).Line.ID)
@@ -295,7 +296,7 @@ func TestAReceiptThatOvertakesTheCarriersAnswerTellsThatItWasSent(t *testing.T) 
 	id := h.message(number(1))
 	h.begin(id)
 	before := h.head()
-	require.Equal(t, message.Delivered, h.receipt(id, commands.ReceiptDelivered).Status)
+	require.Equal(t, message.Delivered, h.receipt(id, sending.ReceiptDelivered).Status)
 	require.Equal(t, message.Delivered, h.complete(id, 1, sent).Status)
 	require.Equal(t, []string{"message.sent", "message.delivered"}, types(h.history(before)))
 }
@@ -306,15 +307,15 @@ func TestAnUnreachableCarrierIsTriedFourTimes(t *testing.T) {
 	id := h.message(number(1))
 	for i, wait := range []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.Minute} {
 		require.Equal(t, i+1, h.begin(id).Number)
-		h.complete(id, i+1, commands.AttemptOutcome{Retry: "timeout"})
+		h.complete(id, i+1, sending.AttemptOutcome{Retry: "timeout"})
 		a := h.begin(id)
-		require.Equal(t, commands.Wait, a.Step)
+		require.Equal(t, sending.Wait, a.Step)
 		require.Equal(t, h.clock.Now().Add(wait), a.Until)
 		_, err := h.clock.Advance(wait)
 		require.NoError(t, err)
 	}
 	require.Equal(t, 4, h.begin(id).Number)
-	m := h.complete(id, 4, commands.AttemptOutcome{Retry: "timeout"})
+	m := h.complete(id, 4, sending.AttemptOutcome{Retry: "timeout"})
 	require.Equal(t, []any{message.Failed, message.CodeCarrierUnreachable}, []any{m.Status, m.ErrorCode})
 }
 
@@ -324,7 +325,7 @@ func TestALostAttemptIsMadeAgainAndDoesNotCount(t *testing.T) {
 	id := h.message(number(1))
 	for i := range 6 {
 		require.Equal(t, i+1, h.begin(id).Number)
-		h.complete(id, i+1, commands.AttemptOutcome{Lost: true})
+		h.complete(id, i+1, sending.AttemptOutcome{Lost: true})
 	}
 	require.Equal(t, 7, h.begin(id).Number)
 }
@@ -341,7 +342,7 @@ func TestNothingLeavesAfterAnOptOut(t *testing.T) {
 		errs := make([]error, 2)
 		var both sync.WaitGroup
 		both.Go(func() { _, errs[0] = h.OptOut(t.Context(), h.live(), contact, "call", nil) })
-		both.Go(func() { _, errs[1] = other.BeginAttempt(t.Context(), system(), commands.Begin{MessageID: id}) })
+		both.Go(func() { _, errs[1] = other.Sending.BeginAttempt(t.Context(), system(), sending.Begin{MessageID: id}) })
 		both.Wait()
 		require.NoError(t, errors.Join(errs...))
 		var optedOut int64
@@ -368,25 +369,25 @@ func TestAMessageToADeletedContactIsCanceled(t *testing.T) {
 	_, err := h.DeleteContact(t.Context(), h.live(), h.state(id).ContactID)
 	require.NoError(t, err)
 	a := h.begin(id)
-	require.Equal(t, []any{commands.Done, message.Failed, message.CodeCanceled}, []any{a.Step, a.Message.Status, a.Message.ErrorCode})
+	require.Equal(t, []any{sending.Done, message.Failed, message.CodeCanceled}, []any{a.Step, a.Message.Status, a.Message.ErrorCode})
 }
 
 func TestAMessageWaitsBehindOthersUpToSevenDays(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	id := h.message(number(1))
-	turn := func() commands.Attempt {
-		a, err := h.BeginAttempt(t.Context(), system(), commands.Begin{
-			MessageID: id, Ahead: func(context.Context, commands.Queue) (bool, error) { return true, nil },
+	turn := func() sending.Attempt {
+		a, err := h.Sending.BeginAttempt(t.Context(), system(), sending.Begin{
+			MessageID: id, Ahead: func(context.Context, sending.Queue) (bool, error) { return true, nil },
 		})
 		require.NoError(t, err)
 		return a
 	}
-	require.Equal(t, commands.Wait, turn().Step)
+	require.Equal(t, sending.Wait, turn().Step)
 	_, err := h.clock.Advance(message.HoldFor)
 	require.NoError(t, err)
 	before := h.head()
-	require.Equal(t, commands.Done, turn().Step)
+	require.Equal(t, sending.Done, turn().Step)
 	require.Equal(t, message.CodeHoldExpired, as[*events.MessageFailed](h, h.history(before, "message.failed")[0]).Code)
 }
 
@@ -397,14 +398,14 @@ func TestWhatIsOverByTheLedgerIsWaitedForNoMore(t *testing.T) {
 	var due time.Time
 	var err error
 	for range 2 { // the first time it tells that it waits
-		due, _, err = h.HoldBehind(t.Context(), system(), []string{id})
+		due, _, err = h.Sending.HoldBehind(t.Context(), system(), []string{id})
 		require.NoError(t, err)
 	}
 	require.Equal(t, noon.Add(message.HoldFor), due)
 	_, err = h.clock.Advance(message.HoldFor)
 	require.NoError(t, err)
 	for range 2 { // the first time it ends it
-		due, _, err = h.HoldBehind(t.Context(), system(), []string{id})
+		due, _, err = h.Sending.HoldBehind(t.Context(), system(), []string{id})
 		require.NoError(t, err)
 		require.Zero(t, due)
 	}
@@ -419,7 +420,7 @@ func TestAMessageWaitsForALineUpToSevenDays(t *testing.T) {
 	before := h.head()
 	for range 2 {
 		a := h.begin(id)
-		require.Equal(t, []any{commands.Wait, noon.Add(message.HoldFor)}, []any{a.Step, a.Until})
+		require.Equal(t, []any{sending.Wait, noon.Add(message.HoldFor)}, []any{a.Step, a.Until})
 	}
 	require.Equal(t, []string{"message.deferred"}, types(h.history(before)))
 
@@ -427,7 +428,7 @@ func TestAMessageWaitsForALineUpToSevenDays(t *testing.T) {
 	h.begin(held)
 	_, err = h.ChangeLineState(t.Context(), h.live(), h.line, line.Ready, nil)
 	require.NoError(t, err)
-	require.Equal(t, commands.Send, h.begin(held).Step)
+	require.Equal(t, sending.Send, h.begin(held).Step)
 	require.Equal(t, "warming", as[*events.LineStateChanged](h, h.history(before, "line.state_changed")[1]).To)
 
 	_, err = h.ChangeLineState(t.Context(), h.live(), h.line, line.Quarantined, nil)
@@ -444,7 +445,7 @@ func TestAMissingReceiptIsToldOnceAfterADay(t *testing.T) {
 	h.begin(id)
 	h.complete(id, 1, sent)
 	missing := func() bool {
-		m, _, err := h.ReceiptMissing(t.Context(), system(), id)
+		m, _, err := h.Sending.ReceiptMissing(t.Context(), system(), id)
 		require.NoError(t, err)
 		require.Equal(t, message.Sent, m.Status)
 		return m.ReceiptMissing
@@ -464,7 +465,7 @@ func TestARefusedCancellationIsNotRememberedAsDone(t *testing.T) {
 	h.begin(id)
 	req := h.live()
 	req.Receipt = &eventstore.Receipt{Workspace: h.wsp.ID, Key: "cancel", Fingerprint: []byte("f"), Status: 200}
-	_, err := h.WithdrawMessage(t.Context(), req, id)
+	_, err := h.Sending.WithdrawMessage(t.Context(), req, id)
 	require.True(t, fault.Is(err, fault.Conflict), err)
 	kept, err := h.ledger.FindReceipt(t.Context(), h.wsp.ID, "cancel")
 	require.NoError(t, err)
@@ -477,7 +478,7 @@ func TestOnlyWhatNoCarrierHasCanBeCanceled(t *testing.T) {
 	queued, underWay := h.message(number(1)), h.message(number(1))
 	h.begin(underWay)
 	for id, want := range map[string]message.Status{queued: message.Failed, underWay: message.Sending} {
-		m, _, err := h.CancelMessage(t.Context(), system(), id, message.CodeOptedOut, nil)
+		m, _, err := h.Sending.CancelMessage(t.Context(), system(), id, message.CodeOptedOut, nil)
 		require.NoError(t, err)
 		require.Equal(t, want, m.Status)
 	}
@@ -510,7 +511,7 @@ func TestAnOptOutThatIsCommittedAfterTheAttemptBeganWins(t *testing.T) {
 				_, err = other.DeleteContact(t.Context(), req, contact)
 			}
 			require.NoError(t, err)
-			may, err := h.MayStillLeave(t.Context(), &attempt)
+			may, err := h.Sending.MayStillLeave(t.Context(), &attempt)
 			require.NoError(t, err)
 			require.Equal(t, what == "nothing" || what == "a field", may)
 		})
@@ -525,12 +526,12 @@ func TestAConfirmationLeavesToWhoOptedOutAndToNobodyWhoWasErasedSince(t *testing
 	attempt := h.begin(told.ReplyID)
 	_, err := other.OptOut(t.Context(), h.live(), told.ContactID, "call", nil)
 	require.NoError(t, err)
-	may, err := h.MayStillLeave(t.Context(), &attempt)
+	may, err := h.Sending.MayStillLeave(t.Context(), &attempt)
 	require.NoError(t, err)
 	require.True(t, may)
 	_, err = other.DeleteContact(t.Context(), h.live(), told.ContactID)
 	require.NoError(t, err)
-	may, err = h.MayStillLeave(t.Context(), &attempt)
+	may, err = h.Sending.MayStillLeave(t.Context(), &attempt)
 	require.NoError(t, err)
 	require.False(t, may)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ledgerline/commands"
+	"ledgerline/commands/sending"
 	"ledgerline/domain/consent"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/identity"
@@ -36,7 +37,7 @@ func TestAFallbackThatWasSwitchedElsewhereCounts(t *testing.T) {
 		_, err := on.UpdatePool(t.Context(), h.live(), h.wsp.DefaultPoolID, line.PoolChange{Fallback: &mode})
 		require.NoError(t, err)
 	}
-	rejected := commands.AttemptOutcome{Failed: &commands.AttemptFailed{Code: message.CodeCarrierRejected}}
+	rejected := sending.AttemptOutcome{Failed: &sending.AttemptFailed{Code: message.CodeCarrierRejected}}
 	modes(h.App, line.FallbackNotChatOrFailed)
 	first, second := h.message(number(1)), h.message(number(2))
 	h.begin(first)
@@ -87,7 +88,7 @@ func TestLimitsThatWereSetElsewhereCountForTheStreak(t *testing.T) {
 	_, err = other.SetSendingLimits(t.Context(), h.live(), limits)
 	require.NoError(t, err)
 	before := h.head()
-	_, err = h.ContactUnanswered(t.Context(), system(), id)
+	_, err = h.Sending.ContactUnanswered(t.Context(), system(), id)
 	require.NoError(t, err)
 	moved := h.history(before, "line.state_changed")
 	require.Len(t, moved, 1)

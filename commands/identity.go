@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ledgerline/commands/engine"
 	"ledgerline/domain/apikey"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/identity"
@@ -37,15 +38,15 @@ type Identity struct {
 // CreateIdentity makes a service identity of the request's workspace together with its token. It gets those of the wanted
 // scopes that its maker has. Refusals: validation_failed with all that is wrong, forbidden when no scope is left.
 func (a *App) CreateIdentity(ctx context.Context, req Request, in CreateIdentity) (Identity, error) {
-	id := a.ids.UUID()
+	id := a.engine.IDs.UUID()
 	token, err := a.secret(in.Env)
 	if err != nil {
 		return Identity{}, err
 	}
-	token.ID = a.ids.TypeID("key")
+	token.ID = a.engine.IDs.TypeID("key")
 	made := Identity{Token: token}
 	made.Result, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		if _, err := u.workspace(ctx, req.Workspace); err != nil {
+		if _, err := u.Workspace(ctx, req.Workspace); err != nil {
 			return err
 		}
 		issues, err := u.linesAt(ctx, in.AllowedLineIDs, "/allowed_line_ids")
@@ -62,14 +63,14 @@ func (a *App) CreateIdentity(ctx context.Context, req Request, in CreateIdentity
 		if len(issues) > 0 {
 			return fault.Invalids(issues...)
 		}
-		i := begin(u, a.identities, identity.Stream(id))
-		i.record(created...)
+		i := engine.Begin(u.Unit, a.engine.Identities, identity.Stream(id))
+		i.Record(created...)
 		made.Identity = i.State
 		u.newKey(&made.Token, []events.Event{&events.APIKeyCreated{
 			KeyID: token.ID, Name: in.Name, Env: string(in.Env), Scopes: apikey.Names(i.State.Scopes), Prefix: token.Prefix,
 			SecretHash: apikey.Hash(token.Secret), IdentityID: &id,
 		}})
-		u.ref = id.String()
+		u.Ref = id.String()
 		return answer(u, made, in.Answer)
 	})
 	if err != nil {
@@ -82,11 +83,11 @@ func (a *App) CreateIdentity(ctx context.Context, req Request, in CreateIdentity
 func (u *unit) linesAt(ctx context.Context, ids []string, pointer string) ([]fault.Issue, error) {
 	var issues []fault.Issue
 	for i, id := range ids {
-		l, err := load(ctx, u, u.app.lines, id)
+		l, err := engine.Load(ctx, u.Unit, u.Engine.Lines, id)
 		if err != nil {
 			return nil, err
 		}
-		if l.State.ID == "" || l.State.Workspace != u.req.Workspace || l.State.State == line.Retired {
+		if l.State.ID == "" || l.State.Workspace != u.Request.Workspace || l.State.State == line.Retired {
 			issues = append(issues, fault.Issue{
 				Location: "body", Path: fmt.Sprintf("%s/%d", pointer, i), Code: "not_found", Message: "There is no such line.",
 			})
@@ -96,10 +97,10 @@ func (u *unit) linesAt(ctx context.Context, ids []string, pointer string) ([]fau
 }
 
 // identity loads a service identity of the request's workspace.
-func (u *unit) identity(ctx context.Context, id uuid.UUID) (*aggregate[identity.Identity], error) {
-	i, err := load(ctx, u, u.app.identities, identity.Stream(id))
-	if err == nil && (!i.State.Exists() || i.State.Workspace != u.req.Workspace) {
-		err = notFound("service identity")
+func (u *unit) identity(ctx context.Context, id uuid.UUID) (*engine.Aggregate[identity.Identity], error) {
+	i, err := engine.Load(ctx, u.Unit, u.Engine.Identities, identity.Stream(id))
+	if err == nil && (!i.State.Exists() || i.State.Workspace != u.Request.Workspace) {
+		err = engine.NotFound("service identity")
 	}
 	return i, err
 }
@@ -125,8 +126,8 @@ func (a *App) ChangeIdentity(ctx context.Context, req Request, id uuid.UUID, cha
 		if len(issues) > 0 {
 			return fault.Invalids(issues...)
 		}
-		i.record(changed...)
-		u.ref = id.String()
+		i.Record(changed...)
+		u.Ref = id.String()
 		return nil
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ledgerline/commands/engine"
 	"ledgerline/csvfile"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/importjob"
@@ -40,7 +41,7 @@ func (a *App) ImportContacts(ctx context.Context, req Request, in ImportContacts
 	if len(issues) > 0 {
 		return ImportAccepted{}, fault.Invalids(issues...)
 	}
-	id := a.ids.UUID()
+	id := a.engine.IDs.UUID()
 	req.Correlation = id
 	file := &importFile{
 		CSV: in.CSV, Mapping: in.Mapping, ActorType: req.Actor.Type, ActorID: req.Actor.ID, RequestID: req.RequestID, IP: req.IP, UserAgent: req.UserAgent,
@@ -57,13 +58,13 @@ func (a *App) ImportContacts(ctx context.Context, req Request, in ImportContacts
 		if len(issues) > 0 {
 			return fault.Invalids(issues...)
 		}
-		accepted = ImportAccepted{Result{At: u.now}, events.ImportRequested{
+		accepted = ImportAccepted{Result{At: u.Now}, events.ImportRequested{
 			JobID: id, TotalRows: rows, LabelIDs: labels, ConsentSource: in.ConsentSource, UpdateExisting: in.UpdateExisting, IsTest: req.Test,
 		}}
-		begin(u, a.imports, importjob.Stream(id)).record(&accepted.Event)
-		u.ref = id.String()
+		engine.Begin(u.Unit, a.engine.Imports, importjob.Stream(id)).Record(&accepted.Event)
+		u.Ref = id.String()
 		if in.Answer != nil {
-			u.body, err = in.Answer(accepted)
+			u.Body, err = in.Answer(accepted)
 		}
 		return err
 	})
@@ -102,9 +103,9 @@ func CheckImport(in *ImportContacts) (rows int, issues []fault.Issue) {
 
 // FindImport reads a job from the ledger; not_found when there is none.
 func (a *App) FindImport(ctx context.Context, id uuid.UUID) (importjob.Job, error) {
-	found, err := find(ctx, a.imports, importjob.Stream(id), true)
-	if err == nil && !found.State.Exists() {
-		err = notFound("import job")
+	found, err := a.engine.Imports.Find(ctx, importjob.Stream(id), true)
+	if err == nil && !found.Exists() {
+		err = engine.NotFound("import job")
 	}
-	return found.State, err
+	return found, err
 }

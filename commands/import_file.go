@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"ledgerline/commands/engine"
 	"ledgerline/domain/importjob"
 )
 
@@ -43,12 +44,12 @@ func (a *App) stageFile(ctx context.Context, id uuid.UUID, file *importFile) err
 	if err != nil {
 		return fmt.Errorf("commands: encode a file: %w", err)
 	}
-	sealed, err := a.ledger.Keyring().AEAD().Encrypt(text, id[:])
+	sealed, err := a.engine.Ledger.Keyring().AEAD().Encrypt(text, id[:])
 	if err != nil {
 		return fmt.Errorf("commands: seal a file: %w", err)
 	}
-	if _, err := a.ledger.Pool().Exec(ctx, stageSQL, id, sealed); err != nil {
-		return unreadable(fmt.Errorf("commands: stage a file: %w", err))
+	if _, err := a.engine.Ledger.Pool().Exec(ctx, stageSQL, id, sealed); err != nil {
+		return engine.Unreadable(fmt.Errorf("commands: stage a file: %w", err))
 	}
 	return nil
 }
@@ -56,14 +57,14 @@ func (a *App) stageFile(ctx context.Context, id uuid.UUID, file *importFile) err
 // openFile gives the file of a job; errFileGone when there is none.
 func (a *App) openFile(ctx context.Context, id uuid.UUID) (*importFile, error) {
 	var sealed []byte
-	err := a.ledger.Pool().QueryRow(ctx, stagedSQL, id).Scan(&sealed)
+	err := a.engine.Ledger.Pool().QueryRow(ctx, stagedSQL, id).Scan(&sealed)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, errFileGone
 	}
 	if err != nil {
-		return nil, unreadable(fmt.Errorf("commands: read a file: %w", err))
+		return nil, engine.Unreadable(fmt.Errorf("commands: read a file: %w", err))
 	}
-	text, err := a.ledger.Keyring().AEAD().Decrypt(sealed, id[:])
+	text, err := a.engine.Ledger.Keyring().AEAD().Decrypt(sealed, id[:])
 	if err != nil {
 		return nil, fmt.Errorf("%w: it does not open", errFileGone)
 	}
@@ -78,14 +79,14 @@ func (a *App) openFile(ctx context.Context, id uuid.UUID) (*importFile, error) {
 func (a *App) dropFile(ctx context.Context, id uuid.UUID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if _, err := a.ledger.Pool().Exec(ctx, dropSQL, id); err != nil {
-		a.log.Warn("the file of an import was not removed", "job", importjob.Stream(id), "error", err)
+	if _, err := a.engine.Ledger.Pool().Exec(ctx, dropSQL, id); err != nil {
+		a.engine.Log.Warn("the file of an import was not removed", "job", importjob.Stream(id), "error", err)
 	}
 }
 
 // SweepImportFiles removes files that were kept for longer than age and that no job came of.
 func (a *App) SweepImportFiles(ctx context.Context, age time.Duration) error {
-	if _, err := a.ledger.Pool().Exec(ctx, sweepSQL, age); err != nil {
+	if _, err := a.engine.Ledger.Pool().Exec(ctx, sweepSQL, age); err != nil {
 		return fmt.Errorf("commands: sweep files of imports: %w", err)
 	}
 	return nil

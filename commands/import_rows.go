@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ledgerline/commands/engine"
 	"ledgerline/csvfile"
 	"ledgerline/domain/consent"
 	"ledgerline/domain/contact"
@@ -55,7 +56,7 @@ func (a *App) ContinueImport(ctx context.Context, id uuid.UUID) (done bool, err 
 		done, err = im.turn(ctx)
 	}
 	if errors.Is(err, errFileGone) {
-		a.log.ErrorContext(ctx, "an import cannot go on", "job", importjob.Stream(id), "error", err)
+		a.engine.Log.ErrorContext(ctx, "an import cannot go on", "job", importjob.Stream(id), "error", err)
 		done, err = true, a.failImport(ctx, &job, "file_unreadable")
 	}
 	if err != nil {
@@ -70,9 +71,9 @@ func (a *App) ContinueImport(ctx context.Context, id uuid.UUID) (done bool, err 
 func (a *App) failImport(ctx context.Context, job *importjob.Job, reason string) error {
 	req := Request{Organisation: job.Organisation, Workspace: job.Workspace, Actor: events.Actor{Type: "system", ID: "import"}, Correlation: job.ID}
 	_, err := a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		j, err := load(ctx, u, a.imports, importjob.Stream(job.ID))
+		j, err := engine.Load(ctx, u.Unit, a.engine.Imports, importjob.Stream(job.ID))
 		if err == nil {
-			j.record(j.State.Fail(reason)...)
+			j.Record(j.State.Fail(reason)...)
 		}
 		return err
 	})
@@ -125,9 +126,9 @@ func (im *importing) open() (err error) {
 
 func (im *importing) start(ctx context.Context) error {
 	_, err := im.app.run(ctx, im.req, func(ctx context.Context, u *unit) error {
-		j, err := load(ctx, u, im.app.imports, importjob.Stream(im.id))
+		j, err := engine.Load(ctx, u.Unit, im.app.engine.Imports, importjob.Stream(im.id))
 		if err == nil {
-			j.record(j.State.Start()...)
+			j.Record(j.State.Start()...)
 		}
 		return err
 	})
@@ -155,7 +156,7 @@ func (im *importing) stretch(ctx context.Context) (ended bool, err error) {
 		return ended, err
 	}
 	// Something about one of the rows cannot be written. Nobody thought of it, and it must not hold up the others.
-	im.app.log.ErrorContext(ctx, "a stretch of an import was refused", "job", importjob.Stream(im.id), "error", err)
+	im.app.engine.Log.ErrorContext(ctx, "a stretch of an import was refused", "job", importjob.Stream(im.id), "error", err)
 	for _, row := range rows {
 		if ended, err = im.carryOut(ctx, []importjob.Row{row}); err == nil {
 			continue
@@ -173,14 +174,14 @@ func (im *importing) stretch(ctx context.Context) (ended bool, err error) {
 // carryOut appends what the rows change, together with the progress.
 func (im *importing) carryOut(ctx context.Context, rows []importjob.Row) (ended bool, err error) {
 	_, err = im.app.run(ctx, im.req, func(ctx context.Context, u *unit) error {
-		u.passing = true
-		j, err := load(ctx, u, im.app.imports, importjob.Stream(im.id))
+		u.SkipCache = true
+		j, err := engine.Load(ctx, u.Unit, im.app.engine.Imports, importjob.Stream(im.id))
 		if err != nil {
 			return err
 		}
 		if j.State.Rows != im.done || j.State.Ended {
-			if !u.fresh {
-				return errAgain
+			if !u.Fresh {
+				return engine.ErrInconsistent
 			}
 			return errMoved
 		}
@@ -193,7 +194,7 @@ func (im *importing) carryOut(ctx context.Context, rows []importjob.Row) (ended 
 				return err
 			}
 		}
-		j.record(j.State.Progress(s.Stretch)...)
+		j.Record(j.State.Progress(s.Stretch)...)
 		ended = j.State.Ended
 		return nil
 	})
@@ -218,23 +219,23 @@ func (s *stretch) look(ctx context.Context, rows []importjob.Row) error {
 	var numbers, contacts []string
 	for i := range rows {
 		if rows[i].Problem == "" {
-			numbers = append(numbers, number.Stream(s.app.ledger.NumberHash(s.req.Organisation, rows[i].Phone)))
+			numbers = append(numbers, number.Stream(s.Engine.Ledger.NumberHash(s.Request.Organisation, rows[i].Phone)))
 		}
 	}
-	if err := loadMany(ctx, s.unit, s.app.numbers, numbers); err != nil {
+	if err := engine.LoadMany(ctx, s.unit.Unit, s.Engine.Numbers, numbers); err != nil {
 		return err
 	}
 	if s.job.UpdateExisting {
 		for _, stream := range numbers {
-			num, err := load(ctx, s.unit, s.app.numbers, stream)
+			num, err := engine.Load(ctx, s.unit.Unit, s.Engine.Numbers, stream)
 			if err != nil {
 				return err
 			}
-			if id, found := num.State.Contact(s.req.Workspace); found {
+			if id, found := num.State.Contact(s.Request.Workspace); found {
 				contacts = append(contacts, id)
 			}
 		}
-		if err := loadMany(ctx, s.unit, s.app.contacts, contacts); err != nil {
+		if err := engine.LoadMany(ctx, s.unit.Unit, s.Engine.Contacts, contacts); err != nil {
 			return err
 		}
 	}
@@ -249,13 +250,13 @@ func (s *stretch) row(ctx context.Context, row *importjob.Row) error {
 		s.skip(row, row.Problem)
 		return nil
 	}
-	num, err := s.number(ctx, row.Phone)
+	num, err := s.Number(ctx, row.Phone)
 	if err != nil {
 		return err
 	}
-	id, found := num.State.Contact(s.req.Workspace)
+	id, found := num.State.Contact(s.Request.Workspace)
 	switch {
-	case !found && num.State.LeftSince(s.req.Workspace, s.job.RequestedAt):
+	case !found && num.State.LeftSince(s.Request.Workspace, s.job.RequestedAt):
 		// The file is older than that: it must not bring back who was erased meanwhile.
 		s.skip(row, "The contact with this phone number was deleted, or got another number, after the file was sent.")
 		return nil
@@ -265,12 +266,12 @@ func (s *stretch) row(ctx context.Context, row *importjob.Row) error {
 		s.skip(row, "A contact with this phone number exists, and update_existing is not set.")
 		return nil
 	}
-	c, err := load(ctx, s.unit, s.app.contacts, id)
+	c, err := engine.Load(ctx, s.unit.Unit, s.Engine.Contacts, id)
 	if err != nil {
 		return err
 	}
 	if !c.State.Exists() {
-		return errAgain // deleted between the two looks
+		return engine.ErrInconsistent // deleted between the two looks
 	}
 	return s.update(ctx, row, num, c)
 }
@@ -293,13 +294,13 @@ func problemOf(err error) string {
 const needsSource = "A contact is opted in only with a consent_source, which the import does not give."
 
 func (s *stretch) evidence() consent.Evidence {
-	return consent.Evidence{Source: s.job.ConsentSource, IP: s.req.IP, UserAgent: s.req.UserAgent}
+	return consent.Evidence{Source: s.job.ConsentSource, IP: s.Request.IP, UserAgent: s.Request.UserAgent}
 }
 
 // optOutSource is the source of opt-outs that a file tells without one.
 const optOutSource = "import"
 
-func (s *stretch) optOut(ctx context.Context, c *aggregate[contact.Contact], num numberState) error {
+func (s *stretch) optOut(ctx context.Context, c *engine.Aggregate[contact.Contact], num engine.Number) error {
 	ev := s.evidence()
 	if ev.Source == nil {
 		source := optOutSource
@@ -309,8 +310,8 @@ func (s *stretch) optOut(ctx context.Context, c *aggregate[contact.Contact], num
 }
 
 // create makes a contact of a row. The register decides first; then an opt-out of the file is one of the number's.
-func (s *stretch) create(ctx context.Context, row *importjob.Row, num numberState) error {
-	n := contact.New{IsTest: s.req.Test, Origin: "import", Evidence: s.evidence()}
+func (s *stretch) create(ctx context.Context, row *importjob.Row, num engine.Number) error {
+	n := contact.New{IsTest: s.Request.Test, Origin: "import", Evidence: s.evidence()}
 	if row.Consent == consent.OptedIn && !num.State.OptedOut {
 		if s.job.ConsentSource == nil {
 			s.skip(row, needsSource)
@@ -344,7 +345,7 @@ func (s *stretch) create(ctx context.Context, row *importjob.Row, num numberStat
 
 // update changes a contact as a row says. Who is opted out stays so, and nobody becomes unknown again: a file tells what
 // somebody agreed to once, not that they agree again.
-func (s *stretch) update(ctx context.Context, row *importjob.Row, num numberState, c *aggregate[contact.Contact]) error {
+func (s *stretch) update(ctx context.Context, row *importjob.Row, num engine.Number, c *engine.Aggregate[contact.Contact]) error {
 	optIn := row.Consent == consent.OptedIn && c.State.Consent == consent.Unknown && !num.State.OptedOut
 	if optIn && s.job.ConsentSource == nil {
 		s.skip(row, needsSource)
@@ -364,9 +365,9 @@ func (s *stretch) update(ctx context.Context, row *importjob.Row, num numberStat
 		s.skip(row, problem)
 		return nil
 	}
-	before := len(c.recorded)
-	c.record(c.State.Update(patch)...)
-	c.record(relabelled...)
+	before := c.Recorded()
+	c.Record(c.State.Update(patch)...)
+	c.Record(relabelled...)
 	switch {
 	case optIn:
 		err = s.changeConsent(ctx, c, num, consent.OptedIn, s.evidence())
@@ -376,7 +377,7 @@ func (s *stretch) update(ctx context.Context, row *importjob.Row, num numberStat
 	if err != nil {
 		return err
 	}
-	if len(c.recorded) == before {
+	if c.Recorded() == before {
 		s.skip(row, "")
 		return nil
 	}
@@ -388,7 +389,7 @@ func (s *stretch) update(ctx context.Context, row *importjob.Row, num numberStat
 func (s *stretch) labelled(ctx context.Context, row *importjob.Row) ([]uuid.UUID, error) {
 	ids := append([]uuid.UUID(nil), s.given...)
 	for _, name := range row.Labels {
-		_, key := label.Claim(s.req.Workspace, name)
+		_, key := label.Claim(s.Request.Workspace, name)
 		id, known := s.labels[key]
 		if !known {
 			named, _, err := s.labelsNamed(ctx, []string{name}, "")

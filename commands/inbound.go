@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"ledgerline/commands/engine"
 	"ledgerline/domain/consent"
 	"ledgerline/domain/contact"
 	"ledgerline/domain/exchange"
@@ -39,7 +40,7 @@ type Received struct {
 // the conversation where needed, and obeys STOP, START and HELP, all in one append. The request says only through what
 // it came: organisation, workspace and actor are found here. not_found when no line has the number.
 func (a *App) ReceiveInbound(ctx context.Context, req Request, in Inbound) (Received, error) {
-	from, err := a.phone(in.From, "/from")
+	from, err := a.engine.Phone(in.From, "/from")
 	if err != nil {
 		return Received{}, err
 	}
@@ -49,7 +50,7 @@ func (a *App) ReceiveInbound(ctx context.Context, req Request, in Inbound) (Rece
 	in.Body = strings.ReplaceAll(in.Body, "\x00", "") // no text column can hold it
 	var r Received
 	result, err := a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		r = Received{MessageID: a.ids.TypeID("msg")}
+		r = Received{MessageID: a.engine.IDs.TypeID("msg")}
 		return u.receive(ctx, &in, from, &r)
 	})
 	if taken := (*alreadyTaken)(nil); errors.As(err, &taken) {
@@ -69,23 +70,23 @@ func (e *alreadyTaken) Error() string { return "commands: this message was taken
 
 // lineOf finds the line with a number. One that is remembered may have been retired, and its number given to another: the
 // append leans on it, and when it is retired the ledger is asked whose the number is now.
-func (u *unit) lineOf(ctx context.Context, e164 string) (*aggregate[line.Line], error) {
+func (u *unit) lineOf(ctx context.Context, e164 string) (*engine.Aggregate[line.Line], error) {
 	for asked := false; ; asked = true {
-		id, found, err := u.app.owner(ctx, claimLinePhone, e164)
+		id, found, err := u.Engine.Owner(ctx, claimLinePhone, e164)
 		if err != nil {
 			return nil, err
 		}
 		if !found {
-			return nil, notFound("line")
+			return nil, engine.NotFound("line")
 		}
-		l, err := load(ctx, u, u.app.lines, id)
+		l, err := engine.Load(ctx, u.Unit, u.Engine.Lines, id)
 		if err != nil {
 			return nil, err
 		}
 		if l.State.State != line.Retired || asked {
 			return l, nil
 		}
-		u.app.owners.Remove(owned{claimLinePhone, e164})
+		u.Engine.DropOwner(claimLinePhone, e164)
 	}
 }
 
@@ -95,15 +96,15 @@ func (u *unit) receive(ctx context.Context, in *Inbound, from string, r *Receive
 		return err
 	}
 	lineID := l.State.ID
-	u.req.Organisation, u.req.Workspace, u.ref = l.State.Organisation, l.State.Workspace, r.MessageID
+	u.Request.Organisation, u.Request.Workspace, u.Ref = l.State.Organisation, l.State.Workspace, r.MessageID
 	if in.CarrierID != "" {
-		u.claim("inbound:"+lineID, in.CarrierID, r.MessageID, func(owner string) error { return &alreadyTaken{owner} })
+		u.Claim("inbound:"+lineID, in.CarrierID, r.MessageID, func(owner string) error { return &alreadyTaken{owner} })
 	}
-	org, err := u.organisation(ctx)
+	org, err := u.Organisation(ctx)
 	if err != nil {
 		return err
 	}
-	num, err := u.number(ctx, from)
+	num, err := u.Number(ctx, from)
 	if err != nil {
 		return err
 	}
@@ -117,13 +118,13 @@ func (u *unit) receive(ctx context.Context, in *Inbound, from string, r *Receive
 			return err
 		}
 	}
-	u.req.Actor = events.Actor{Type: "contact", ID: c.State.ID}
+	u.Request.Actor = events.Actor{Type: "contact", ID: c.State.ID}
 	if err := u.openConversation(ctx, c, l.State.IsSandbox); err != nil {
 		return err
 	}
 	r.ContactID, r.ConversationID = c.State.ID, c.State.ConversationID
 	ref := events.MessageRef{MessageID: r.MessageID, ConversationID: r.ConversationID, ContactID: r.ContactID, IsTest: l.State.IsSandbox}
-	begin(u, u.app.messages, r.MessageID).record(&events.MessageReceived{
+	engine.Begin(u.Unit, u.Engine.Messages, r.MessageID).Record(&events.MessageReceived{
 		MessageRef: ref, LineID: lineID, Channel: in.Channel, CarrierID: in.CarrierID,
 		Content: events.MessagePersonal{To: l.State.Phone, From: from, Body: in.Body, Media: in.Media},
 	})
@@ -138,36 +139,36 @@ func (u *unit) receive(ctx context.Context, in *Inbound, from string, r *Receive
 
 // answered notes that the contact wrote: it may get any message from now on, and the line it wrote to has no streak of
 // silence any more.
-func (u *unit) answered(ctx context.Context, contactID, messageID string, l *aggregate[line.Line]) error {
-	x, err := load(ctx, u, u.app.exchanges, exchange.Stream(contactID))
+func (u *unit) answered(ctx context.Context, contactID, messageID string, l *engine.Aggregate[line.Line]) error {
+	x, err := engine.Load(ctx, u.Unit, u.Engine.Exchanges, exchange.Stream(contactID))
 	if err != nil {
 		return err
 	}
-	x.record(x.State.Wrote(contactID, l.State.ID, messageID)...)
-	l.record(l.State.Answered()...)
+	x.Record(x.State.Wrote(contactID, l.State.ID, messageID)...)
+	l.Record(l.State.Answered()...)
 	return nil
 }
 
 // adopt makes the line that a contact writes to its sticky sender when it has none, or its own one is gone: it is answered from
 // the number that it wrote to.
-func (u *unit) adopt(ctx context.Context, c *aggregate[contact.Contact], l *aggregate[line.Line]) error {
+func (u *unit) adopt(ctx context.Context, c *engine.Aggregate[contact.Contact], l *engine.Aggregate[line.Line]) error {
 	if l.State.IsSandbox || l.State.Gone() {
 		return nil
 	}
 	gone := false
 	if own := c.State.LineID; own != "" && own != l.State.ID {
-		sticky, err := load(ctx, u, u.app.lines, own)
+		sticky, err := engine.Load(ctx, u.Unit, u.Engine.Lines, own)
 		if err != nil {
 			return err
 		}
 		gone = sticky.State.Gone()
 	}
-	c.record(c.State.AssignLine(l.State.ID, gone)...)
+	c.Record(c.State.AssignLine(l.State.ID, gone)...)
 	return nil
 }
 
 // obey does what the words STOP, START and HELP ask for.
-func (u *unit) obey(ctx context.Context, in *Inbound, org organisation.Organisation, c *aggregate[contact.Contact], num numberState, ref events.MessageRef, lineID string, r *Received) error {
+func (u *unit) obey(ctx context.Context, in *Inbound, org organisation.Organisation, c *engine.Aggregate[contact.Contact], num engine.Number, ref events.MessageRef, lineID string, r *Received) error {
 	optedOut := c.State.Consent == consent.OptedOut
 	keyword, word := consent.Recognise(in.Body, optedOut || num.State.OptedOut, org.Settings.StopWords)
 	r.Keyword = keyword
@@ -197,11 +198,11 @@ func (u *unit) obey(ctx context.Context, in *Inbound, org organisation.Organisat
 // answer queues an automatic text on the line and the channel that the contact wrote on.
 func (u *unit) answer(in *Inbound, ref events.MessageRef, to, lineID, kind, text string, r *Received) {
 	replyTo := ref.MessageID
-	ref.MessageID = u.app.ids.TypeID("msg")
+	ref.MessageID = u.Engine.IDs.TypeID("msg")
 	r.ReplyID = ref.MessageID
 	e := &events.MessageQueued{
 		MessageRef: ref, Channel: in.Channel, LineID: &lineID, Automatic: kind, ReplyTo: &replyTo,
 		Content: events.MessagePersonal{To: to, Body: text},
 	}
-	begin(u, u.app.messages, e.MessageID).record(message.Queue(e, u.now)...)
+	engine.Begin(u.Unit, u.Engine.Messages, e.MessageID).Record(message.Queue(e, u.Now)...)
 }

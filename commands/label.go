@@ -6,15 +6,16 @@ import (
 
 	"github.com/google/uuid"
 
+	"ledgerline/commands/engine"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/label"
 )
 
 // CreateLabel makes a label of the request's workspace; Ref is its id. A name that exists is refused with conflict.
 func (a *App) CreateLabel(ctx context.Context, req Request, name string, color *string) (Result, error) {
-	id := a.ids.UUID()
+	id := a.engine.IDs.UUID()
 	return a.run(ctx, req, func(_ context.Context, u *unit) error {
-		u.ref = id.String()
+		u.Ref = id.String()
 		return u.newLabel(id, name, color, "/name", labelTaken)
 	})
 }
@@ -26,9 +27,9 @@ func (u *unit) newLabel(id uuid.UUID, name string, color *string, pointer string
 	if err != nil {
 		return err
 	}
-	scope, key := label.Claim(u.req.Workspace, name)
-	u.claim(scope, key, id.String(), taken)
-	begin(u, u.app.labels, label.Stream(id)).record(made...)
+	scope, key := label.Claim(u.Request.Workspace, name)
+	u.Claim(scope, key, id.String(), taken)
+	engine.Begin(u.Unit, u.Engine.Labels, label.Stream(id)).Record(made...)
 	return nil
 }
 
@@ -48,16 +49,16 @@ func (a *App) UpdateLabel(ctx context.Context, req Request, id uuid.UUID, in Upd
 		if err != nil {
 			return err
 		}
-		u.ref = id.String()
-		scope, before := label.Claim(u.req.Workspace, l.State.Name)
+		u.Ref = id.String()
+		scope, before := label.Claim(u.Request.Workspace, l.State.Name)
 		changed, err := l.State.Update(in.Name, in.SetColor, in.Color)
 		if err != nil {
 			return err
 		}
-		l.record(changed...)
-		if _, after := label.Claim(u.req.Workspace, l.State.Name); after != before {
-			u.release(scope, before, id.String())
-			u.claim(scope, after, id.String(), labelTaken)
+		l.Record(changed...)
+		if _, after := label.Claim(u.Request.Workspace, l.State.Name); after != before {
+			u.ReleaseClaim(scope, before, id.String())
+			u.Claim(scope, after, id.String(), labelTaken)
 		}
 		return nil
 	})
@@ -70,28 +71,28 @@ func (a *App) DeleteLabel(ctx context.Context, req Request, id uuid.UUID) (Resul
 		if err != nil {
 			return err
 		}
-		u.ref = id.String()
-		scope, key := label.Claim(u.req.Workspace, l.State.Name)
-		u.release(scope, key, id.String())
-		l.record(l.State.Delete()...)
+		u.Ref = id.String()
+		scope, key := label.Claim(u.Request.Workspace, l.State.Name)
+		u.ReleaseClaim(scope, key, id.String())
+		l.Record(l.State.Delete()...)
 		return nil
 	})
 }
 
 // label loads a label of the request's workspace.
-func (u *unit) label(ctx context.Context, id uuid.UUID) (*aggregate[label.Label], error) {
-	l, err := load(ctx, u, u.app.labels, label.Stream(id))
-	if err == nil && (!l.State.Exists() || l.State.Workspace != u.req.Workspace) {
-		err = notFound("label")
+func (u *unit) label(ctx context.Context, id uuid.UUID) (*engine.Aggregate[label.Label], error) {
+	l, err := engine.Load(ctx, u.Unit, u.Engine.Labels, label.Stream(id))
+	if err == nil && (!l.State.Exists() || l.State.Workspace != u.Request.Workspace) {
+		err = engine.NotFound("label")
 	}
 	return l, err
 }
 
 // labelNamed finds a label of the request's workspace by its name; nil when there is none. The append depends on the
 // label being as it was found: names move, and labels go.
-func (u *unit) labelNamed(ctx context.Context, name string) (*aggregate[label.Label], error) {
-	scope, key := label.Claim(u.req.Workspace, name)
-	owner, found, err := u.ownerNow(ctx, scope, key)
+func (u *unit) labelNamed(ctx context.Context, name string) (*engine.Aggregate[label.Label], error) {
+	scope, key := label.Claim(u.Request.Workspace, name)
+	owner, found, err := u.Owner(ctx, scope, key)
 	if err != nil || !found {
 		return nil, err
 	}
@@ -99,12 +100,12 @@ func (u *unit) labelNamed(ctx context.Context, name string) (*aggregate[label.La
 	if err != nil {
 		return nil, fmt.Errorf("commands: owner of a label's name: %w", err)
 	}
-	l, err := load(ctx, u, u.app.labels, label.Stream(id))
+	l, err := engine.Load(ctx, u.Unit, u.Engine.Labels, label.Stream(id))
 	if err != nil {
 		return nil, err
 	}
 	if !l.State.Holds(key) {
-		return nil, errAgain // renamed or deleted between the two looks
+		return nil, engine.ErrInconsistent // renamed or deleted between the two looks
 	}
 	return l, nil
 }
@@ -116,7 +117,7 @@ func (u *unit) labelsNamed(ctx context.Context, names []string, pointer string) 
 	var issues []fault.Issue
 	seen := map[string]bool{}
 	for i, name := range names {
-		_, key := label.Claim(u.req.Workspace, name)
+		_, key := label.Claim(u.Request.Workspace, name)
 		if seen[key] {
 			continue
 		}
@@ -135,7 +136,7 @@ func (u *unit) labelsNamed(ctx context.Context, names []string, pointer string) 
 			ids = append(ids, known.State.ID)
 			continue
 		}
-		id := u.app.ids.UUID()
+		id := u.Engine.IDs.UUID()
 		if err := u.newLabel(id, name, nil, pointer, decideAgain); err != nil {
 			return nil, nil, err
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ledgerline/commands/engine"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/line"
 	"ledgerline/domain/phone"
@@ -28,7 +29,7 @@ type ProvisionLine struct {
 // ProvisionLine puts a line into service in the request's workspace; Ref is its id. A number that a line has already
 // is refused with conflict, unless that line is retired.
 func (a *App) ProvisionLine(ctx context.Context, req Request, in ProvisionLine) (Result, error) {
-	id := a.ids.TypeID("ln")
+	id := a.engine.IDs.TypeID("ln")
 	e164, err := phone.Parse(in.Phone, "/phone")
 	if err != nil {
 		return Result{}, err
@@ -40,7 +41,7 @@ func (a *App) ProvisionLine(ctx context.Context, req Request, in ProvisionLine) 
 		in.State = line.Provisioning
 	}
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		workspace, err := u.workspace(ctx, req.Workspace)
+		workspace, err := u.Workspace(ctx, req.Workspace)
 		if err != nil {
 			return err
 		}
@@ -55,14 +56,14 @@ func (a *App) ProvisionLine(ctx context.Context, req Request, in ProvisionLine) 
 		if poolID == "" {
 			poolID = workspace.State.DefaultPoolID
 		}
-		pool, err := load(ctx, u, a.pools, poolID)
+		pool, err := engine.Load(ctx, u.Unit, a.engine.Pools, poolID)
 		if err != nil {
 			return err
 		}
 		if pool.State.ID == "" || pool.State.Workspace != req.Workspace {
 			return fault.Invalid("/pool_id", "not_found", "There is no such pool.")
 		}
-		u.ref = id
+		u.Ref = id
 		if err := u.freeNumber(ctx, e164); err != nil {
 			return err
 		}
@@ -72,20 +73,20 @@ func (a *App) ProvisionLine(ctx context.Context, req Request, in ProvisionLine) 
 		if err != nil {
 			return err
 		}
-		pool.record(pool.State.Add(id)...)
+		pool.Record(pool.State.Add(id)...)
 		return nil
 	})
 }
 
 // freeNumber takes a number from a retired line. Retirement is final, so nothing needs to be guarded.
 func (u *unit) freeNumber(ctx context.Context, e164 string) error {
-	owner, found, err := u.ownerNow(ctx, claimLinePhone, e164)
+	owner, found, err := u.Owner(ctx, claimLinePhone, e164)
 	if err != nil || !found {
 		return err
 	}
-	l, err := load(ctx, u, u.app.lines, owner)
+	l, err := engine.Load(ctx, u.Unit, u.Engine.Lines, owner)
 	if err == nil && l.State.State == line.Retired {
-		u.release(claimLinePhone, e164, owner)
+		u.ReleaseClaim(claimLinePhone, e164, owner)
 	}
 	return err
 }
@@ -95,8 +96,8 @@ func (u *unit) newLine(e events.LineProvisioned, taken func(string) error) error
 	if err != nil {
 		return err
 	}
-	u.claim(claimLinePhone, e.Phone, e.LineID, taken)
-	begin(u, u.app.lines, e.LineID).record(made...)
+	u.Claim(claimLinePhone, e.Phone, e.LineID, taken)
+	engine.Begin(u.Unit, u.Engine.Lines, e.LineID).Record(made...)
 	return nil
 }
 
@@ -111,38 +112,38 @@ func (a *App) ChangeLineState(ctx context.Context, req Request, lineID string, t
 		if err != nil {
 			return err
 		}
-		u.ref = lineID
+		u.Ref = lineID
 		if to == line.Retired {
 			if err := u.retire(ctx, l); err != nil {
 				return err
 			}
 		}
-		l.record(moved...)
+		l.Record(moved...)
 		return nil
 	})
 }
 
 // retire takes a line out of its pool, and destroys the key of what opens its account.
-func (u *unit) retire(ctx context.Context, l *aggregate[line.Line]) error {
+func (u *unit) retire(ctx context.Context, l *engine.Aggregate[line.Line]) error {
 	if l.State.Account != (events.CarrierAccount{}) {
-		u.forget = append(u.forget, l.State.ID)
+		u.Erase(l.State.ID)
 	}
 	if l.State.PoolID == "" {
 		return nil
 	}
-	pool, err := load(ctx, u, u.app.pools, l.State.PoolID)
+	pool, err := engine.Load(ctx, u.Unit, u.Engine.Pools, l.State.PoolID)
 	if err != nil {
 		return err
 	}
-	pool.record(pool.State.Remove(l.State.ID)...)
+	pool.Record(pool.State.Remove(l.State.ID)...)
 	return nil
 }
 
 // line loads a line of the request's workspace.
-func (u *unit) line(ctx context.Context, id string) (*aggregate[line.Line], error) {
-	l, err := load(ctx, u, u.app.lines, id)
-	if err == nil && (l.State.ID == "" || l.State.Workspace != u.req.Workspace) {
-		err = notFound("line")
+func (u *unit) line(ctx context.Context, id string) (*engine.Aggregate[line.Line], error) {
+	l, err := engine.Load(ctx, u.Unit, u.Engine.Lines, id)
+	if err == nil && (l.State.ID == "" || l.State.Workspace != u.Request.Workspace) {
+		err = engine.NotFound("line")
 	}
 	return l, err
 }
@@ -154,7 +155,7 @@ func (a *App) UpdateLine(ctx context.Context, req Request, lineID string, c line
 		if err != nil {
 			return err
 		}
-		u.ref = lineID
+		u.Ref = lineID
 		before := l.State.PoolID
 		issues, err := collect(nil, u.poolAt(ctx, c.Pool.To, "/pool_id"))
 		if err != nil {
@@ -167,7 +168,7 @@ func (a *App) UpdateLine(ctx context.Context, req Request, lineID string, c line
 		if len(issues) > 0 {
 			return fault.Invalids(issues...)
 		}
-		l.record(changed...)
+		l.Record(changed...)
 		return u.movePool(ctx, lineID, before, l.State.PoolID)
 	})
 }
@@ -190,18 +191,18 @@ func (u *unit) movePool(ctx context.Context, lineID, from, to string) error {
 		return nil
 	}
 	if from != "" {
-		pool, err := load(ctx, u, u.app.pools, from)
+		pool, err := engine.Load(ctx, u.Unit, u.Engine.Pools, from)
 		if err != nil {
 			return err
 		}
-		pool.record(pool.State.Remove(lineID)...)
+		pool.Record(pool.State.Remove(lineID)...)
 	}
 	if to != "" {
-		pool, err := load(ctx, u, u.app.pools, to)
+		pool, err := engine.Load(ctx, u.Unit, u.Engine.Pools, to)
 		if err != nil {
 			return err
 		}
-		pool.record(pool.State.Add(lineID)...)
+		pool.Record(pool.State.Add(lineID)...)
 	}
 	return nil
 }
@@ -224,17 +225,17 @@ func (a *App) moveLine(ctx context.Context, req Request, lineID string, move fun
 			return err
 		}
 		moved, err := move(l.State)
-		l.record(moved...)
-		u.ref = lineID
+		l.Record(moved...)
+		u.Ref = lineID
 		return err
 	})
 }
 
 // FindLine reads a line from the ledger; not_found when there is none.
 func (a *App) FindLine(ctx context.Context, lineID string) (line.Line, error) {
-	found, err := find(ctx, a.lines, lineID, true)
-	if err == nil && found.State.ID == "" {
-		err = notFound("line")
+	found, err := a.engine.Lines.Find(ctx, lineID, true)
+	if err == nil && found.ID == "" {
+		err = engine.NotFound("line")
 	}
-	return found.State, err
+	return found, err
 }

@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 
+	"ledgerline/commands/engine"
 	"ledgerline/domain/line"
 	"ledgerline/events"
 )
@@ -11,7 +12,7 @@ import (
 // (decisions section 8). The line may be of any workspace; alive is false for one that needs no more looking after.
 func (a *App) JudgeLine(ctx context.Context, req Request, lineID string, facts events.HealthFacts) (alive bool, err error) {
 	_, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		l, err := load(ctx, u, a.lines, lineID)
+		l, err := engine.Load(ctx, u.Unit, a.engine.Lines, lineID)
 		if err != nil {
 			return err
 		}
@@ -19,14 +20,14 @@ func (a *App) JudgeLine(ctx context.Context, req Request, lineID string, facts e
 		if !alive {
 			return nil
 		}
-		u.req.Organisation, u.req.Workspace, u.ref = l.State.Organisation, l.State.Workspace, lineID
-		org, err := u.organisation(ctx)
+		u.Request.Organisation, u.Request.Workspace, u.Ref = l.State.Organisation, l.State.Workspace, lineID
+		org, err := u.Organisation(ctx)
 		if err != nil {
 			return err
 		}
 		limits := org.State.Limits()
-		l.record(l.State.Mature(&limits, line.DayOf(u.now))...)
-		l.record(l.State.Judge(facts, &limits)...)
+		l.Record(l.State.Mature(&limits, line.DayOf(u.Now))...)
+		l.Record(l.State.Judge(facts, &limits)...)
 		return nil
 	})
 	return alive, err

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ledgerline/commands/engine"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/line"
 	"ledgerline/events"
@@ -21,9 +22,9 @@ type RequestLines struct {
 // RequestLines asks the operator for lines of the request's workspace; Ref is the request's id. A sixth open one is
 // refused with conflict.
 func (a *App) RequestLines(ctx context.Context, req Request, in RequestLines) (Result, error) {
-	id := a.ids.UUID()
+	id := a.engine.IDs.UUID()
 	return a.onRequests(ctx, req, func(ctx context.Context, u *unit, r line.Requests) ([]events.Event, error) {
-		u.ref = id.String()
+		u.Ref = id.String()
 		made := events.LineRequestMade{RequestID: id, Count: in.Count, AreaCodes: in.AreaCodes, Note: in.Note, PoolID: in.PoolID}
 		issues, err := collect(nil, line.CheckRequest(&made))
 		if err == nil {
@@ -42,7 +43,7 @@ func (a *App) RequestLines(ctx context.Context, req Request, in RequestLines) (R
 // StartLineRequest, FulfilLineRequest and CancelLineRequest are the operator's; not_found for a request that is closed.
 func (a *App) StartLineRequest(ctx context.Context, req Request, id uuid.UUID) (Result, error) {
 	return a.onRequests(ctx, req, func(_ context.Context, u *unit, r line.Requests) ([]events.Event, error) {
-		u.ref = id.String()
+		u.Ref = id.String()
 		return r.Start(id)
 	})
 }
@@ -50,7 +51,7 @@ func (a *App) StartLineRequest(ctx context.Context, req Request, id uuid.UUID) (
 // FulfilLineRequest closes a request as met, however many lines it got.
 func (a *App) FulfilLineRequest(ctx context.Context, req Request, id uuid.UUID) (Result, error) {
 	return a.onRequests(ctx, req, func(_ context.Context, u *unit, r line.Requests) ([]events.Event, error) {
-		u.ref = id.String()
+		u.Ref = id.String()
 		return r.Fulfil(id)
 	})
 }
@@ -58,22 +59,22 @@ func (a *App) FulfilLineRequest(ctx context.Context, req Request, id uuid.UUID) 
 // CancelLineRequest closes a request that will not be met.
 func (a *App) CancelLineRequest(ctx context.Context, req Request, id uuid.UUID, reason *string) (Result, error) {
 	return a.onRequests(ctx, req, func(_ context.Context, u *unit, r line.Requests) ([]events.Event, error) {
-		u.ref = id.String()
+		u.Ref = id.String()
 		return r.Cancel(id, reason)
 	})
 }
 
 func (a *App) onRequests(ctx context.Context, req Request, decide func(context.Context, *unit, line.Requests) ([]events.Event, error)) (Result, error) {
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		if _, err := u.workspace(ctx, req.Workspace); err != nil {
+		if _, err := u.Workspace(ctx, req.Workspace); err != nil {
 			return err
 		}
-		requests, err := load(ctx, u, a.lineRequests, line.RequestsStream(req.Workspace))
+		requests, err := engine.Load(ctx, u.Unit, a.engine.LineRequests, line.RequestsStream(req.Workspace))
 		if err != nil {
 			return err
 		}
 		told, err := decide(ctx, u, requests.State)
-		requests.record(told...)
+		requests.Record(told...)
 		return err
 	})
 }
@@ -84,7 +85,7 @@ func (u *unit) serve(ctx context.Context, id *uuid.UUID, lineID string) (poolID 
 	if id == nil {
 		return nil, nil //nolint:nilnil // nobody asked
 	}
-	requests, err := load(ctx, u, u.app.lineRequests, line.RequestsStream(u.req.Workspace))
+	requests, err := engine.Load(ctx, u.Unit, u.Engine.LineRequests, line.RequestsStream(u.Request.Workspace))
 	if err != nil {
 		return nil, err
 	}
@@ -93,6 +94,6 @@ func (u *unit) serve(ctx context.Context, id *uuid.UUID, lineID string) (poolID 
 		return nil, err
 	}
 	served, err := requests.State.Serve(*id, lineID)
-	requests.record(served...)
+	requests.Record(served...)
 	return o.PoolID, err
 }

@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
-
+	"ledgerline/commands/engine"
+	"ledgerline/commands/sending"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/line"
-	"ledgerline/domain/message"
 	"ledgerline/domain/number"
 	"ledgerline/domain/phone"
 )
@@ -18,54 +17,6 @@ import (
 // carriers, which they do not know.
 type Prober interface {
 	Probe(ctx context.Context, through line.Line, phone string) (bool, error)
-}
-
-// Capability is what a carrier said, within the last 30 days, about a number being on the chat channel. Whoever is about
-// to ask a carrier asks here first, and tells RecordCapability what the carrier then said; lookups, sends and the contacts
-// share one memory. It answers from this process's memory, which may be a moment old; known is false when a carrier has
-// to be asked.
-func (a *App) Capability(ctx context.Context, organisation uuid.UUID, e164 string) (chat number.Chat, known bool, err error) {
-	num, err := find(ctx, a.numbers, number.Stream(a.ledger.NumberHash(organisation, e164)), false)
-	if err != nil {
-		return number.Chat{}, false, err
-	}
-	chat, known = num.State.OnChat(a.ledger.Now())
-	return chat, known, nil
-}
-
-// CapabilityAnswer is what a carrier said about a number.
-type CapabilityAnswer struct {
-	Phone     string // E.164
-	Chat      bool
-	LineID    string // through which it was asked
-	MessageID string // that it was asked for, whose timeline tells it; "" when none
-}
-
-// RecordCapability remembers what a carrier said, for the request's organisation or, with a MessageID, for the message's.
-// chat_capable of all its contacts with the number follows. To record it together with other events of a command, see
-// unit.recordCapability.
-func (a *App) RecordCapability(ctx context.Context, req Request, said CapabilityAnswer) (Result, error) {
-	record := func(ctx context.Context, u *unit, m *aggregate[message.Message]) error {
-		num, err := u.number(ctx, said.Phone)
-		if err == nil {
-			u.recordCapability(num, m, said.Chat, said.LineID)
-		}
-		return err
-	}
-	if said.MessageID == "" {
-		return a.run(ctx, req, func(ctx context.Context, u *unit) error { return record(ctx, u, nil) })
-	}
-	var result Result
-	err := a.onMessage(ctx, req, said.MessageID, &result, record)
-	return result, err
-}
-
-// recordCapability records what a carrier said on the number and, unless it is nil, on the message's timeline.
-func (u *unit) recordCapability(num numberState, m *aggregate[message.Message], chat bool, lineID string) {
-	num.record(num.State.Check(chat, lineID, u.now)...)
-	if m != nil {
-		m.record(m.State.CheckedCapability(chat, u.now, lineID)...)
-	}
 }
 
 // Lookup is what POST /v1/lookup asks (interface 4.5, decisions section 7).
@@ -93,18 +44,18 @@ const probes = 3
 // Refusals: validation_failed (a test key looks up sandbox numbers only), conflict when no line can be asked,
 // service_unavailable when none answers. The carrier is asked before anything is appended.
 func (a *App) Lookup(ctx context.Context, req Request, in Lookup, prober Prober) (LookedUp, error) {
-	e164, err := a.phone(in.Phone, "/phone")
+	e164, err := a.engine.Phone(in.Phone, "/phone")
 	if err != nil {
 		return LookedUp{}, err
 	}
 	if req.Test && !phone.IsSandbox(e164) {
 		return LookedUp{}, fault.Invalid("/phone", "not_sandbox", "A test key looks up sandbox test numbers only.")
 	}
-	_, known, err := a.Capability(ctx, req.Organisation, e164)
+	_, known, err := a.Sending.Capability(ctx, req.Organisation, e164)
 	if err != nil {
 		return LookedUp{}, err
 	}
-	var said *CapabilityAnswer
+	var said *sending.CapabilityAnswer
 	if !known {
 		if said, err = a.probe(ctx, req, in.Lines, e164, prober); err != nil {
 			return LookedUp{}, err
@@ -116,7 +67,7 @@ func (a *App) Lookup(ctx context.Context, req Request, in Lookup, prober Prober)
 		if found, err = u.lookup(ctx, e164, said); err != nil || in.Answer == nil {
 			return err
 		}
-		if u.body, err = in.Answer(found); err != nil {
+		if u.Body, err = in.Answer(found); err != nil {
 			return fmt.Errorf("commands: render answer: %w", err)
 		}
 		return nil
@@ -125,26 +76,26 @@ func (a *App) Lookup(ctx context.Context, req Request, in Lookup, prober Prober)
 	return found, err
 }
 
-func (u *unit) lookup(ctx context.Context, e164 string, said *CapabilityAnswer) (LookedUp, error) {
-	num, err := u.number(ctx, e164)
+func (u *unit) lookup(ctx context.Context, e164 string, said *sending.CapabilityAnswer) (LookedUp, error) {
+	num, err := u.Number(ctx, e164)
 	if err != nil {
 		return LookedUp{}, err
 	}
 	if said != nil {
-		u.recordCapability(num, nil, said.Chat, said.LineID)
+		sending.RecordCapabilityOn(u.Unit, num, nil, said.Chat, said.LineID)
 	}
-	chat, known := num.State.OnChat(u.now)
+	chat, known := num.State.OnChat(u.Now)
 	if !known { // it grew too old between the two looks
-		return LookedUp{}, unavailable(errAgain)
+		return LookedUp{}, engine.Unavailable(engine.ErrInconsistent)
 	}
-	if holder, found := num.State.Contact(u.req.Workspace); found {
-		u.subject = holder // the answer that is kept for retries holds the number
+	if holder, found := num.State.Contact(u.Request.Workspace); found {
+		u.Subject = holder // the answer that is kept for retries holds the number
 	}
 	return LookedUp{Phone: e164, Chat: chat, Cached: said == nil}, nil
 }
 
 // probe asks through one line after the other until a carrier tells.
-func (a *App) probe(ctx context.Context, req Request, lines func(context.Context) ([]string, error), e164 string, prober Prober) (*CapabilityAnswer, error) {
+func (a *App) probe(ctx context.Context, req Request, lines func(context.Context) ([]string, error), e164 string, prober Prober) (*sending.CapabilityAnswer, error) {
 	ids, err := lines(ctx)
 	if err != nil {
 		return nil, err
@@ -152,16 +103,16 @@ func (a *App) probe(ctx context.Context, req Request, lines func(context.Context
 	var last error
 	asked := 0
 	for _, id := range ids {
-		l, err := find(ctx, a.lines, id, true)
+		l, err := a.engine.Lines.Find(ctx, id, true)
 		if err != nil {
 			return nil, err
 		}
-		if l.State.Workspace != req.Workspace || l.State.IsSandbox != req.Test || !l.State.CanSend() {
+		if l.Workspace != req.Workspace || l.IsSandbox != req.Test || !l.CanSend() {
 			continue
 		}
-		chat, err := prober.Probe(ctx, l.State, e164)
+		chat, err := prober.Probe(ctx, l, e164)
 		if err == nil {
-			return &CapabilityAnswer{Phone: e164, Chat: chat, LineID: id}, nil
+			return &sending.CapabilityAnswer{Phone: e164, Chat: chat, LineID: id}, nil
 		}
 		last = err
 		if asked++; asked == probes {

@@ -6,6 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"ledgerline/commands/engine"
 	"ledgerline/domain/consent"
 	"ledgerline/domain/contact"
 	"ledgerline/domain/conversation"
@@ -13,7 +14,7 @@ import (
 	"ledgerline/domain/line"
 	"ledgerline/domain/message"
 	"ledgerline/domain/organisation"
-	"ledgerline/domain/sending"
+	"ledgerline/domain/rules"
 	"ledgerline/events"
 )
 
@@ -59,12 +60,12 @@ func (a *App) QueueMessage(ctx context.Context, req Request, in QueueMessage) (Q
 		if err != nil {
 			return err
 		}
-		q.Event, u.ref, u.subject = *e, e.MessageID, e.ContactID
+		q.Event, u.Ref, u.Subject = *e, e.MessageID, e.ContactID
 		if in.Answer == nil {
 			return nil
 		}
-		preview := Queued{Result: Result{Ref: e.MessageID, Shard: a.ledger.ShardOf(req.Organisation), At: u.now}, Event: *e}
-		if u.body, err = in.Answer(preview); err != nil {
+		preview := Queued{Result: Result{Ref: e.MessageID, Shard: a.engine.Ledger.ShardOf(req.Organisation), At: u.Now}, Event: *e}
+		if u.Body, err = in.Answer(preview); err != nil {
 			return fmt.Errorf("commands: render answer: %w", err)
 		}
 		return nil
@@ -92,28 +93,28 @@ func (u *unit) queue(ctx context.Context, in *QueueMessage) (*events.MessageQueu
 }
 
 // accept asks the rules of sending and records the message, and the contact and the conversation if they are new.
-func (u *unit) accept(ctx context.Context, in *QueueMessage, c *aggregate[contact.Contact], num numberState, e164 string) (*events.MessageQueued, error) {
-	org, err := u.organisation(ctx)
+func (u *unit) accept(ctx context.Context, in *QueueMessage, c *engine.Aggregate[contact.Contact], num engine.Number, e164 string) (*events.MessageQueued, error) {
+	org, err := u.Organisation(ctx)
 	if err != nil {
 		return nil, err
 	}
-	facts := sending.Facts{
-		Moment: sending.Accepting, Now: u.now, Consent: consent.Unknown, Registered: num.State.OptedOut,
+	facts := rules.Facts{
+		Moment: rules.Accepting, Now: u.Now, Consent: consent.Unknown, Registered: num.State.OptedOut,
 		RequireConsent: org.State.Settings.RequireConsent,
 	}
 	if c != nil {
 		facts.Consent = c.State.Consent
 	}
-	if err := sending.Check(facts).Fault(); err != nil {
+	if err := rules.Check(facts).Fault(); err != nil {
 		return nil, err
 	}
 	if c == nil {
-		c, err = u.newContact(num, contact.New{Person: events.ContactPersonal{Phone: e164}, Origin: "message", IsTest: u.req.Test})
+		c, err = u.newContact(num, contact.New{Person: events.ContactPersonal{Phone: e164}, Origin: "message", IsTest: u.Request.Test})
 		if err != nil {
 			return nil, err
 		}
 	}
-	if err := u.openConversation(ctx, c, u.req.Test); err != nil {
+	if err := u.openConversation(ctx, c, u.Request.Test); err != nil {
 		return nil, err
 	}
 	if in.ByStaff {
@@ -123,37 +124,37 @@ func (u *unit) accept(ctx context.Context, in *QueueMessage, c *aggregate[contac
 	}
 	e := &events.MessageQueued{
 		MessageRef: events.MessageRef{
-			MessageID: u.app.ids.TypeID("msg"), ConversationID: c.State.ConversationID, ContactID: c.State.ID, IsTest: u.req.Test,
+			MessageID: u.Engine.IDs.TypeID("msg"), ConversationID: c.State.ConversationID, ContactID: c.State.ID, IsTest: u.Request.Test,
 		},
 		Channel: "chat", PoolID: in.PoolID, LineID: in.LineID, SendAt: in.SendAt, Fallback: in.Fallback, Source: &in.Source, ByStaff: in.ByStaff, IdentityID: u.sentBy(),
 		Content: events.MessagePersonal{To: e164, Body: in.Body, Media: in.Media, ExternalID: in.ExternalID, Metadata: in.Metadata},
 	}
-	begin(u, u.app.messages, e.MessageID).record(message.Queue(e, u.now)...)
+	engine.Begin(u.Unit, u.Engine.Messages, e.MessageID).Record(message.Queue(e, u.Now)...)
 	return e, nil
 }
 
 // sentBy is the service identity that asks; nil for anybody else.
 func (u *unit) sentBy() *string {
-	if u.req.Actor.Type != "identity" {
+	if u.Request.Actor.Type != "identity" {
 		return nil
 	}
-	id := u.req.Actor.ID
+	id := u.Request.Actor.ID
 	return &id
 }
 
 // openConversation starts or reopens the contact's conversation.
-func (u *unit) openConversation(ctx context.Context, c *aggregate[contact.Contact], isTest bool) error {
+func (u *unit) openConversation(ctx context.Context, c *engine.Aggregate[contact.Contact], isTest bool) error {
 	id := c.State.ConversationID
-	var conv *aggregate[conversation.Conversation]
-	if c.base.Version == 0 { // the contact is being made: nobody can have started it
-		conv = begin(u, u.app.conversations, id)
+	var conv *engine.Aggregate[conversation.Conversation]
+	if c.IsNew() { // the contact is being made: nobody can have started it
+		conv = engine.Begin(u.Unit, u.Engine.Conversations, id)
 	} else {
 		var err error
-		if conv, err = load(ctx, u, u.app.conversations, id); err != nil {
+		if conv, err = engine.Load(ctx, u.Unit, u.Engine.Conversations, id); err != nil {
 			return err
 		}
 	}
-	conv.record(conv.State.Message(id, c.State.ID, isTest)...)
+	conv.Record(conv.State.Message(id, c.State.ID, isTest)...)
 	return nil
 }
 
@@ -178,24 +179,24 @@ func (u *unit) checkMessage(ctx context.Context, in *QueueMessage) ([]fault.Issu
 	if len(in.Metadata) > maxMetadata {
 		add("/metadata", "too_many", fmt.Sprintf("Metadata has at most %d keys.", maxMetadata))
 	}
-	if in.SendAt != nil && in.SendAt.After(u.now.Add(message.Ahead)) {
+	if in.SendAt != nil && in.SendAt.After(u.Now.Add(message.Ahead)) {
 		add("/send_at", "too_late", "A message is scheduled at most 365 days ahead.")
 	}
 	if in.PoolID != nil {
-		pool, err := load(ctx, u, u.app.pools, *in.PoolID)
+		pool, err := engine.Load(ctx, u.Unit, u.Engine.Pools, *in.PoolID)
 		if err != nil {
 			return nil, err
 		}
-		if pool.State.ID == "" || pool.State.Workspace != u.req.Workspace {
+		if pool.State.ID == "" || pool.State.Workspace != u.Request.Workspace {
 			add("/pool_id", "not_found", "There is no such pool.")
 		}
 	}
-	allowed, err := u.allowedLines(ctx, u.sentBy())
+	allowed, err := u.AllowedLines(ctx, u.sentBy())
 	if err != nil {
 		return nil, err
 	}
-	if u.req.Test { // there is one line for it
-		workspace, err := load(ctx, u, u.app.workspaces, organisation.WorkspaceStream(u.req.Workspace))
+	if u.Request.Test { // there is one line for it
+		workspace, err := engine.Load(ctx, u.Unit, u.Engine.Workspaces, organisation.WorkspaceStream(u.Request.Workspace))
 		if err != nil {
 			return nil, err
 		}
@@ -204,20 +205,20 @@ func (u *unit) checkMessage(ctx context.Context, in *QueueMessage) ([]fault.Issu
 		}
 	}
 	if in.LineID != nil {
-		l, err := load(ctx, u, u.app.lines, *in.LineID)
+		l, err := engine.Load(ctx, u.Unit, u.Engine.Lines, *in.LineID)
 		if err != nil {
 			return nil, err
 		}
 		switch {
-		case l.State.ID == "" || l.State.Workspace != u.req.Workspace:
+		case l.State.ID == "" || l.State.Workspace != u.Request.Workspace:
 			add("/line_id", "not_found", "There is no such line.")
 		case l.State.State == line.Retired:
 			add("/line_id", "retired", "This line is retired and does not send any more.")
 		case !allowed(l.State.ID):
 			return nil, fault.New(fault.Forbidden, "The service identity may not send from this line.")
-		case u.req.Test && !l.State.IsSandbox:
+		case u.Request.Test && !l.State.IsSandbox:
 			add("/line_id", "not_sandbox", "A test key sends through the sandbox line only.")
-		case !u.req.Test && l.State.IsSandbox:
+		case !u.Request.Test && l.State.IsSandbox:
 			add("/line_id", "sandbox", "The sandbox line sends for test keys only.")
 		}
 	}
@@ -226,9 +227,9 @@ func (u *unit) checkMessage(ctx context.Context, in *QueueMessage) ([]fault.Issu
 
 // FindMessage reads a message from the ledger; not_found when there is none.
 func (a *App) FindMessage(ctx context.Context, messageID string) (message.Message, error) {
-	found, err := find(ctx, a.messages, messageID, true)
-	if err == nil && !found.State.Exists() {
-		err = notFound("message")
+	found, err := a.engine.Messages.Find(ctx, messageID, true)
+	if err == nil && !found.Exists() {
+		err = engine.NotFound("message")
 	}
-	return found.State, err
+	return found, err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ledgerline/commands"
+	"ledgerline/commands/sending"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/message"
 	"ledgerline/events"
@@ -94,9 +95,9 @@ func TestATestKeySendsToSandboxNumbersThroughTheSandboxLine(t *testing.T) {
 	q, err := h.QueueMessage(t.Context(), h.test(), text(to))
 	require.NoError(t, err)
 	require.True(t, q.Event.IsTest)
-	a, err := h.BeginAttempt(t.Context(), system(), commands.Begin{MessageID: q.Ref})
+	a, err := h.Sending.BeginAttempt(t.Context(), system(), sending.Begin{MessageID: q.Ref})
 	require.NoError(t, err)
-	require.Equal(t, commands.Send, a.Step)
+	require.Equal(t, sending.Send, a.Step)
 	require.Equal(t, h.wsp.SandboxLineID, a.Line.ID)
 	c, err := h.FindContact(t.Context(), q.Event.ContactID)
 	require.NoError(t, err)
@@ -111,14 +112,14 @@ func TestAMessageForLaterIsScheduledAndOneForThePastIsForNow(t *testing.T) {
 	in.SendAt = &later
 	q, err := h.QueueMessage(t.Context(), h.live(), in)
 	require.NoError(t, err)
-	a, err := h.BeginAttempt(t.Context(), system(), commands.Begin{MessageID: q.Ref})
+	a, err := h.Sending.BeginAttempt(t.Context(), system(), sending.Begin{MessageID: q.Ref})
 	require.NoError(t, err)
-	require.Equal(t, []any{commands.Wait, later, message.Scheduled}, []any{a.Step, a.Until, a.Message.Status})
+	require.Equal(t, []any{sending.Wait, later, message.Scheduled}, []any{a.Step, a.Until, a.Message.Status})
 	_, err = h.clock.Set(later)
 	require.NoError(t, err)
-	a, err = h.BeginAttempt(t.Context(), system(), commands.Begin{MessageID: q.Ref})
+	a, err = h.Sending.BeginAttempt(t.Context(), system(), sending.Begin{MessageID: q.Ref})
 	require.NoError(t, err)
-	require.Equal(t, commands.Send, a.Step)
+	require.Equal(t, sending.Send, a.Step)
 	require.Equal(t, []string{"message.due", "message.routed", "contact.messaged", "contact.line_assigned", "message.sending"},
 		types(h.history(q.Position)))
 

@@ -8,49 +8,32 @@ import (
 
 	"github.com/google/uuid"
 
+	"ledgerline/commands/engine"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/line"
 	"ledgerline/domain/organisation"
 	"ledgerline/events"
 )
 
-func notFound(what string) error { return fault.New(fault.NotFound, "There is no such %s.", what) }
-
-func (u *unit) organisation(ctx context.Context) (*aggregate[organisation.Organisation], error) {
-	org, err := load(ctx, u, u.app.organisations, organisation.Stream(u.req.Organisation))
-	if err == nil && !org.State.Exists() {
-		err = notFound("organisation")
-	}
-	return org, err
-}
-
-func (u *unit) workspace(ctx context.Context, id uuid.UUID) (*aggregate[organisation.Workspace], error) {
-	ws, err := load(ctx, u, u.app.workspaces, organisation.WorkspaceStream(id))
-	if err == nil && (!ws.State.Exists() || ws.State.Organisation != u.req.Organisation) {
-		err = notFound("workspace")
-	}
-	return ws, err
-}
-
-func (u *unit) user(ctx context.Context, id uuid.UUID) (*aggregate[organisation.User], error) {
-	user, err := load(ctx, u, u.app.users, organisation.UserStream(id))
-	if err == nil && (!user.State.Exists() || user.State.Organisation != u.req.Organisation) {
-		err = notFound("user")
+func (u *unit) user(ctx context.Context, id uuid.UUID) (*engine.Aggregate[organisation.User], error) {
+	user, err := engine.Load(ctx, u.Unit, u.Engine.Users, organisation.UserStream(id))
+	if err == nil && (!user.State.Exists() || user.State.Organisation != u.Request.Organisation) {
+		err = engine.NotFound("user")
 	}
 	return user, err
 }
 
 // CreateOrganisation opens an organisation; Ref is its id. Organisation and Workspace of the request are not used.
 func (a *App) CreateOrganisation(ctx context.Context, req Request, name, timeZone string) (Result, error) {
-	id := a.ids.UUID()
+	id := a.engine.IDs.UUID()
 	req.Organisation, req.Workspace = id, uuid.Nil
 	return a.run(ctx, req, func(_ context.Context, u *unit) error {
 		made, err := organisation.Create(id, name, timeZone)
 		if err != nil {
 			return err
 		}
-		begin(u, a.organisations, organisation.Stream(id)).record(made...)
-		u.ref = id.String()
+		engine.Begin(u.Unit, a.engine.Organisations, organisation.Stream(id)).Record(made...)
+		u.Ref = id.String()
 		return nil
 	})
 }
@@ -68,13 +51,13 @@ func (a *App) ResumeOrganisation(ctx context.Context, req Request) (Result, erro
 func (a *App) changeOrganisation(ctx context.Context, req Request, change func(organisation.Organisation) ([]events.Event, error)) (Result, error) {
 	req.Workspace = uuid.Nil
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		org, err := u.organisation(ctx)
+		org, err := u.Organisation(ctx)
 		if err != nil {
 			return err
 		}
 		changed, err := change(org.State)
-		org.record(changed...)
-		u.ref = req.Organisation.String()
+		org.Record(changed...)
+		u.Ref = req.Organisation.String()
 		return err
 	})
 }
@@ -90,11 +73,11 @@ type Workspace struct {
 
 // CreateWorkspace opens a workspace of the request's organisation, with a pool "Default" and a sandbox line.
 func (a *App) CreateWorkspace(ctx context.Context, req Request, name string) (Workspace, error) {
-	w := Workspace{ID: a.ids.UUID(), DefaultPoolID: a.ids.TypeID("pool"), SandboxLineID: a.ids.TypeID("ln")}
+	w := Workspace{ID: a.engine.IDs.UUID(), DefaultPoolID: a.engine.IDs.TypeID("pool"), SandboxLineID: a.engine.IDs.TypeID("ln")}
 	req.Workspace = w.ID
 	var err error
 	w.Result, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		org, err := u.organisation(ctx)
+		org, err := u.Organisation(ctx)
 		if err != nil {
 			return err
 		}
@@ -104,7 +87,7 @@ func (a *App) CreateWorkspace(ctx context.Context, req Request, name string) (Wo
 		if err != nil {
 			return err
 		}
-		begin(u, a.workspaces, organisation.WorkspaceStream(w.ID)).record(made...)
+		engine.Begin(u.Unit, a.engine.Workspaces, organisation.WorkspaceStream(w.ID)).Record(made...)
 		if err := u.newPool(w.DefaultPoolID, CreatePool{Name: "Default", Rotation: line.Sticky}, true); err != nil {
 			return err
 		}
@@ -112,7 +95,7 @@ func (a *App) CreateWorkspace(ctx context.Context, req Request, name string) (Wo
 			return err
 		}
 		display := "Sandbox"
-		u.ref = w.ID.String()
+		u.Ref = w.ID.String()
 		return u.newLine(events.LineProvisioned{
 			LineID: w.SandboxLineID, Phone: w.SandboxPhone, DisplayName: &display, IsSandbox: true,
 			Carrier: "simulator", State: string(line.Active),
@@ -125,7 +108,7 @@ func (a *App) CreateWorkspace(ctx context.Context, req Request, name string) (Wo
 // by mistake. The exchange begins with 2 to 9, as in every number of that plan.
 func (a *App) sandboxPhone() (string, error) {
 	var random [4]byte
-	if _, err := io.ReadFull(a.random, random[:]); err != nil {
+	if _, err := io.ReadFull(a.engine.Random, random[:]); err != nil {
 		return "", fmt.Errorf("commands: randomness: %w", err)
 	}
 	n := uint32(random[0])<<24 | uint32(random[1])<<16 | uint32(random[2])<<8 | uint32(random[3])
@@ -141,10 +124,10 @@ type CreateUser struct {
 
 // CreateUser makes a person known to the request's organisation; Ref is the user's id.
 func (a *App) CreateUser(ctx context.Context, req Request, in CreateUser) (Result, error) {
-	id := a.ids.UUID()
+	id := a.engine.IDs.UUID()
 	req.Workspace = uuid.Nil
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		org, err := u.organisation(ctx)
+		org, err := u.Organisation(ctx)
 		if err != nil {
 			return err
 		}
@@ -152,19 +135,19 @@ func (a *App) CreateUser(ctx context.Context, req Request, in CreateUser) (Resul
 		if err != nil {
 			return err
 		}
-		user := begin(u, a.users, organisation.UserStream(id))
-		user.record(made...)
+		user := engine.Begin(u.Unit, a.engine.Users, organisation.UserStream(id))
+		user.Record(made...)
 		for workspace, role := range in.Roles {
-			if _, err := u.workspace(ctx, workspace); err != nil {
+			if _, err := u.Workspace(ctx, workspace); err != nil {
 				return err
 			}
 			granted, err := user.State.Grant(workspace, role)
 			if err != nil {
 				return err
 			}
-			user.record(granted...)
+			user.Record(granted...)
 		}
-		u.ref = id.String()
+		u.Ref = id.String()
 		return nil
 	})
 }
@@ -172,7 +155,7 @@ func (a *App) CreateUser(ctx context.Context, req Request, in CreateUser) (Resul
 // GrantRole gives a user a role in the request's workspace, in place of an earlier one.
 func (a *App) GrantRole(ctx context.Context, req Request, userID uuid.UUID, role organisation.Role) (Result, error) {
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		if _, err := u.workspace(ctx, req.Workspace); err != nil {
+		if _, err := u.Workspace(ctx, req.Workspace); err != nil {
 			return err
 		}
 		user, err := u.user(ctx, userID)
@@ -180,8 +163,8 @@ func (a *App) GrantRole(ctx context.Context, req Request, userID uuid.UUID, role
 			return err
 		}
 		granted, err := user.State.Grant(req.Workspace, role)
-		user.record(granted...)
-		u.ref = userID.String()
+		user.Record(granted...)
+		u.Ref = userID.String()
 		return err
 	})
 }
@@ -193,26 +176,26 @@ func (a *App) RevokeRole(ctx context.Context, req Request, userID uuid.UUID) (Re
 		if err != nil {
 			return err
 		}
-		user.record(user.State.Revoke(req.Workspace)...)
-		u.ref = userID.String()
+		user.Record(user.State.Revoke(req.Workspace)...)
+		u.Ref = userID.String()
 		return nil
 	})
 }
 
 // CreateTeam makes a team of the request's workspace with members of it; Ref is the team's id.
 func (a *App) CreateTeam(ctx context.Context, req Request, name string, members ...uuid.UUID) (Result, error) {
-	id := a.ids.UUID()
+	id := a.engine.IDs.UUID()
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		if _, err := u.workspace(ctx, req.Workspace); err != nil {
+		if _, err := u.Workspace(ctx, req.Workspace); err != nil {
 			return err
 		}
 		made, err := organisation.CreateTeam(id, name)
 		if err != nil {
 			return err
 		}
-		team := begin(u, a.teams, organisation.TeamStream(id))
-		team.record(made...)
-		u.ref = id.String()
+		team := engine.Begin(u.Unit, a.engine.Teams, organisation.TeamStream(id))
+		team.Record(made...)
+		u.Ref = id.String()
 		for _, member := range members {
 			if err := u.join(ctx, team, member); err != nil {
 				return err
@@ -225,27 +208,27 @@ func (a *App) CreateTeam(ctx context.Context, req Request, name string, members 
 // AddTeamMember puts a member of the request's workspace into a team.
 func (a *App) AddTeamMember(ctx context.Context, req Request, teamID, userID uuid.UUID) (Result, error) {
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		team, err := load(ctx, u, a.teams, organisation.TeamStream(teamID))
+		team, err := engine.Load(ctx, u.Unit, a.engine.Teams, organisation.TeamStream(teamID))
 		if err != nil {
 			return err
 		}
 		if team.State.ID == uuid.Nil || team.State.Workspace != req.Workspace {
-			return notFound("team")
+			return engine.NotFound("team")
 		}
-		u.ref = teamID.String()
+		u.Ref = teamID.String()
 		return u.join(ctx, team, userID)
 	})
 }
 
-func (u *unit) join(ctx context.Context, team *aggregate[organisation.Team], userID uuid.UUID) error {
+func (u *unit) join(ctx context.Context, team *engine.Aggregate[organisation.Team], userID uuid.UUID) error {
 	user, err := u.user(ctx, userID)
 	if err != nil {
 		return err
 	}
-	if !user.State.MemberOf(u.req.Workspace) {
+	if !user.State.MemberOf(u.Request.Workspace) {
 		return fault.Invalid("/user_id", "not_a_member", "The user is not a member of this workspace.")
 	}
-	team.record(team.State.Add(userID)...)
+	team.Record(team.State.Add(userID)...)
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ledgerline/commands/engine"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/line"
 	"ledgerline/events"
@@ -19,12 +20,12 @@ type CreatePool struct {
 
 // CreatePool makes a pool of the request's workspace; Ref is its id. Its name is unique there.
 func (a *App) CreatePool(ctx context.Context, req Request, in CreatePool) (Result, error) {
-	id := a.ids.TypeID("pool")
+	id := a.engine.IDs.TypeID("pool")
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		if _, err := u.workspace(ctx, req.Workspace); err != nil {
+		if _, err := u.Workspace(ctx, req.Workspace); err != nil {
 			return err
 		}
-		u.ref = id
+		u.Ref = id
 		return u.newPool(id, in, false)
 	})
 }
@@ -40,8 +41,8 @@ func (u *unit) newPool(id string, in CreatePool, isDefault bool) error {
 	if err != nil {
 		return err
 	}
-	u.claim(poolNames(u.req.Workspace), nameKey(in.Name), id, poolTaken)
-	begin(u, u.app.pools, id).record(made...)
+	u.Claim(poolNames(u.Request.Workspace), nameKey(in.Name), id, poolTaken)
+	engine.Begin(u.Unit, u.Engine.Pools, id).Record(made...)
 	return nil
 }
 
@@ -52,26 +53,26 @@ func (a *App) UpdatePool(ctx context.Context, req Request, poolID string, c line
 		if err != nil {
 			return err
 		}
-		u.ref = poolID
+		u.Ref = poolID
 		before := nameKey(pool.State.Name)
 		changed, err := pool.State.Update(c)
 		if err != nil {
 			return err
 		}
-		pool.record(changed...)
+		pool.Record(changed...)
 		if after := nameKey(pool.State.Name); after != before {
-			u.release(poolNames(u.req.Workspace), before, poolID)
-			u.claim(poolNames(u.req.Workspace), after, poolID, poolTaken)
+			u.ReleaseClaim(poolNames(u.Request.Workspace), before, poolID)
+			u.Claim(poolNames(u.Request.Workspace), after, poolID, poolTaken)
 		}
 		return nil
 	})
 }
 
 // pool loads a pool of the request's workspace.
-func (u *unit) pool(ctx context.Context, id string) (*aggregate[line.Pool], error) {
-	pool, err := load(ctx, u, u.app.pools, id)
-	if err == nil && (pool.State.ID == "" || pool.State.Workspace != u.req.Workspace) {
-		err = notFound("pool")
+func (u *unit) pool(ctx context.Context, id string) (*engine.Aggregate[line.Pool], error) {
+	pool, err := engine.Load(ctx, u.Unit, u.Engine.Pools, id)
+	if err == nil && (pool.State.ID == "" || pool.State.Workspace != u.Request.Workspace) {
+		err = engine.NotFound("pool")
 	}
 	return pool, err
 }

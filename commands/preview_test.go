@@ -6,15 +6,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ledgerline/commands"
+	"ledgerline/commands/sending"
 	"ledgerline/domain/identity"
-	"ledgerline/domain/sending"
+	"ledgerline/domain/rules"
 	"ledgerline/events"
 )
 
 func TestADryRunKnowsWhatWasUsedOnOtherNodes(t *testing.T) {
 	t.Parallel()
 	for want, set := range map[string]func(h *house, by *commands.Request) commands.QueueMessage{
-		sending.ReasonNewHour: func(h *house, _ *commands.Request) commands.QueueMessage {
+		rules.ReasonNewHour: func(h *house, _ *commands.Request) commands.QueueMessage {
 			limits, err := h.SendingLimits(h.t.Context(), h.live())
 			require.NoError(h.t, err)
 			limits.NewContactsPerHour = 1
@@ -22,7 +23,7 @@ func TestADryRunKnowsWhatWasUsedOnOtherNodes(t *testing.T) {
 			require.NoError(h.t, err)
 			return text(number(2))
 		},
-		sending.ReasonSendsDay: func(h *house, _ *commands.Request) commands.QueueMessage { // the text
+		rules.ReasonSendsDay: func(h *house, _ *commands.Request) commands.QueueMessage { // the text
 			limits, err := h.SendingLimits(h.t.Context(), h.live())
 			require.NoError(h.t, err)
 			limits.IdenticalTextMaxPerDay = 1
@@ -30,7 +31,7 @@ func TestADryRunKnowsWhatWasUsedOnOtherNodes(t *testing.T) {
 			require.NoError(h.t, err)
 			return text(number(2))
 		},
-		sending.ReasonIdentity: func(h *house, by *commands.Request) commands.QueueMessage {
+		rules.ReasonIdentity: func(h *house, by *commands.Request) commands.QueueMessage {
 			one := int64(1)
 			made, err := h.CreateIdentity(h.t.Context(), h.live(), commands.CreateIdentity{
 				Name: "Bot", Kind: identity.AIAgent, Env: "live", Scopes: []string{"send"}, DailyLimit: &one,
@@ -46,16 +47,16 @@ func TestADryRunKnowsWhatWasUsedOnOtherNodes(t *testing.T) {
 			by := h.live()
 			ask := set(h, &by)
 			other, _ := h.node()
-			preview := func() commands.Preview {
+			preview := func() sending.Preview {
 				p, err := other.PreviewMessage(t.Context(), by, ask)
 				require.NoError(t, err)
 				return p
 			}
-			require.Equal(t, sending.Go, preview().Outcome)
+			require.Equal(t, rules.Go, preview().Outcome)
 			q, err := h.QueueMessage(t.Context(), by, text(number(1)))
 			require.NoError(t, err)
-			require.Equal(t, commands.Send, h.begin(q.Ref).Step)
-			require.Equal(t, []any{sending.Hold, want}, []any{preview().Outcome, preview().Reason})
+			require.Equal(t, sending.Send, h.begin(q.Ref).Step)
+			require.Equal(t, []any{rules.Hold, want}, []any{preview().Outcome, preview().Reason})
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ledgerline/commands/engine"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/savedreply"
 )
@@ -15,16 +16,16 @@ func titleTaken(string) error {
 
 // CreateSavedReply keeps a text in the request's workspace; Ref is its id. A title that exists is refused with conflict.
 func (a *App) CreateSavedReply(ctx context.Context, req Request, in savedreply.Text) (Result, error) {
-	id := a.ids.UUID()
+	id := a.engine.IDs.UUID()
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		made, err := savedreply.Create(id, in)
 		if err := u.withTeam(ctx, err, in.TeamID); err != nil {
 			return err
 		}
-		u.ref = id.String()
-		scope, key := savedreply.Claim(u.req.Workspace, in.Title)
-		u.claim(scope, key, u.ref, titleTaken)
-		begin(u, a.savedReplies, savedreply.Stream(id)).record(made...)
+		u.Ref = id.String()
+		scope, key := savedreply.Claim(u.Request.Workspace, in.Title)
+		u.Claim(scope, key, u.Ref, titleTaken)
+		engine.Begin(u.Unit, a.engine.SavedReplies, savedreply.Stream(id)).Record(made...)
 		return nil
 	})
 }
@@ -57,7 +58,7 @@ func (a *App) UpdateSavedReply(ctx context.Context, req Request, id uuid.UUID, i
 		if err != nil {
 			return err
 		}
-		u.ref = id.String()
+		u.Ref = id.String()
 		text := s.State.Text
 		if in.Title != nil {
 			text.Title = *in.Title
@@ -72,12 +73,12 @@ func (a *App) UpdateSavedReply(ctx context.Context, req Request, id uuid.UUID, i
 		if err := u.withTeam(ctx, err, text.TeamID); err != nil {
 			return err
 		}
-		scope, before := savedreply.Claim(u.req.Workspace, s.State.Title)
-		if _, after := savedreply.Claim(u.req.Workspace, text.Title); after != before {
-			u.release(scope, before, u.ref)
-			u.claim(scope, after, u.ref, titleTaken)
+		scope, before := savedreply.Claim(u.Request.Workspace, s.State.Title)
+		if _, after := savedreply.Claim(u.Request.Workspace, text.Title); after != before {
+			u.ReleaseClaim(scope, before, u.Ref)
+			u.Claim(scope, after, u.Ref, titleTaken)
 		}
-		s.record(changed...)
+		s.Record(changed...)
 		return nil
 	})
 }
@@ -89,19 +90,19 @@ func (a *App) DeleteSavedReply(ctx context.Context, req Request, id uuid.UUID) (
 		if err != nil {
 			return err
 		}
-		u.ref = id.String()
-		scope, key := savedreply.Claim(u.req.Workspace, s.State.Title)
-		u.release(scope, key, u.ref)
-		s.record(s.State.Delete()...)
+		u.Ref = id.String()
+		scope, key := savedreply.Claim(u.Request.Workspace, s.State.Title)
+		u.ReleaseClaim(scope, key, u.Ref)
+		s.Record(s.State.Delete()...)
 		return nil
 	})
 }
 
 // savedReply loads a saved reply of the request's workspace.
-func (u *unit) savedReply(ctx context.Context, id uuid.UUID) (*aggregate[savedreply.SavedReply], error) {
-	s, err := load(ctx, u, u.app.savedReplies, savedreply.Stream(id))
-	if err == nil && (!s.State.Exists() || s.State.Workspace != u.req.Workspace) {
-		err = notFound("saved reply")
+func (u *unit) savedReply(ctx context.Context, id uuid.UUID) (*engine.Aggregate[savedreply.SavedReply], error) {
+	s, err := engine.Load(ctx, u.Unit, u.Engine.SavedReplies, savedreply.Stream(id))
+	if err == nil && (!s.State.Exists() || s.State.Workspace != u.Request.Workspace) {
+		err = engine.NotFound("saved reply")
 	}
 	return s, err
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ledgerline/commands/engine"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/label"
 	"ledgerline/domain/segment"
@@ -14,7 +15,7 @@ import (
 // CreateSegment makes a segment of the request's workspace; Ref is its id. The definition is JSON as it decodes; what is
 // wrong with it is told at its nodes, and labels that do not exist are refused there. A name that exists is a conflict.
 func (a *App) CreateSegment(ctx context.Context, req Request, name string, definition any) (Result, error) {
-	id := a.ids.UUID()
+	id := a.engine.IDs.UUID()
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		issues, err := collect(nil, segment.CheckName(name))
 		if err != nil {
@@ -27,10 +28,10 @@ func (a *App) CreateSegment(ctx context.Context, req Request, name string, defin
 		if len(issues) > 0 {
 			return fault.Invalids(issues...)
 		}
-		u.ref = id.String()
-		scope, key := segment.Claim(u.req.Workspace, name)
-		u.claim(scope, key, u.ref, segmentTaken)
-		begin(u, u.app.segments, segment.Stream(id)).record(segment.Create(id, name, defined.definition, defined.labels)...)
+		u.Ref = id.String()
+		scope, key := segment.Claim(u.Request.Workspace, name)
+		u.Claim(scope, key, u.Ref, segmentTaken)
+		engine.Begin(u.Unit, u.Engine.Segments, segment.Stream(id)).Record(segment.Create(id, name, defined.definition, defined.labels)...)
 		return nil
 	})
 }
@@ -45,7 +46,7 @@ func (a *App) UpdateSegment(ctx context.Context, req Request, id uuid.UUID, name
 		if err != nil {
 			return err
 		}
-		u.ref = id.String()
+		u.Ref = id.String()
 		var issues []fault.Issue
 		var defined defined
 		if name != nil {
@@ -61,11 +62,11 @@ func (a *App) UpdateSegment(ctx context.Context, req Request, id uuid.UUID, name
 		if len(issues) > 0 {
 			return fault.Invalids(issues...)
 		}
-		scope, before := segment.Claim(u.req.Workspace, s.State.Name)
-		s.record(s.State.Update(name, defined.definition, defined.labels)...)
-		if _, after := segment.Claim(u.req.Workspace, s.State.Name); after != before {
-			u.release(scope, before, u.ref)
-			u.claim(scope, after, u.ref, segmentTaken)
+		scope, before := segment.Claim(u.Request.Workspace, s.State.Name)
+		s.Record(s.State.Update(name, defined.definition, defined.labels)...)
+		if _, after := segment.Claim(u.Request.Workspace, s.State.Name); after != before {
+			u.ReleaseClaim(scope, before, u.Ref)
+			u.Claim(scope, after, u.Ref, segmentTaken)
 		}
 		return nil
 	})
@@ -78,19 +79,19 @@ func (a *App) DeleteSegment(ctx context.Context, req Request, id uuid.UUID) (Res
 		if err != nil {
 			return err
 		}
-		u.ref = id.String()
-		scope, key := segment.Claim(u.req.Workspace, s.State.Name)
-		u.release(scope, key, u.ref)
-		s.record(s.State.Delete()...)
+		u.Ref = id.String()
+		scope, key := segment.Claim(u.Request.Workspace, s.State.Name)
+		u.ReleaseClaim(scope, key, u.Ref)
+		s.Record(s.State.Delete()...)
 		return nil
 	})
 }
 
 // segment loads a segment of the request's workspace.
-func (u *unit) segment(ctx context.Context, id uuid.UUID) (*aggregate[segment.Segment], error) {
-	s, err := load(ctx, u, u.app.segments, segment.Stream(id))
-	if err == nil && (!s.State.Exists() || s.State.Workspace != u.req.Workspace) {
-		err = notFound("segment")
+func (u *unit) segment(ctx context.Context, id uuid.UUID) (*engine.Aggregate[segment.Segment], error) {
+	s, err := engine.Load(ctx, u.Unit, u.Engine.Segments, segment.Stream(id))
+	if err == nil && (!s.State.Exists() || s.State.Workspace != u.Request.Workspace) {
+		err = engine.NotFound("segment")
 	}
 	return s, err
 }
@@ -110,7 +111,7 @@ func (u *unit) define(ctx context.Context, definition any, issues []fault.Issue)
 	}
 	ids := map[string]uuid.UUID{}
 	for _, name := range node.LabelNames() {
-		_, key := label.Claim(u.req.Workspace, name)
+		_, key := label.Claim(u.Request.Workspace, name)
 		if _, seen := ids[key]; seen {
 			continue
 		}
@@ -124,7 +125,7 @@ func (u *unit) define(ctx context.Context, definition any, issues []fault.Issue)
 		}
 	}
 	issues, err = collect(issues, node.Bind(func(name string) (uuid.UUID, bool) {
-		_, key := label.Claim(u.req.Workspace, name)
+		_, key := label.Claim(u.Request.Workspace, name)
 		id, found := ids[key]
 		return id, found
 	}))

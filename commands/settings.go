@@ -10,8 +10,8 @@ import (
 
 // FindOrganisation reads the request's organisation from the ledger; not_found when there is none.
 func (a *App) FindOrganisation(ctx context.Context, req Request) (organisation.Organisation, error) {
-	u := &unit{app: a, req: &req, now: a.ledger.Now(), fresh: true, aggregates: map[looked]any{}}
-	org, err := u.organisation(ctx)
+	u := a.unit(&req)
+	org, err := u.Organisation(ctx)
 	if err != nil {
 		return organisation.Organisation{}, err
 	}
@@ -26,13 +26,13 @@ func (a *App) SetCompliance(ctx context.Context, req Request, change organisatio
 // SetSendingLimits is the operator's change of the limits of the request's organisation, as a whole.
 func (a *App) SetSendingLimits(ctx context.Context, req Request, limits line.Limits) (Result, error) {
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		org, err := u.organisation(ctx)
+		org, err := u.Organisation(ctx)
 		if err != nil {
 			return err
 		}
 		set, err := org.State.SetLimits(limits)
-		org.record(set...)
-		u.ref = req.Organisation.String()
+		org.Record(set...)
+		u.Ref = req.Organisation.String()
 		return err
 	})
 }

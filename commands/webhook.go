@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ledgerline/commands/engine"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/webhook"
 	"ledgerline/events"
@@ -36,25 +37,25 @@ func (a *App) CreateWebhook(ctx context.Context, req Request, in CreateWebhook) 
 	if err != nil {
 		return WebhookMade{}, err
 	}
-	id := a.ids.TypeID("whk")
+	id := a.engine.IDs.TypeID("whk")
 	var made WebhookMade
 	result, err := a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		if _, err := u.workspace(ctx, req.Workspace); err != nil {
+		if _, err := u.Workspace(ctx, req.Workspace); err != nil {
 			return err
 		}
 		list, err := webhook.Create(id, in.URL, secret, in.Events, a.plainWebhooks)
 		if err != nil {
 			return err
 		}
-		g := begin(u, a.webhooks, id)
-		g.record(list...)
+		g := engine.Begin(u.Unit, a.engine.Webhooks, id)
+		g.Record(list...)
 		u.webhookPlaces(1)
 		e, ok := list[0].(*events.WebhookCreated)
 		if !ok {
 			return errors.New("commands: an endpoint begins with its creation")
 		}
-		u.ref, u.subject = id, id
-		made = WebhookMade{Result: Result{Ref: id, Shard: a.ledger.ShardOf(req.Organisation), At: u.now}, Event: *e}
+		u.Ref, u.Subject = id, id
+		made = WebhookMade{Result: Result{Ref: id, Shard: a.engine.Ledger.ShardOf(req.Organisation), At: u.Now}, Event: *e}
 		return answerWith(u, in.Answer, made)
 	})
 	if err != nil {
@@ -69,7 +70,7 @@ func answerWith[T any](u *unit, render func(T) ([]byte, error), what T) (err err
 	if render == nil {
 		return nil
 	}
-	if u.body, err = render(what); err != nil {
+	if u.Body, err = render(what); err != nil {
 		return fmt.Errorf("commands: render answer: %w", err)
 	}
 	return nil
@@ -77,7 +78,7 @@ func answerWith[T any](u *unit, render func(T) ([]byte, error), what T) (err err
 
 func (a *App) webhookSecret() (string, error) {
 	var random [32]byte
-	if _, err := io.ReadFull(a.random, random[:]); err != nil {
+	if _, err := io.ReadFull(a.engine.Random, random[:]); err != nil {
 		return "", fmt.Errorf("commands: randomness: %w", err)
 	}
 	return webhook.Mint(random), nil
@@ -85,17 +86,17 @@ func (a *App) webhookSecret() (string, error) {
 
 // webhookPlaces takes places among the endpoints of the workspace and the organisation, or with -1 gives one back.
 func (u *unit) webhookPlaces(n int64) {
-	u.quota(standing("webhooks:"+u.req.Workspace.String(), n, webhook.PerWorkspace),
+	u.Quota(engine.CountQuota("webhooks:"+u.Request.Workspace.String(), n, webhook.PerWorkspace),
 		fault.New(fault.Conflict, "A workspace has at most %d webhook endpoints.", webhook.PerWorkspace))
-	u.quota(standing("webhooks:"+u.req.Organisation.String(), n, webhook.PerOrganisation),
+	u.Quota(engine.CountQuota("webhooks:"+u.Request.Organisation.String(), n, webhook.PerOrganisation),
 		fault.New(fault.Conflict, "An organisation has at most %d webhook endpoints.", webhook.PerOrganisation))
 }
 
 // webhook loads an endpoint of the request's workspace.
-func (u *unit) webhook(ctx context.Context, id string) (*aggregate[webhook.Endpoint], error) {
-	g, err := load(ctx, u, u.app.webhooks, id)
-	if err == nil && (!g.State.Exists() || g.State.Workspace != u.req.Workspace) {
-		err = notFound("webhook endpoint")
+func (u *unit) webhook(ctx context.Context, id string) (*engine.Aggregate[webhook.Endpoint], error) {
+	g, err := engine.Load(ctx, u.Unit, u.Engine.Webhooks, id)
+	if err == nil && (!g.State.Exists() || g.State.Workspace != u.Request.Workspace) {
+		err = engine.NotFound("webhook endpoint")
 	}
 	return g, err
 }
@@ -107,12 +108,12 @@ func (a *App) UpdateWebhook(ctx context.Context, req Request, id string, change 
 		if err != nil {
 			return err
 		}
-		list, err := g.State.Update(change, u.now, a.plainWebhooks)
+		list, err := g.State.Update(change, u.Now, a.plainWebhooks)
 		if err != nil {
 			return err
 		}
-		g.record(list...)
-		u.ref = id
+		g.Record(list...)
+		u.Ref = id
 		return nil
 	})
 }
@@ -135,9 +136,9 @@ func (a *App) RotateWebhook(ctx context.Context, req Request, id string, answer 
 		if err != nil {
 			return err
 		}
-		g.record(g.State.Rotate(secret, u.now)...)
-		u.ref, u.subject = id, id
-		return answerWith(u, answer, WebhookRotated{Result{Ref: id, Shard: a.ledger.ShardOf(req.Organisation), At: u.now}, secret})
+		g.Record(g.State.Rotate(secret, u.Now)...)
+		u.Ref, u.Subject = id, id
+		return answerWith(u, answer, WebhookRotated{Result{Ref: id, Shard: a.engine.Ledger.ShardOf(req.Organisation), At: u.Now}, secret})
 	})
 	return WebhookRotated{result, secret}, err
 }
@@ -149,10 +150,10 @@ func (a *App) DeleteWebhook(ctx context.Context, req Request, id string) (Result
 		if err != nil {
 			return err
 		}
-		g.record(g.State.Delete()...)
+		g.Record(g.State.Delete()...)
 		u.webhookPlaces(-1)
-		u.forget = append(u.forget, id)
-		u.ref = id
+		u.Erase(id)
+		u.Ref = id
 		return nil
 	})
 }
@@ -164,8 +165,8 @@ func (a *App) DisableWebhook(ctx context.Context, req Request, id, reason string
 		if err != nil {
 			return err
 		}
-		g.record(g.State.Disable(reason)...)
-		u.ref = id
+		g.Record(g.State.Disable(reason)...)
+		u.Ref = id
 		return nil
 	})
 }
@@ -173,9 +174,9 @@ func (a *App) DisableWebhook(ctx context.Context, req Request, id, reason string
 // FindWebhook reads an endpoint with its secrets, and the version of its stream, from the ledger. One that was deleted is
 // found as such; not_found is one that never was.
 func (a *App) FindWebhook(ctx context.Context, id string) (webhook.Endpoint, int, error) {
-	found, err := find(ctx, a.webhooks, id, true)
+	found, err := a.engine.Webhooks.Read(ctx, id, true)
 	if err == nil && found.Version == 0 {
-		err = notFound("webhook endpoint")
+		err = engine.NotFound("webhook endpoint")
 	}
 	return found.State, found.Version, err
 }
@@ -190,21 +191,21 @@ type DeliveryAsked struct {
 // TestWebhook asks for one delivery of an example to an endpoint of the request's workspace; Ref is the delivery's id.
 // More than ten a minute in a workspace are refused with rate_limited.
 func (a *App) TestWebhook(ctx context.Context, req Request, id, kind string) (DeliveryAsked, error) {
-	asked := DeliveryAsked{DeliveryID: a.ids.UUID(), EventID: a.ids.UUID()}
+	asked := DeliveryAsked{DeliveryID: a.engine.IDs.UUID(), EventID: a.engine.IDs.UUID()}
 	counter := "webhook_tests:" + req.Workspace.String()
 	var err error
 	asked.Result, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		if _, err := u.webhook(ctx, id); err != nil {
 			return err
 		}
-		u.aside(events.DeliveryStream(asked.DeliveryID), eventstore.NoStream, &events.WebhookTested{
+		u.RecordUnfolded(events.DeliveryStream(asked.DeliveryID), eventstore.NoStream, &events.WebhookTested{
 			EndpointID: id, DeliveryID: asked.DeliveryID, EventID: asked.EventID, Type: kind,
 		})
-		u.perMinute(counter, webhook.TestsPerMinute, "test events")
-		u.ref = asked.DeliveryID.String()
+		u.LimitPerMinute(counter, webhook.TestsPerMinute, "test events")
+		u.Ref = asked.DeliveryID.String()
 		return nil
 	})
-	return asked, a.whenFree(ctx, counter, err)
+	return asked, a.engine.RetryAfter(ctx, counter, err)
 }
 
 // ReplayDelivery asks for one more attempt of a delivery to an active endpoint of the request's workspace; Ref is its id.
@@ -226,21 +227,21 @@ func (a *App) ReplayDelivery(ctx context.Context, req Request, endpointID string
 		if g.State.Status != webhook.Active {
 			return fault.New(fault.Conflict, "The endpoint is %s. Only deliveries of an active one can be replayed.", g.State.Status)
 		}
-		if u.fresh { // the first try was refused: somebody may have replayed it
-			known, err := u.app.ledger.Load(ctx, stream, 0)
+		if u.Fresh { // the first try was refused: somebody may have replayed it
+			known, err := u.Engine.Ledger.Load(ctx, stream, 0)
 			if err != nil {
-				return unreadable(err)
+				return engine.Unreadable(err)
 			}
 			if len(known) != expected {
 				return fault.New(fault.Conflict, "The delivery is being replayed already.")
 			}
 		}
-		u.aside(stream, expected, &events.WebhookReplayed{EndpointID: endpointID, DeliveryID: deliveryID})
-		u.perMinute(counter, webhook.ReplaysAMinute, "replays")
-		u.ref = deliveryID.String()
+		u.RecordUnfolded(stream, expected, &events.WebhookReplayed{EndpointID: endpointID, DeliveryID: deliveryID})
+		u.LimitPerMinute(counter, webhook.ReplaysAMinute, "replays")
+		u.Ref = deliveryID.String()
 		return nil
 	})
-	return result, a.whenFree(ctx, counter, err)
+	return result, a.engine.RetryAfter(ctx, counter, err)
 }
 
 // WebhookOutcome is what became of deliveries to one endpoint: a WebhookAttempted or a WebhookGivenUp.
@@ -252,17 +253,17 @@ type WebhookOutcome struct {
 // RecordWebhooks tells what became of deliveries to endpoints of one organisation, in one append. There is nothing to
 // decide: it has happened. Each event begins a stream of its own, so that nobody waits for anybody.
 func (a *App) RecordWebhooks(ctx context.Context, organisation uuid.UUID, list []WebhookOutcome) (Result, error) {
-	now := a.ledger.Now()
+	now := a.engine.Ledger.Now()
 	appended := eventstore.Append{Organisation: organisation, Actor: events.Actor{Type: "system", ID: "webhooks"}, At: now}
 	for _, o := range list {
 		appended.Streams = append(appended.Streams, eventstore.StreamEvents{
-			Stream: events.AttemptStream(a.ids.UUID()), Expected: eventstore.NoStream, Workspace: o.Workspace, Events: []events.Event{o.Event},
+			Stream: events.AttemptStream(a.engine.IDs.UUID()), Expected: eventstore.NoStream, Workspace: o.Workspace, Events: []events.Event{o.Event},
 		})
 	}
-	result, err := a.ledger.Append(ctx, appended)
+	result, err := a.engine.Ledger.Append(ctx, appended)
 	switch {
 	case errors.Is(err, eventstore.ErrUnavailable), errors.Is(err, eventstore.ErrClosed):
-		return Result{}, unavailable(err)
+		return Result{}, engine.Unavailable(err)
 	case err != nil:
 		return Result{}, fmt.Errorf("commands: record webhooks: %w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"ledgerline/commands"
+	"ledgerline/commands/sending"
 	"ledgerline/domain/fault"
 	"ledgerline/events"
 )
@@ -20,8 +21,8 @@ func (r *Reports) request() commands.Request {
 
 // Receipt implements Inbox. A receipt for a message that is gone is taken and forgotten: its contact was erased.
 func (r *Reports) Receipt(ctx context.Context, receipt Receipt) error {
-	_, _, err := r.app.TakeReceipt(ctx, r.request(), receipt.MessageID, commands.Receipt{
-		Kind: commands.ReceiptKind(receipt.Kind), At: receipt.At, CarrierID: receipt.CarrierID, Code: receipt.Code,
+	_, _, err := r.app.Sending.TakeReceipt(ctx, r.request(), receipt.MessageID, sending.Receipt{
+		Kind: sending.ReceiptKind(receipt.Kind), At: receipt.At, CarrierID: receipt.CarrierID, Code: receipt.Code,
 	})
 	if fault.Is(err, fault.NotFound) {
 		return nil

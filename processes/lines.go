@@ -152,7 +152,7 @@ func (l *Lines) unanswered(ctx context.Context, task tasks.Leased) (tasks.Result
 	if l.clock.Now().Before(task.DueAt) {
 		return tasks.RunAgain(task.DueAt), nil
 	}
-	_, err := l.app.ContactUnanswered(ctx, l.request(), task.Key)
+	_, err := l.app.Sending.ContactUnanswered(ctx, l.request(), task.Key)
 	if fault.Is(err, fault.NotFound) {
 		err = nil
 	}

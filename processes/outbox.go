@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ledgerline/domain/message"
-	"ledgerline/domain/sending"
+	"ledgerline/domain/rules"
 	"ledgerline/events"
 	"ledgerline/eventstore"
 	"ledgerline/processes/tasks"
@@ -145,12 +145,12 @@ func (w *outboxChanges) take(r *eventstore.Recorded) {
 		w.lines[r.OrganisationID.String()] = r
 	case *events.SendingLimitsSet:
 		w.lines[r.OrganisationID.String()] = r
-		w.loosened = append(w.loosened, loosening{r, nil, []string{sending.ReasonFirstMessage}})
+		w.loosened = append(w.loosened, loosening{r, nil, []string{rules.ReasonFirstMessage}})
 	case *events.ComplianceChanged:
-		w.loosened = append(w.loosened, loosening{r, nil, []string{sending.ReasonQuietHours}})
+		w.loosened = append(w.loosened, loosening{r, nil, []string{rules.ReasonQuietHours}})
 	case *events.IdentityUpdated:
 		w.lines[queuesOf(r.OrganisationID, r.WorkspaceID)] = r
-		w.loosened = append(w.loosened, loosening{r, &r.WorkspaceID, []string{sending.ReasonIdentity}})
+		w.loosened = append(w.loosened, loosening{r, &r.WorkspaceID, []string{rules.ReasonIdentity}})
 		if slices.Contains(e.Changed, "allowed_line_ids") {
 			w.chosenAnew(r)
 		}
@@ -172,7 +172,7 @@ func (w *outboxChanges) take(r *eventstore.Recorded) {
 // chosenAnew looks again at what waits for lines, and may go by other ones now.
 func (w *outboxChanges) chosenAnew(r *eventstore.Recorded) {
 	w.loosened = append(w.loosened, loosening{r, &r.WorkspaceID, []string{
-		sending.ReasonLineUnavailable, sending.ReasonNewHour, sending.ReasonNewDay, sending.ReasonSendsDay,
+		rules.ReasonLineUnavailable, rules.ReasonNewHour, rules.ReasonNewDay, rules.ReasonSendsDay,
 	}})
 }
 

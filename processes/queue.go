@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"ledgerline/commands"
+	"ledgerline/commands/sending"
 	"ledgerline/processes/tasks"
 )
 
@@ -81,7 +81,7 @@ func queuesOf(organisation, workspace uuid.UUID) string {
 	return organisation.String() + "/" + workspace.String()
 }
 
-func queueKey(q *commands.Queue) string {
+func queueKey(q *sending.Queue) string {
 	kind := "any"
 	switch {
 	case q.Taken:
@@ -96,7 +96,7 @@ func queueKey(q *commands.Queue) string {
 	return key
 }
 
-func queueNamed(key string) (q commands.Queue, err error) {
+func queueNamed(key string) (q sending.Queue, err error) {
 	parts := strings.Split(key, "/")
 	const four = 4
 	switch len(parts) {
@@ -114,7 +114,7 @@ func queueNamed(key string) (q commands.Queue, err error) {
 }
 
 // wait puts a contact into the queue in which its message waits, until there may be room.
-func (s *Sending) wait(ctx context.Context, turn *serving, o opened, t *commands.Attempt) error {
+func (s *Sending) wait(ctx context.Context, turn *serving, o opened, t *sending.Attempt) error {
 	key, due := queueKey(t.Queue), t.Until
 	task, seen := turn.task, turn.place
 	if seen.Queue != key {
@@ -146,7 +146,7 @@ func (s *Sending) wait(ctx context.Context, turn *serving, o opened, t *commands
 }
 
 // elsewhere names the other queues whose room would do, by their keys; nil when nothing is known of them.
-func elsewhere(q *commands.Queue) *string {
+func elsewhere(q *sending.Queue) *string {
 	if q == nil {
 		return nil
 	}
@@ -166,7 +166,7 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // rest keeps a contact's place in its queue while it cannot use the room that there is. Who was let go leaves it to the next.
-func (s *Sending) rest(ctx context.Context, turn *serving, o opened, t *commands.Attempt, stage string, until time.Time) error {
+func (s *Sending) rest(ctx context.Context, turn *serving, o opened, t *sending.Attempt, stage string, until time.Time) error {
 	task, from := turn.task, turn.place
 	var b pgx.Batch
 	b.Queue(restSQL, task.Key, from.Queue, from.Stage, stage, o.Position, until, t.Position, elsewhere(t.Queue))
@@ -204,8 +204,8 @@ func (s *Sending) leaveQueue(ctx context.Context, turn *serving, sends bool) err
 }
 
 // ahead tells whether somebody who came before waits in a queue. Who has a place in it goes when it is let go.
-func (s *Sending) ahead(turn *serving, o opened) func(context.Context, commands.Queue) (bool, error) {
-	return func(ctx context.Context, q commands.Queue) (others bool, err error) {
+func (s *Sending) ahead(turn *serving, o opened) func(context.Context, sending.Queue) (bool, error) {
+	return func(ctx context.Context, q sending.Queue) (others bool, err error) {
 		key := queueKey(&q)
 		here := turn.place.Queue == key
 		if here && turn.place.Stage != stageGoing {
@@ -220,8 +220,8 @@ func (s *Sending) ahead(turn *serving, o opened) func(context.Context, commands.
 }
 
 // before counts those who came before and have a place in a queue, up to most of those who wait and of those who were let go.
-func (s *Sending) before(o opened) func(context.Context, commands.Queue, int) (int, error) {
-	return func(ctx context.Context, q commands.Queue, most int) (before int, err error) {
+func (s *Sending) before(o opened) func(context.Context, sending.Queue, int) (int, error) {
+	return func(ctx context.Context, q sending.Queue, most int) (before int, err error) {
 		if err = s.ledger.Pool().QueryRow(ctx, beforeSQL, queueKey(&q), o.Position, most).Scan(&before); err != nil {
 			return 0, fmt.Errorf("processes: queue: %w", err)
 		}
@@ -244,7 +244,7 @@ func (s *Sending) letGo(ctx context.Context, task tasks.Leased) (tasks.Result, e
 	if err != nil {
 		return tasks.Finished, err
 	}
-	room, err := s.app.RoomOf(ctx, q)
+	room, err := s.app.Sending.RoomOf(ctx, q)
 	if err != nil {
 		return tasks.Finished, err
 	}
@@ -323,7 +323,7 @@ func (s *Sending) roomElsewhere(ctx context.Context, others []string, stopped bo
 		case other.IsPool() && !stopped:
 			continue
 		case !other.IsPool():
-			room, err := s.app.RoomOf(ctx, other)
+			room, err := s.app.Sending.RoomOf(ctx, other)
 			if err != nil {
 				return nil, err
 			}

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"ledgerline/commands"
+	"ledgerline/commands/sending"
 	"ledgerline/test/testpg"
 )
 
@@ -40,10 +40,10 @@ func TestWhoJoinsAQueueIsNoticedByWhoeverFindsItEmptyJustThen(t *testing.T) {
 
 func TestTheKeyOfAQueueTellsWhichItIs(t *testing.T) {
 	t.Parallel()
-	q := commands.Queue{Organisation: uuid.New(), Workspace: uuid.New(), Group: "pool_1"}
+	q := sending.Queue{Organisation: uuid.New(), Workspace: uuid.New(), Group: "pool_1"}
 	theirs, alike := q, q
 	theirs.Sender, theirs.Taken, alike.Text, alike.New = uuid.NewString(), true, "af01", true
-	for _, one := range []commands.Queue{q, theirs, alike} {
+	for _, one := range []sending.Queue{q, theirs, alike} {
 		again, err := queueNamed(queueKey(&one))
 		require.NoError(t, err)
 		require.Equal(t, one, again)

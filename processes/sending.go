@@ -107,7 +107,7 @@ func (s *Sending) miss(ctx context.Context, task tasks.Leased) (tasks.Result, er
 	if s.clock.Now().Before(task.DueAt) {
 		return tasks.RunAgain(task.DueAt), nil
 	}
-	m, _, err := s.app.ReceiptMissing(ctx, s.request(uuid.Nil), task.Key)
+	m, _, err := s.app.Sending.ReceiptMissing(ctx, s.request(uuid.Nil), task.Key)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return tasks.Finished, err
 	}

@@ -10,9 +10,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ledgerline/commands"
+	"ledgerline/commands/sending"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/message"
-	"ledgerline/domain/sending"
+	"ledgerline/domain/rules"
 	"ledgerline/events"
 	"ledgerline/processes/tasks"
 )
@@ -100,7 +101,7 @@ func (s *Sending) serve(ctx context.Context, task tasks.Leased) (tasks.Result, e
 
 func (s *Sending) serveOne(ctx context.Context, turn *serving, o opened) error {
 	if o.Cancel != nil {
-		_, _, err := s.app.CancelMessage(ctx, s.request(uuid.Nil), o.MessageID, *o.Cancel, nil)
+		_, _, err := s.app.Sending.CancelMessage(ctx, s.request(uuid.Nil), o.MessageID, *o.Cancel, nil)
 		if err != nil && !fault.Is(err, fault.NotFound) {
 			return err
 		}
@@ -110,7 +111,7 @@ func (s *Sending) serveOne(ctx context.Context, turn *serving, o opened) error {
 		return nil
 	}
 	t, err := s.bring(ctx, turn, o)
-	if err != nil || t.Step != commands.Wait {
+	if err != nil || t.Step != sending.Wait {
 		return err
 	}
 	turn.goOn(t.Until)
@@ -120,7 +121,7 @@ func (s *Sending) serveOne(ctx context.Context, turn *serving, o opened) error {
 	case t.Queue != nil:
 		turn.queued = true
 		return s.wait(ctx, turn, o, &t)
-	case turn.place.Queue != "" && !turn.queued && t.Message.Held != nil && t.Message.Held.Reason == sending.ReasonQuietHours:
+	case turn.place.Queue != "" && !turn.queued && t.Message.Held != nil && t.Message.Held.Reason == rules.ReasonQuietHours:
 		turn.queued = true
 		return s.rest(ctx, turn, o, &t, stageQuiet, t.Until)
 	}
@@ -132,7 +133,7 @@ func (s *Sending) holdBehind(ctx context.Context, turn *serving) error {
 	if len(turn.behind) == 0 {
 		return nil
 	}
-	due, unsettled, err := s.app.HoldBehind(ctx, s.request(uuid.Nil), turn.behind)
+	due, unsettled, err := s.app.Sending.HoldBehind(ctx, s.request(uuid.Nil), turn.behind)
 	turn.goOn(due)
 	turn.behind = turn.behind[:0]
 	if err != nil {
@@ -149,34 +150,34 @@ func (s *Sending) holdBehind(ctx context.Context, turn *serving) error {
 // settle finds out what became of an attempt that has no outcome, and goes no further: the message is behind another one.
 func (s *Sending) settle(ctx context.Context, messageID string) error {
 	by := s.request(uuid.Nil)
-	t, err := s.app.BeginAttempt(ctx, by, commands.Begin{MessageID: messageID})
-	if err != nil || t.Step != commands.Reconcile {
+	t, err := s.app.Sending.BeginAttempt(ctx, by, sending.Begin{MessageID: messageID})
+	if err != nil || t.Step != sending.Reconcile {
 		return err
 	}
 	outcome, err := s.ask(ctx, &t)
 	if err != nil {
 		return err
 	}
-	_, _, err = s.app.CompleteAttempt(context.WithoutCancel(ctx), by, messageID, t.Number, outcome)
+	_, _, err = s.app.Sending.CompleteAttempt(context.WithoutCancel(ctx), by, messageID, t.Number, outcome)
 	return err
 }
 
 // bring takes one message as far as it goes now.
-func (s *Sending) bring(ctx context.Context, turn *serving, o opened) (commands.Attempt, error) {
+func (s *Sending) bring(ctx context.Context, turn *serving, o opened) (sending.Attempt, error) {
 	by := s.request(uuid.Nil)
 	for {
-		t, err := s.app.BeginAttempt(ctx, by, commands.Begin{MessageID: o.MessageID, Ahead: s.ahead(turn, o), Before: s.before(o)})
+		t, err := s.app.Sending.BeginAttempt(ctx, by, sending.Begin{MessageID: o.MessageID, Ahead: s.ahead(turn, o), Before: s.before(o)})
 		if fault.Is(err, fault.NotFound) {
-			return commands.Attempt{}, nil
+			return sending.Attempt{}, nil
 		}
 		if err != nil {
 			return t, err
 		}
-		var outcome commands.AttemptOutcome
+		var outcome sending.AttemptOutcome
 		switch t.Step {
-		case commands.Done, commands.Wait:
+		case sending.Done, sending.Wait:
 			return t, nil
-		case commands.Send:
+		case sending.Send:
 			if turn.place.Queue != "" && !o.Automatic { // it has its room now, and takes none in the queue
 				if err := s.leaveQueue(ctx, turn, true); err != nil {
 					return t, err
@@ -185,15 +186,15 @@ func (s *Sending) bring(ctx context.Context, turn *serving, o opened) (commands.
 			if outcome, err = s.hand(ctx, &t); err != nil {
 				return t, err // it is unknown whether the carrier has it: the next turn asks
 			}
-		case commands.Reconcile:
+		case sending.Reconcile:
 			if outcome, err = s.ask(ctx, &t); err != nil {
 				return t, err
 			}
 		}
 		// What the carrier did must be told even if this worker is being stopped.
-		after, _, err := s.app.CompleteAttempt(context.WithoutCancel(ctx), by, o.MessageID, t.Number, outcome)
+		after, _, err := s.app.Sending.CompleteAttempt(context.WithoutCancel(ctx), by, o.MessageID, t.Number, outcome)
 		if err != nil || after.Final() {
-			return commands.Attempt{}, err
+			return sending.Attempt{}, err
 		}
 	}
 }
@@ -203,7 +204,7 @@ func (s *Sending) request(cause uuid.UUID) commands.Request {
 }
 
 // outgoing is what a message's carrier is told, whenever it is asked about it.
-func outgoing(t *commands.Attempt) Outgoing {
+func outgoing(t *sending.Attempt) Outgoing {
 	m := &t.Message
 	return Outgoing{
 		MessageID: m.MessageID, LineID: t.Line.ID, From: m.From, To: m.Content.To, Body: m.Content.Body, Media: m.Content.Media,
@@ -212,49 +213,49 @@ func outgoing(t *commands.Attempt) Outgoing {
 }
 
 // hand gives the message to the carrier of its line.
-func (s *Sending) hand(ctx context.Context, t *commands.Attempt) (commands.AttemptOutcome, error) {
+func (s *Sending) hand(ctx context.Context, t *sending.Attempt) (sending.AttemptOutcome, error) {
 	carrier, err := s.carriers.Of(t.Line.Carrier)
 	if err != nil {
-		return commands.AttemptOutcome{}, err
+		return sending.AttemptOutcome{}, err
 	}
 	var chat *bool
 	if m := &t.Message; m.Channel == message.Chat {
 		reachable, asked, err := s.onChat(ctx, carrier, t)
 		if err != nil {
-			return commands.AttemptOutcome{Retry: "reachability_unknown"}, nil //nolint:nilerr // nothing was sent: it is tried again
+			return sending.AttemptOutcome{Retry: "reachability_unknown"}, nil //nolint:nilerr // nothing was sent: it is tried again
 		}
 		if asked {
 			chat = &reachable
 		}
 		if !reachable {
-			return commands.AttemptOutcome{Chat: chat, Failed: &commands.AttemptFailed{Code: message.CodeNotOnChat}}, nil
+			return sending.AttemptOutcome{Chat: chat, Failed: &sending.AttemptFailed{Code: message.CodeNotOnChat}}, nil
 		}
 	}
-	if may, err := s.app.MayStillLeave(ctx, t); err != nil || !may {
-		return commands.AttemptOutcome{Chat: chat, Lost: true}, err
+	if may, err := s.app.Sending.MayStillLeave(ctx, t); err != nil || !may {
+		return sending.AttemptOutcome{Chat: chat, Lost: true}, err
 	}
 	accepted, err := carrier.Send(ctx, outgoing(t))
 	rejected := (*Rejected)(nil)
 	switch {
 	case err == nil:
-		return commands.AttemptOutcome{Chat: chat, Sent: &commands.AttemptSent{CarrierID: accepted.CarrierID}}, nil
+		return sending.AttemptOutcome{Chat: chat, Sent: &sending.AttemptSent{CarrierID: accepted.CarrierID}}, nil
 	case errors.As(err, &rejected):
 		if rejected.Code == message.CodeNotOnChat {
 			off := false
 			chat = &off
 		}
-		return commands.AttemptOutcome{Chat: chat, Failed: &commands.AttemptFailed{Code: rejected.Code}}, nil
+		return sending.AttemptOutcome{Chat: chat, Failed: &sending.AttemptFailed{Code: rejected.Code}}, nil
 	case errors.Is(err, ErrTransient):
-		return commands.AttemptOutcome{Chat: chat, Retry: "carrier_unavailable"}, nil
+		return sending.AttemptOutcome{Chat: chat, Retry: "carrier_unavailable"}, nil
 	}
-	return commands.AttemptOutcome{}, fmt.Errorf("processes: send: %w", err)
+	return sending.AttemptOutcome{}, fmt.Errorf("processes: send: %w", err)
 }
 
 // onChat tells whether the message's number is on the chat channel: from the memory that lookups share, or by asking
 // the carrier. A carrier that cannot tell shows it by sending.
-func (s *Sending) onChat(ctx context.Context, carrier Carrier, t *commands.Attempt) (reachable, asked bool, err error) {
+func (s *Sending) onChat(ctx context.Context, carrier Carrier, t *sending.Attempt) (reachable, asked bool, err error) {
 	m := &t.Message
-	known, found, err := s.app.Capability(ctx, m.Organisation, m.Content.To)
+	known, found, err := s.app.Sending.Capability(ctx, m.Organisation, m.Content.To)
 	if err != nil || found {
 		return known.On, false, err
 	}
@@ -266,17 +267,17 @@ func (s *Sending) onChat(ctx context.Context, carrier Carrier, t *commands.Attem
 }
 
 // ask finds out from the carrier what became of an attempt whose outcome was never told.
-func (s *Sending) ask(ctx context.Context, t *commands.Attempt) (commands.AttemptOutcome, error) {
+func (s *Sending) ask(ctx context.Context, t *sending.Attempt) (sending.AttemptOutcome, error) {
 	carrier, err := s.carriers.Of(t.Line.Carrier)
 	if err != nil {
-		return commands.AttemptOutcome{}, err
+		return sending.AttemptOutcome{}, err
 	}
 	accepted, found, err := carrier.Outcome(ctx, outgoing(t))
 	if err != nil {
-		return commands.AttemptOutcome{}, fmt.Errorf("processes: reconcile: %w", err)
+		return sending.AttemptOutcome{}, fmt.Errorf("processes: reconcile: %w", err)
 	}
 	if !found {
-		return commands.AttemptOutcome{Lost: true}, nil
+		return sending.AttemptOutcome{Lost: true}, nil
 	}
-	return commands.AttemptOutcome{Sent: &commands.AttemptSent{CarrierID: accepted.CarrierID, Reconciled: true}}, nil
+	return sending.AttemptOutcome{Sent: &sending.AttemptSent{CarrierID: accepted.CarrierID, Reconciled: true}}, nil
 }

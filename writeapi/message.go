@@ -7,7 +7,7 @@ import (
 
 	"ledgerline/commands"
 	"ledgerline/domain/fault"
-	"ledgerline/domain/sending"
+	"ledgerline/domain/rules"
 	"ledgerline/httpapi"
 	"ledgerline/httpapi/auth"
 	"ledgerline/projections"
@@ -61,9 +61,9 @@ func (a *API) preview(ctx context.Context, c *httpapi.Call, in commands.QueueMes
 	shown := Preview{Outcome: "send", To: p.To, ContactID: orNull(p.ContactID), Detail: p.Detail}
 	at := &p.At
 	switch {
-	case p.Outcome == sending.Hold:
+	case p.Outcome == rules.Hold:
 		shown.Outcome, shown.Reason, at = "hold", &p.Reason, p.Until
-	case p.Outcome == sending.Refuse:
+	case p.Outcome == rules.Refuse:
 		shown.Outcome, shown.Code, at = "refuse", &p.Code, nil
 	case in.SendAt != nil && p.At.Equal(*in.SendAt):
 		shown.Outcome = "schedule"
@@ -178,5 +178,5 @@ func (a *API) message(ctx context.Context, c *httpapi.Call, d httpapi.WriteResul
 }
 
 func (a *API) cancelMessage(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (httpapi.WriteResult, error) {
-	return done(a.app.WithdrawMessage(ctx, request(c), in.ID))
+	return done(a.app.Sending.WithdrawMessage(ctx, request(c), in.ID))
 }

@@ -8,7 +8,7 @@ import (
 
 	"ledgerline/domain/consent"
 	"ledgerline/domain/fault"
-	"ledgerline/domain/sending"
+	"ledgerline/domain/rules"
 	"ledgerline/events"
 )
 
@@ -65,7 +65,7 @@ func (o Organisation) SetCompliance(c ComplianceChange) ([]events.Event, error) 
 // Quiet is the quiet hours that hold: the platform's, unless the organisation has longer ones.
 func (s Settings) Quiet() events.QuietHours {
 	if s.QuietHours == (events.QuietHours{}) {
-		return sending.PlatformQuietHours()
+		return rules.PlatformQuietHours()
 	}
 	return s.QuietHours
 }
@@ -76,8 +76,8 @@ func quietHoursIssues(q events.QuietHours) []fault.Issue {
 	if q == (events.QuietHours{}) {
 		return nil
 	}
-	starts, ok1 := sending.Minutes(q.Start)
-	ends, ok2 := sending.Minutes(q.End)
+	starts, ok1 := rules.Minutes(q.Start)
+	ends, ok2 := rules.Minutes(q.End)
 	var issues []fault.Issue
 	if !ok1 {
 		issues = append(issues, issue("/quiet_hours/start", "invalid_format", "Expected a time as HH:MM."))
@@ -88,9 +88,9 @@ func quietHoursIssues(q events.QuietHours) []fault.Issue {
 	if len(issues) > 0 {
 		return issues
 	}
-	platform := sending.PlatformQuietHours()
-	latest, _ := sending.Minutes(platform.Start)
-	earliest, _ := sending.Minutes(platform.End)
+	platform := rules.PlatformQuietHours()
+	latest, _ := rules.Minutes(platform.Start)
+	earliest, _ := rules.Minutes(platform.End)
 	switch {
 	case starts > latest || starts < earliest:
 		return []fault.Issue{issue("/quiet_hours/start", "out_of_range", "Quiet hours must cover "+platform.Start+" to "+platform.End+": they begin at "+platform.Start+" or earlier in the day.")}

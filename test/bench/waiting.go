@@ -11,7 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"ledgerline/domain/sending"
+	"ledgerline/domain/rules"
 	"ledgerline/events"
 	"ledgerline/eventstore"
 	"ledgerline/projections"
@@ -104,9 +104,9 @@ func (s *site) defers(ctx context.Context, b *bench) error {
 		writers.Go(func() {
 			for i := n.Add(1); i <= int64(b.Events); i = n.Add(1) {
 				ref := events.MessageRef{MessageID: fmt.Sprintf("msg_%026d", i), ConversationID: fmt.Sprintf("cnv_%026d", i), ContactID: fmt.Sprintf("ctc_%026d", i)}
-				deferred := &events.MessageDeferred{MessageRef: ref, Reason: sending.ReasonQuietHours, Until: &morning}
+				deferred := &events.MessageDeferred{MessageRef: ref, Reason: rules.ReasonQuietHours, Until: &morning}
 				if i%2 == 0 {
-					deferred = &events.MessageDeferred{MessageRef: ref, Reason: sending.ReasonNewHour, Until: &hour, LineID: &line}
+					deferred = &events.MessageDeferred{MessageRef: ref, Reason: rules.ReasonNewHour, Until: &hour, LineID: &line}
 				}
 				if _, err := s.Ledger.Append(ctx, eventstore.Append{
 					Organisation: s.org, Workspace: s.wsp, Actor: events.Actor{Type: "system"}, RequestID: "bench", At: s.Clock.Now(),

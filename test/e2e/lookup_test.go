@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ledgerline/commands"
+	"ledgerline/commands/sending"
 	"ledgerline/domain/apikey"
 	"ledgerline/domain/organisation"
 	"ledgerline/events"
@@ -93,14 +94,14 @@ func TestWhatIsLearnedFromASendIsOnItsTimelineAndKnownToLookups(t *testing.T) {
 	a := app.Start(t)
 	phone := a.Phone()
 	id := a.Live.Post("/v1/messages", app.Map{"to": phone, "body": "later", "send_at": stamp(time.Hour)}).Is(201).Text("id")
-	_, known, err := a.Nodes[0].App.Capability(t.Context(), a.Organisation, phone)
+	_, known, err := a.Nodes[0].App.Sending.Capability(t.Context(), a.Organisation, phone)
 	require.NoError(t, err)
 	require.False(t, known)
-	_, err = a.Nodes[0].App.RecordCapability(t.Context(), commands.Request{Actor: events.Actor{Type: "system", ID: "sending"}},
-		commands.CapabilityAnswer{Phone: phone, Chat: false, LineID: a.Lines[0].ID, MessageID: id})
+	_, err = a.Nodes[0].App.Sending.RecordCapability(t.Context(), commands.Request{Actor: events.Actor{Type: "system", ID: "sending"}},
+		sending.CapabilityAnswer{Phone: phone, Chat: false, LineID: a.Lines[0].ID, MessageID: id})
 	require.NoError(t, err)
 
-	chat, known, err := a.Nodes[0].App.Capability(t.Context(), a.Organisation, phone)
+	chat, known, err := a.Nodes[0].App.Sending.Capability(t.Context(), a.Organisation, phone)
 	require.NoError(t, err)
 	require.True(t, known)
 	require.False(t, chat.On)

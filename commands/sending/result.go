@@ -1,9 +1,10 @@
-package commands
+package sending
 
 import (
 	"context"
 	"time"
 
+	"ledgerline/commands/engine"
 	"ledgerline/domain/message"
 	"ledgerline/events"
 )
@@ -33,14 +34,14 @@ type AttemptFailed struct {
 
 // CompleteAttempt tells the outcome of an attempt and gives the message as it is then. The outcome of an attempt that
 // is not the one under way comes too late and changes nothing.
-func (a *App) CompleteAttempt(ctx context.Context, req Request, messageID string, attempt int, out AttemptOutcome) (message.Message, Result, error) {
-	return a.moveMessageWith(ctx, req, messageID, func(ctx context.Context, u *unit, m *aggregate[message.Message]) error {
+func (s *Sender) CompleteAttempt(ctx context.Context, req engine.Request, messageID string, attempt int, out AttemptOutcome) (message.Message, engine.Result, error) {
+	return s.moveMessageWith(ctx, req, messageID, func(ctx context.Context, u *unit, m *engine.Aggregate[message.Message]) error {
 		if out.Chat == nil || m.State.Content.To == "" {
 			return nil
 		}
-		num, err := u.number(ctx, m.State.Content.To)
+		num, err := u.Number(ctx, m.State.Content.To)
 		if err == nil {
-			u.recordCapability(num, m, *out.Chat, m.State.LineID)
+			RecordCapabilityOn(u.Unit, num, m, *out.Chat, m.State.LineID)
 		}
 		return err
 	}, func(m message.Message, now time.Time) []events.Event {
@@ -80,8 +81,8 @@ type Receipt struct {
 }
 
 // TakeReceipt takes a receipt. Late and repeated ones change nothing.
-func (a *App) TakeReceipt(ctx context.Context, req Request, messageID string, r Receipt) (message.Message, Result, error) {
-	return a.moveMessage(ctx, req, messageID, func(m message.Message, now time.Time) []events.Event {
+func (s *Sender) TakeReceipt(ctx context.Context, req engine.Request, messageID string, r Receipt) (message.Message, engine.Result, error) {
+	return s.moveMessage(ctx, req, messageID, func(m message.Message, now time.Time) []events.Event {
 		// A carrier's clock, or a receipt that overtook its answer, may say that a message arrived before we knew it
 		// sent; nobody should read it so.
 		if r.At.Before(m.SentAt) {
@@ -106,6 +107,6 @@ func (a *App) TakeReceipt(ctx context.Context, req Request, messageID string, r 
 }
 
 // ReceiptMissing tells that a message sent 24 h ago has had no receipt; earlier, or when it has one, nothing happens.
-func (a *App) ReceiptMissing(ctx context.Context, req Request, messageID string) (message.Message, Result, error) {
-	return a.moveMessage(ctx, req, messageID, func(m message.Message, now time.Time) []events.Event { return m.MissReceipt(now) })
+func (s *Sender) ReceiptMissing(ctx context.Context, req engine.Request, messageID string) (message.Message, engine.Result, error) {
+	return s.moveMessage(ctx, req, messageID, func(m message.Message, now time.Time) []events.Event { return m.MissReceipt(now) })
 }

@@ -1,4 +1,4 @@
-package commands
+package sending
 
 import (
 	"context"
@@ -13,8 +13,9 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"ledgerline/commands/engine"
 	"ledgerline/domain/line"
-	"ledgerline/domain/sending"
+	"ledgerline/domain/rules"
 	"ledgerline/eventstore"
 )
 
@@ -40,7 +41,7 @@ type identityUsage struct {
 func (u *usages) presentOfIdentity(ctx context.Context, id string, day line.Day) (int, error) {
 	used, err := u.ledger.Used(ctx, []eventstore.Window{{Key: identityQuota(id), From: day.Start}})
 	if err != nil {
-		return 0, unreadable(err)
+		return 0, engine.Unreadable(err)
 	}
 	return sum(used[0]), nil
 }
@@ -108,19 +109,19 @@ const newHour = time.Hour
 func hourFrom(now time.Time) time.Time { return now.Add(-newHour + time.Microsecond) }
 
 // of gives what a line has used, for a message with a text.
-func (u *usages) of(ctx context.Context, lineID string, now time.Time, day line.Day, text string) (sending.Usage, error) {
+func (u *usages) of(ctx context.Context, lineID string, now time.Time, day line.Day, text string) (rules.Usage, error) {
 	l := u.line(lineID)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stale || l.day != day.Date {
 		if err := u.read(ctx, l, lineID, now, day); err != nil {
-			return sending.Usage{}, err
+			return rules.Usage{}, err
 		}
 	}
 	for len(l.newTimes) > 0 && l.newTimes[0].Before(hourFrom(now)) {
 		l.newTimes = l.newTimes[1:]
 	}
-	return sending.Usage{Sends: l.sends, New: l.newToday, NewTimes: l.newTimes[:len(l.newTimes):len(l.newTimes)], Identical: l.texts[text]}, nil
+	return rules.Usage{Sends: l.sends, New: l.newToday, NewTimes: l.newTimes[:len(l.newTimes):len(l.newTimes)], Identical: l.texts[text]}, nil
 }
 
 func (u *usages) read(ctx context.Context, l *lineUsage, lineID string, now time.Time, day line.Day) error {
@@ -137,7 +138,7 @@ func (u *usages) read(ctx context.Context, l *lineUsage, lineID string, now time
 }
 
 // present reads from the ledger what a line has used, for a message with a text.
-func (u *usages) present(ctx context.Context, lineID string, now time.Time, day line.Day, text string) (usage sending.Usage, err error) {
+func (u *usages) present(ctx context.Context, lineID string, now time.Time, day line.Day, text string) (usage rules.Usage, err error) {
 	windows := []eventstore.Window{
 		{Key: lineQuota(lineID, quotaSends), From: day.Start}, {Key: lineQuota(lineID, quotaNewDay), From: day.Start},
 		{Key: lineQuota(lineID, quotaNewHour), From: hourFrom(now)},
@@ -147,7 +148,7 @@ func (u *usages) present(ctx context.Context, lineID string, now time.Time, day 
 	}
 	used, err := u.ledger.Used(ctx, windows)
 	if err != nil {
-		return usage, unreadable(err)
+		return usage, engine.Unreadable(err)
 	}
 	usage.Sends, usage.New = sum(used[0]), sum(used[1])
 	for _, b := range used[2] {
@@ -223,8 +224,8 @@ func (u *usages) refused(e *eventstore.QuotaExceeded) {
 
 // takes are what a message takes of a line's room. Automatic texts count and are never refused, and what a person
 // writes by hand may be like other texts.
-func (u *unit) takes(c *sending.Candidate, limits *line.Limits, text string, automatic bool) []eventstore.Quota {
-	day := line.DayOf(u.now)
+func (u *unit) takes(c *rules.Candidate, limits *line.Limits, text string, automatic bool) []eventstore.Quota {
+	day := line.DayOf(u.Now)
 	caps := c.Line.Caps(limits, day)
 	limit := func(n int) int64 {
 		if automatic {
@@ -232,7 +233,7 @@ func (u *unit) takes(c *sending.Candidate, limits *line.Limits, text string, aut
 		}
 		return int64(n)
 	}
-	at := u.now.Truncate(time.Microsecond)
+	at := u.Now.Truncate(time.Microsecond)
 	quotas := []eventstore.Quota{{Key: lineQuota(c.Line.ID, quotaSends), Bucket: day.Start, From: day.Start, Add: 1, Limit: limit(caps.SendsPerDay)}}
 	if c.New {
 		quotas = append(quotas,
@@ -246,12 +247,12 @@ func (u *unit) takes(c *sending.Candidate, limits *line.Limits, text string, aut
 }
 
 // textKey knows a text by a keyed hash; "" for no text.
-func (a *App) textKey(body string) string {
+func (s *Sender) textKey(body string) string {
 	body = strings.TrimSpace(body)
 	if body == "" {
 		return ""
 	}
-	h := hmac.New(sha256.New, a.textSecret)
+	h := hmac.New(sha256.New, s.textSecret)
 	h.Write([]byte(body))
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
@@ -270,18 +271,18 @@ const freeRoom = 1000
 
 // RoomOf tells the room that the lines of a queue have: a line's own, or all of a pool's. What waits in it is released by
 // that much; of an organisation that is paused, nothing.
-func (a *App) RoomOf(ctx context.Context, q Queue) (Room, error) {
-	now := a.ledger.Now()
+func (s *Sender) RoomOf(ctx context.Context, q Queue) (Room, error) {
+	now := s.engine.Ledger.Now()
 	day := line.DayOf(now)
 	room := Room{More: day.End}
-	u := &unit{app: a, req: &Request{Organisation: q.Organisation, Workspace: q.Workspace}, now: now, fresh: true, aggregates: map[looked]any{}}
-	org, err := u.organisation(ctx)
+	u := &unit{Unit: s.engine.Unit(&engine.Request{Organisation: q.Organisation, Workspace: q.Workspace}), sender: s}
+	org, err := u.Organisation(ctx)
 	if err != nil || org.State.Paused {
 		return room, err
 	}
 	ids := []string{q.Group}
 	if q.IsPool() {
-		pool, err := load(ctx, u, a.pools, q.Group)
+		pool, err := engine.Load(ctx, u.Unit, s.engine.Pools, q.Group)
 		if err != nil {
 			return room, err
 		}
@@ -291,13 +292,13 @@ func (a *App) RoomOf(ctx context.Context, q Queue) (Room, error) {
 	if q.Sender != "" {
 		sender = &q.Sender
 	}
-	allowed, err := u.allowedLines(ctx, sender)
+	allowed, err := u.AllowedLines(ctx, sender)
 	if err != nil {
 		return room, err
 	}
 	limits := org.State.Limits()
 	for _, id := range ids {
-		l, err := load(ctx, u, a.lines, id)
+		l, err := engine.Load(ctx, u.Unit, s.engine.Lines, id)
 		if err != nil {
 			return room, err
 		}
@@ -311,7 +312,7 @@ func (a *App) RoomOf(ctx context.Context, q Queue) (Room, error) {
 			room.Sends, room.New = room.Sends+freeRoom, room.New+freeRoom
 			continue
 		}
-		used, err := a.usages.present(ctx, id, now, day, q.Text)
+		used, err := s.usages.present(ctx, id, now, day, q.Text)
 		if err != nil {
 			return room, err
 		}

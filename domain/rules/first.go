@@ -1,4 +1,4 @@
-package sending
+package rules
 
 import (
 	"unicode/utf8"

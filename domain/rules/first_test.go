@@ -1,4 +1,4 @@
-package sending_test
+package rules_test
 
 import (
 	"strings"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ledgerline/domain/sending"
+	"ledgerline/domain/rules"
 )
 
 func TestUntilTheContactRepliesAMessageIsShortAndPlain(t *testing.T) {
@@ -42,9 +42,9 @@ func TestUntilTheContactRepliesAMessageIsShortAndPlain(t *testing.T) {
 	} {
 		f := ready()
 		f.Replied, f.Body = false, body
-		v := sending.Check(f)
+		v := rules.Check(f)
 		if want == nil {
-			require.Equal(t, sending.Go, v.Outcome, "%q: %v", body, v.Detail)
+			require.Equal(t, rules.Go, v.Outcome, "%q: %v", body, v.Detail)
 			continue
 		}
 		require.Equal(t, "first_message_rules", v.Hold.Reason, body)
@@ -52,7 +52,7 @@ func TestUntilTheContactRepliesAMessageIsShortAndPlain(t *testing.T) {
 		require.True(t, v.StepsAside())
 		require.Equal(t, want, v.Detail["rules"], body)
 		f.Replied = true
-		require.Equal(t, sending.Go, sending.Check(f).Outcome, body)
+		require.Equal(t, rules.Go, rules.Check(f).Outcome, body)
 	}
 }
 
@@ -60,11 +60,11 @@ func TestDigitsOfAllScriptsAreReadAsDigits(t *testing.T) {
 	t.Parallel()
 	count := 0
 	for _, row := range [][]rune{[]rune("0123456789"), []rune("٠١٢٣٤٥٦٧٨٩"), []rune("०१२३४५६७८९"), []rune("０１２３４５６７８９"), []rune("𝟎𝟏𝟐𝟑𝟒𝟓𝟔𝟕𝟖𝟗"), []rune("𞥐𞥑𞥒𞥓𞥔𞥕𞥖𞥗𞥘𞥙")} {
-		require.Equal(t, "0123456789", sending.Plain(string(row)))
+		require.Equal(t, "0123456789", rules.Plain(string(row)))
 	}
 	for r := range unicode.MaxRune {
 		if unicode.Is(unicode.Nd, r) {
-			require.Contains(t, "0123456789", sending.Plain(string(r)), "%U", r)
+			require.Contains(t, "0123456789", rules.Plain(string(r)), "%U", r)
 			count++
 		}
 	}
@@ -76,8 +76,8 @@ func FuzzWhatIsSparedTheSearchHasNoAddressInIt(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
-		if !sending.MayMention(body) {
-			require.Empty(t, sending.Mention.FindAllString(body, -1), "%q", body)
+		if !rules.MayMention(body) {
+			require.Empty(t, rules.Mention.FindAllString(body, -1), "%q", body)
 		}
 	})
 }
@@ -86,11 +86,11 @@ func TestUntilTheContactRepliesNoMediaAndAtMostThreeMessagesLeave(t *testing.T) 
 	t.Parallel()
 	f := ready()
 	f.Replied, f.Media = false, 1
-	require.Equal(t, []string{"media"}, sending.Check(f).Detail["rules"])
+	require.Equal(t, []string{"media"}, rules.Check(f).Detail["rules"])
 	f.Media, f.Earlier = 0, 2
-	require.Equal(t, sending.Go, sending.Check(f).Outcome)
+	require.Equal(t, rules.Go, rules.Check(f).Outcome)
 	f.Earlier = 3
-	require.Equal(t, []string{"pre_reply_max_messages"}, sending.Check(f).Detail["rules"])
+	require.Equal(t, []string{"pre_reply_max_messages"}, rules.Check(f).Detail["rules"])
 	f.Counted = true
-	require.Equal(t, sending.Go, sending.Check(f).Outcome, "it is one of the three, and tried again")
+	require.Equal(t, rules.Go, rules.Check(f).Outcome, "it is one of the three, and tried again")
 }

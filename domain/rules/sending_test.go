@@ -1,4 +1,4 @@
-package sending_test
+package rules_test
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 	"ledgerline/domain/consent"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/line"
-	"ledgerline/domain/sending"
+	"ledgerline/domain/rules"
 	"ledgerline/events"
 )
 
@@ -27,22 +27,22 @@ func zone(name string) *time.Location {
 }
 
 // candidate is an active line without use.
-func candidate(id string) sending.Candidate {
-	return sending.Candidate{Line: line.Line{ID: id, State: line.Active}}
+func candidate(id string) rules.Candidate {
+	return rules.Candidate{Line: line.Line{ID: id, State: line.Active}}
 }
 
 // ready is a message that may leave: plain, at noon, to a contact that replied, by one line.
-func ready() sending.Facts {
-	return sending.Facts{
-		Moment: sending.Leaving, Now: noon, Consent: consent.Unknown, Zones: []*time.Location{zone("America/New_York")},
-		Window: sending.WindowOf(events.QuietHours{}), Replied: true, Body: "Your table is ready.", Limits: &limits, ContactID: "ctc_1",
-		Candidates: []sending.Candidate{candidate("ln_1")},
+func ready() rules.Facts {
+	return rules.Facts{
+		Moment: rules.Leaving, Now: noon, Consent: consent.Unknown, Zones: []*time.Location{zone("America/New_York")},
+		Window: rules.WindowOf(events.QuietHours{}), Replied: true, Body: "Your table is ready.", Limits: &limits, ContactID: "ctc_1",
+		Candidates: []rules.Candidate{candidate("ln_1")},
 	}
 }
 
 func TestConsentDecidesAtAcceptingAndAgainBeforeLeaving(t *testing.T) {
 	t.Parallel()
-	for _, moment := range []sending.Moment{sending.Accepting, sending.Leaving} {
+	for _, moment := range []rules.Moment{rules.Accepting, rules.Leaving} {
 		for _, row := range []struct {
 			consent    consent.Status
 			registered bool
@@ -66,13 +66,13 @@ func TestConsentDecidesAtAcceptingAndAgainBeforeLeaving(t *testing.T) {
 			f := ready()
 			f.Confirmation = row.confirms
 			f.Moment, f.Consent, f.Registered, f.RequireConsent, f.Automatic = moment, row.consent, row.registered, row.required, row.automatic
-			v := sending.Check(f)
+			v := rules.Check(f)
 			if row.want == "" {
-				require.Equal(t, sending.Go, v.Outcome)
+				require.Equal(t, rules.Go, v.Outcome)
 				require.NoError(t, v.Fault())
 				continue
 			}
-			require.Equal(t, sending.Refuse, v.Outcome)
+			require.Equal(t, rules.Refuse, v.Outcome)
 			require.Equal(t, string(row.want), v.Code)
 			require.True(t, fault.Is(v.Fault(), row.want))
 		}
@@ -85,8 +85,8 @@ func TestAnOptOutIsNotConfirmedToWhoHasOptedInAgain(t *testing.T) {
 	f.Automatic, f.Confirmation = true, true
 	for _, c := range []consent.Status{consent.OptedIn, consent.Unknown} {
 		f.Consent = c
-		v := sending.Check(f)
-		require.Equal(t, []any{sending.Refuse, "canceled", "opted_in"}, []any{v.Outcome, v.Code, v.Detail["reason"]})
+		v := rules.Check(f)
+		require.Equal(t, []any{rules.Refuse, "canceled", "opted_in"}, []any{v.Outcome, v.Code, v.Detail["reason"]})
 	}
 }
 
@@ -94,21 +94,21 @@ func TestAMessageWithoutALineIsHeldUntilTheHoldExpires(t *testing.T) {
 	t.Parallel()
 	f := ready()
 	f.Candidates, f.NamedLineID = nil, "ln_1"
-	v := sending.Check(f)
-	require.Equal(t, sending.Hold, v.Outcome)
+	v := rules.Check(f)
+	require.Equal(t, rules.Hold, v.Outcome)
 	require.Equal(t, []string{"line_unavailable", "ln_1"}, []string{v.Hold.Reason, v.Hold.LineID})
 	require.True(t, v.ForLine())
 	require.NoError(t, v.Fault())
 	f.HoldEnds = noon.Add(1)
-	require.Equal(t, sending.Hold, sending.Check(f).Outcome)
+	require.Equal(t, rules.Hold, rules.Check(f).Outcome)
 	f.HoldEnds = noon
 	f.HeldFor = "first_message_rules"
-	expired := sending.Check(f)
+	expired := rules.Check(f)
 	require.Equal(t, []any{"hold_expired", "first_message_rules"}, []any{expired.Code, expired.Detail["reason"]})
 	f.Candidates = ready().Candidates
-	require.Equal(t, sending.Go, sending.Check(f).Outcome)
-	f.Moment, f.Candidates = sending.Accepting, nil
-	require.Equal(t, sending.Go, sending.Check(f).Outcome)
+	require.Equal(t, rules.Go, rules.Check(f).Outcome)
+	f.Moment, f.Candidates = rules.Accepting, nil
+	require.Equal(t, rules.Go, rules.Check(f).Outcome)
 }
 
 func TestAServiceIdentitySendsAtMostItsDailyLimitPerUsageDay(t *testing.T) {
@@ -116,23 +116,23 @@ func TestAServiceIdentitySendsAtMostItsDailyLimitPerUsageDay(t *testing.T) {
 	f := ready()
 	ten := 10
 	f.IdentityLimit, f.IdentityUsed = &ten, 9
-	require.Equal(t, sending.Go, sending.Check(f).Outcome)
+	require.Equal(t, rules.Go, rules.Check(f).Outcome)
 	f.IdentityUsed = 10
-	v := sending.Check(f)
+	v := rules.Check(f)
 	require.Equal(t, "identity_daily_limit", v.Hold.Reason)
 	require.Equal(t, line.DayOf(noon).End, *v.Hold.Until)
 	f.Counted = true
-	require.Equal(t, sending.Go, sending.Check(f).Outcome, "it has been counted")
+	require.Equal(t, rules.Go, rules.Check(f).Outcome, "it has been counted")
 }
 
 func TestNothingLeavesAPausedOrganisationButAutomaticTexts(t *testing.T) {
 	t.Parallel()
 	f := ready()
 	f.Paused = true
-	v := sending.Check(f)
-	require.Equal(t, sending.Hold, v.Outcome)
+	v := rules.Check(f)
+	require.Equal(t, rules.Hold, v.Outcome)
 	require.Equal(t, []any{"line_unavailable", "organisation_paused"}, []any{v.Hold.Reason, v.Detail["rule"]})
 	require.Nil(t, v.Hold.Until)
 	f.Automatic = true
-	require.Equal(t, sending.Go, sending.Check(f).Outcome)
+	require.Equal(t, rules.Go, rules.Check(f).Outcome)
 }

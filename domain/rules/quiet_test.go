@@ -1,4 +1,4 @@
-package sending_test
+package rules_test
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ledgerline/domain/phone"
-	"ledgerline/domain/sending"
+	"ledgerline/domain/rules"
 	"ledgerline/events"
 )
 
@@ -22,13 +22,13 @@ func at(zoneName, local string) time.Time {
 // quiet asks at a moment; until is "" for no hold and "never" for one without an end.
 func quiet(now time.Time, own events.QuietHours, zones ...string) (until string, zoneUsed any) {
 	f := ready()
-	f.Now, f.Window, f.Zones = now, sending.WindowOf(own), nil
+	f.Now, f.Window, f.Zones = now, rules.WindowOf(own), nil
 	for _, name := range zones {
 		f.Zones = append(f.Zones, zone(name))
 	}
-	v := sending.Check(f)
+	v := rules.Check(f)
 	switch {
-	case v.Outcome == sending.Go:
+	case v.Outcome == rules.Go:
 		return "", nil
 	case v.Hold.Until == nil:
 		return "never", v.Detail["zone"]
@@ -108,5 +108,5 @@ func TestAutomaticTextsAreExemptFromQuietHours(t *testing.T) {
 	t.Parallel()
 	f := ready()
 	f.Now, f.Automatic, f.Zones = at("America/New_York", "2026-03-02 03:00:00"), true, nil
-	require.Equal(t, sending.Go, sending.Check(f).Outcome)
+	require.Equal(t, rules.Go, rules.Check(f).Outcome)
 }

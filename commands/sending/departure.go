@@ -1,4 +1,4 @@
-package commands
+package sending
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ledgerline/commands/engine"
 	"ledgerline/domain/contact"
 	"ledgerline/domain/exchange"
 	"ledgerline/domain/fault"
@@ -16,39 +17,39 @@ import (
 	"ledgerline/domain/message"
 	"ledgerline/domain/organisation"
 	"ledgerline/domain/phone"
-	"ledgerline/domain/sending"
+	"ledgerline/domain/rules"
 )
 
 // departure is all that is looked at when a message is about to leave.
 type departure struct {
 	unit       *unit
-	contact    *aggregate[contact.Contact]
-	number     numberState
-	exchange   *aggregate[exchange.Exchange]
-	sender     *aggregate[identity.Identity] // nil unless a service identity sends it
-	lines      map[string]*aggregate[line.Line]
-	seen       []*aggregate[line.Line] // all that were looked at, also those that cannot send
-	group      string                  // line or pool whose room is waited for
-	pool       []*aggregate[line.Line] // lines of the pool, when that is the group
-	others     []Queue                 // whose room would do as well, or would if lines change
-	stickyGone bool                    // the contact's own line will not send again
-	facts      sending.Facts
+	contact    *engine.Aggregate[contact.Contact]
+	number     engine.Number
+	exchange   *engine.Aggregate[exchange.Exchange]
+	sender     *engine.Aggregate[identity.Identity] // nil unless a service identity sends it
+	lines      map[string]*engine.Aggregate[line.Line]
+	seen       []*engine.Aggregate[line.Line] // all that were looked at, also those that cannot send
+	group      string                         // line or pool whose room is waited for
+	pool       []*engine.Aggregate[line.Line] // lines of the pool, when that is the group
+	others     []Queue                        // whose room would do as well, or would if lines change
+	stickyGone bool                           // the contact's own line will not send again
+	facts      rules.Facts
 }
 
 // departure gathers the facts about a message; nil when its contact is gone.
 func (u *unit) departure(ctx context.Context, m *message.Message) (*departure, error) {
-	c, err := load(ctx, u, u.app.contacts, m.ContactID)
+	c, err := engine.Load(ctx, u.Unit, u.Engine.Contacts, m.ContactID)
 	if err != nil {
 		return nil, err
 	}
 	if !c.State.Exists() {
 		return nil, nil //nolint:nilnil // the contact is gone, which is an answer
 	}
-	num, err := u.numberByHash(ctx, c.State.NumberHash)
+	num, err := u.NumberByHash(ctx, c.State.NumberHash)
 	if err != nil {
 		return nil, err
 	}
-	x, err := load(ctx, u, u.app.exchanges, exchange.Stream(m.ContactID))
+	x, err := engine.Load(ctx, u.Unit, u.Engine.Exchanges, exchange.Stream(m.ContactID))
 	if err != nil {
 		return nil, err
 	}
@@ -56,24 +57,24 @@ func (u *unit) departure(ctx context.Context, m *message.Message) (*departure, e
 }
 
 // depart is departure for a contact that is known already.
-func (u *unit) depart(ctx context.Context, m *message.Message, c *aggregate[contact.Contact], num numberState, x *aggregate[exchange.Exchange]) (*departure, error) {
-	org, err := u.organisation(ctx)
+func (u *unit) depart(ctx context.Context, m *message.Message, c *engine.Aggregate[contact.Contact], num engine.Number, x *engine.Aggregate[exchange.Exchange]) (*departure, error) {
+	org, err := u.Organisation(ctx)
 	if err != nil {
 		return nil, err
 	}
-	d := &departure{unit: u, contact: c, number: num, exchange: x, lines: map[string]*aggregate[line.Line]{}}
+	d := &departure{unit: u, contact: c, number: num, exchange: x, lines: map[string]*engine.Aggregate[line.Line]{}}
 	limits := org.State.Limits()
-	d.facts = sending.Facts{
-		Moment: sending.Leaving, Now: u.now, Consent: c.State.Consent, Registered: num.State.OptedOut,
+	d.facts = rules.Facts{
+		Moment: rules.Leaving, Now: u.Now, Consent: c.State.Consent, Registered: num.State.OptedOut,
 		RequireConsent: org.State.Settings.RequireConsent, Paused: org.State.Paused, Automatic: m.Automatic != "", Confirmation: m.Automatic == message.OptOutConfirmation, ByHand: m.ByStaff, HoldEnds: m.HoldEnds(),
-		Window: sending.WindowOf(org.State.Settings.QuietHours), Replied: x.State.Replied, Earlier: x.State.Messages, Counted: m.LineID != "",
+		Window: rules.WindowOf(org.State.Settings.QuietHours), Replied: x.State.Replied, Earlier: x.State.Messages, Counted: m.LineID != "",
 		Body: m.Content.Body, Media: len(m.Content.Media), Limits: &limits, ContactID: m.ContactID, NamedLineID: deref(m.NamedLineID),
 	}
 	if m.Held != nil {
 		d.facts.HeldFor = m.Held.Reason
 	}
 	if !d.facts.Automatic { // nothing else asks for them
-		if d.facts.Zones, err = u.app.zonesOf(m.Content.To); err != nil {
+		if d.facts.Zones, err = u.sender.zonesOf(m.Content.To); err != nil {
 			return nil, err
 		}
 	}
@@ -93,7 +94,7 @@ func (d *departure) identity(ctx context.Context, m *message.Message) error {
 	if err != nil {
 		return fmt.Errorf("commands: a message's identity: %w", err)
 	}
-	i, err := load(ctx, d.unit, d.unit.app.identities, identity.Stream(id))
+	i, err := engine.Load(ctx, d.unit.Unit, d.unit.Engine.Identities, identity.Stream(id))
 	if err != nil {
 		return err
 	}
@@ -102,11 +103,11 @@ func (d *departure) identity(ctx context.Context, m *message.Message) error {
 		limit := int(*i.State.DailyLimit)
 		d.facts.IdentityLimit = &limit
 		switch u := d.unit; {
-		case u.usesNothing:
-		case u.tells:
-			d.facts.IdentityUsed, err = u.app.usages.presentOfIdentity(ctx, *m.IdentityID, line.DayOf(u.now))
+		case u.nothingUsed:
+		case u.dryRun:
+			d.facts.IdentityUsed, err = u.sender.usages.presentOfIdentity(ctx, *m.IdentityID, line.DayOf(u.Now))
 		default:
-			d.facts.IdentityUsed = u.app.usages.ofIdentity(*m.IdentityID, line.DayOf(u.now))
+			d.facts.IdentityUsed = u.sender.usages.ofIdentity(*m.IdentityID, line.DayOf(u.Now))
 		}
 	}
 	return err
@@ -121,7 +122,7 @@ func (u *unit) allowedLines(ctx context.Context, identityID *string) (func(lineI
 	if err != nil {
 		return nil, fmt.Errorf("commands: a message's identity: %w", err)
 	}
-	i, err := load(ctx, u, u.app.identities, identity.Stream(id))
+	i, err := engine.Load(ctx, u.Unit, u.Engine.Identities, identity.Stream(id))
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +133,7 @@ func (u *unit) allowedLines(ctx context.Context, identityID *string) (func(lineI
 // again before that line changes.
 func (d *departure) leanLines() {
 	for _, l := range d.seen {
-		l.lean()
+		l.Guard()
 	}
 }
 
@@ -142,17 +143,17 @@ func (d *departure) allows(lineID string) bool {
 }
 
 // zonesOf gives the zones that a number may be in.
-func (a *App) zonesOf(e164 string) ([]*time.Location, error) {
+func (s *Sender) zonesOf(e164 string) ([]*time.Location, error) {
 	names := phone.Zones(e164)
 	zones := make([]*time.Location, len(names))
 	for i, name := range names {
-		zone, known := a.zones.Get(name)
+		zone, known := s.zones.Get(name)
 		if !known {
 			var err error
 			if zone, err = time.LoadLocation(name); err != nil {
 				return nil, &fault.Fault{Code: fault.Internal, Message: "A time zone is not known here.", Cause: err}
 			}
-			a.zones.Add(name, zone)
+			s.zones.Add(name, zone)
 		}
 		zones[i] = zone
 	}
@@ -172,7 +173,7 @@ func (d *departure) candidates(ctx context.Context, m *message.Message) error {
 			d.group = m.LineID
 			return d.offer(ctx, m, l)
 		}
-		l.lean() // it came first
+		l.Guard() // it came first
 		d.wouldDo(l, true)
 	}
 	lines, err := d.linesFor(ctx, m)
@@ -184,8 +185,8 @@ func (d *departure) candidates(ctx context.Context, m *message.Message) error {
 
 // line looks at a line. The append depends on the one that is chosen, and on those that were passed over though they come first;
 // how much the others of a pool are used only says which of them is best.
-func (d *departure) line(ctx context.Context, id string) (*aggregate[line.Line], error) {
-	l, err := glance(ctx, d.unit, d.unit.app.lines, id)
+func (d *departure) line(ctx context.Context, id string) (*engine.Aggregate[line.Line], error) {
+	l, err := engine.Peek(ctx, d.unit.Unit, d.unit.Engine.Lines, id)
 	if err == nil {
 		d.seen = append(d.seen, l)
 	}
@@ -201,15 +202,15 @@ func (d *departure) senderRetired(ctx context.Context) (bool, error) {
 	if err != nil || l.State.State != line.Retired {
 		return false, err
 	}
-	l.lean()
+	l.Guard()
 	return true, nil
 }
 
-func (d *departure) linesFor(ctx context.Context, m *message.Message) ([]*aggregate[line.Line], error) {
+func (d *departure) linesFor(ctx context.Context, m *message.Message) ([]*engine.Aggregate[line.Line], error) {
 	named := d.facts.NamedLineID
 	poolID := deref(m.PoolID)
 	if named == "" && (m.IsTest || poolID == "") {
-		workspace, err := load(ctx, d.unit, d.unit.app.workspaces, organisation.WorkspaceStream(d.unit.req.Workspace))
+		workspace, err := engine.Load(ctx, d.unit.Unit, d.unit.Engine.Workspaces, organisation.WorkspaceStream(d.unit.Request.Workspace))
 		if err != nil {
 			return nil, err
 		}
@@ -223,9 +224,9 @@ func (d *departure) linesFor(ctx context.Context, m *message.Message) ([]*aggreg
 	if named != "" {
 		l, err := d.line(ctx, named)
 		d.group = named
-		return []*aggregate[line.Line]{l}, err
+		return []*engine.Aggregate[line.Line]{l}, err
 	}
-	pool, err := load(ctx, d.unit, d.unit.app.pools, poolID)
+	pool, err := engine.Load(ctx, d.unit.Unit, d.unit.Engine.Pools, poolID)
 	if err != nil {
 		return nil, err
 	}
@@ -241,14 +242,14 @@ func (d *departure) linesFor(ctx context.Context, m *message.Message) ([]*aggreg
 		first := inPool && pool.State.Rotation == line.Sticky
 		if first && own.State.CanSend() {
 			d.group, d.others = sticky, append(d.others, Queue{Group: poolID})
-			return []*aggregate[line.Line]{own}, nil
+			return []*engine.Aggregate[line.Line]{own}, nil
 		}
-		own.lean() // it would come first
+		own.Guard() // it would come first
 		if first {
 			d.wouldDo(own, false)
 		}
 	}
-	lines := make([]*aggregate[line.Line], 0, len(pool.State.LineIDs))
+	lines := make([]*engine.Aggregate[line.Line], 0, len(pool.State.LineIDs))
 	for _, id := range pool.State.LineIDs {
 		l, err := d.line(ctx, id)
 		if err != nil {
@@ -263,7 +264,7 @@ func (d *departure) linesFor(ctx context.Context, m *message.Message) ([]*aggreg
 }
 
 // wouldDo notes a line that the message would go by, if it could send. taken tells that the message has its place there already.
-func (d *departure) wouldDo(l *aggregate[line.Line], taken bool) {
+func (d *departure) wouldDo(l *engine.Aggregate[line.Line], taken bool) {
 	named := slices.ContainsFunc(d.others, func(o Queue) bool { return o.Group == l.State.ID })
 	if !named && l.State.State != line.Retired {
 		d.others = append(d.others, Queue{Group: l.State.ID, Taken: taken})
@@ -271,29 +272,29 @@ func (d *departure) wouldDo(l *aggregate[line.Line], taken bool) {
 }
 
 // offer makes candidates of lines that can send.
-func (d *departure) offer(ctx context.Context, m *message.Message, lines ...*aggregate[line.Line]) error {
+func (d *departure) offer(ctx context.Context, m *message.Message, lines ...*engine.Aggregate[line.Line]) error {
 	u := d.unit
-	day := line.DayOf(u.now)
+	day := line.DayOf(u.Now)
 	text := ""
 	if !d.facts.ByHand && !d.facts.Automatic {
-		text = u.app.textKey(m.Content.Body)
+		text = u.sender.textKey(m.Content.Body)
 	}
 	for _, l := range lines {
 		if !l.State.CanSend() || !d.allows(l.State.ID) {
 			continue
 		}
-		c := sending.Candidate{
+		c := rules.Candidate{
 			Line: l.State, Taken: m.LineID == l.State.ID,
 			// An answer to a word of theirs is no line's first message to them.
 			New: !d.facts.Automatic && d.newTo(l),
 		}
-		if !c.Taken && !l.State.IsSandbox && !u.usesNothing {
-			used := u.app.usages.of
-			if u.tells {
-				used = u.app.usages.present
+		if !c.Taken && !l.State.IsSandbox && !u.nothingUsed {
+			used := u.sender.usages.of
+			if u.dryRun {
+				used = u.sender.usages.present
 			}
 			var err error
-			if c.Usage, err = used(ctx, l.State.ID, u.now, day, text); err != nil {
+			if c.Usage, err = used(ctx, l.State.ID, u.Now, day, text); err != nil {
 				return err
 			}
 		}
@@ -306,7 +307,7 @@ func (d *departure) offer(ctx context.Context, m *message.Message, lines ...*agg
 // queue is where messages of this sender wait for room on these lines. Who may use some lines only waits apart: room on the others is
 // nothing to it.
 func (d *departure) queue(forNew bool) *Queue {
-	q := &Queue{Organisation: d.unit.req.Organisation, Workspace: d.unit.req.Workspace, Group: d.group, New: forNew}
+	q := &Queue{Organisation: d.unit.Request.Organisation, Workspace: d.unit.Request.Workspace, Group: d.group, New: forNew}
 	if d.sender != nil && len(d.sender.State.AllowedLineIDs) > 0 {
 		q.Sender = d.sender.State.ID.String()
 	}
@@ -315,22 +316,22 @@ func (d *departure) queue(forNew bool) *Queue {
 
 // waitsIn is where the message waits, by the room that would do for it: what was asked of the rules is what was told, but for those
 // who came before.
-func (d *departure) waitsIn(m *message.Message, asked, told *sending.Verdict, behind bool) *Queue {
+func (d *departure) waitsIn(m *message.Message, asked, told *rules.Verdict, behind bool) *Queue {
 	forNew := false
 	switch told.Hold.Reason {
-	case sending.ReasonNewHour, sending.ReasonNewDay:
+	case rules.ReasonNewHour, rules.ReasonNewDay:
 		forNew = true
-	case sending.ReasonSendsDay:
-		forNew = !slices.ContainsFunc(d.facts.Candidates, func(c sending.Candidate) bool { return !c.New })
-	case sending.ReasonLineUnavailable: // in its turn, when one of them comes back
-		forNew = slices.ContainsFunc(d.seen, func(l *aggregate[line.Line]) bool {
+	case rules.ReasonSendsDay:
+		forNew = !slices.ContainsFunc(d.facts.Candidates, func(c rules.Candidate) bool { return !c.New })
+	case rules.ReasonLineUnavailable: // in its turn, when one of them comes back
+		forNew = slices.ContainsFunc(d.seen, func(l *engine.Aggregate[line.Line]) bool {
 			return (l.State.ID == d.group || slices.Contains(d.pool, l)) && d.newTo(l)
 		})
 	}
 	q := d.queue(forNew)
 	q.Behind, q.Taken = behind, m.LineID == d.group
-	if asked.Outcome == sending.Hold && sending.TextUsedUp(&d.facts) {
-		q.Text = d.unit.app.textKey(m.Content.Body)
+	if asked.Outcome == rules.Hold && rules.TextUsedUp(&d.facts) {
+		q.Text = d.unit.sender.textKey(m.Content.Body)
 	}
 	if told.Hold.Until != nil {
 		q.Until = *told.Hold.Until
@@ -340,8 +341,8 @@ func (d *departure) waitsIn(m *message.Message, asked, told *sending.Verdict, be
 }
 
 // newTo tells whether the contact is new to a line now.
-func (d *departure) newTo(l *aggregate[line.Line]) bool {
-	return d.exchange.State.NewTo(l.State.ID, line.DayOf(d.unit.now), d.facts.Limits.NewContactWindowDays)
+func (d *departure) newTo(l *engine.Aggregate[line.Line]) bool {
+	return d.exchange.State.NewTo(l.State.ID, line.DayOf(d.unit.Now), d.facts.Limits.NewContactWindowDays)
 }
 
 // elsewhere are the other queues whose room would do. In one for new contacts, the lines of the pool that it is not new to, whose room
@@ -369,23 +370,23 @@ const maxAhead = 1000
 
 // inTurn holds a message to a new contact that would pass others who wait for the same room. Where those use up what there is today,
 // it waits for the day's end, whatever the hour says; so the reason stays true while it waits. behind tells that others came first.
-func (d *departure) inTurn(ctx context.Context, in *Begin, v sending.Verdict) (turn sending.Verdict, behind bool, err error) {
+func (d *departure) inTurn(ctx context.Context, in *Begin, v rules.Verdict) (turn rules.Verdict, behind bool, err error) {
 	hold := v.Hold
 	switch {
 	case in.Ahead == nil || d.facts.Automatic:
 		return v, false, nil
-	case v.Outcome == sending.Go && v.Line.New && !v.Line.Taken && !v.Line.Line.IsSandbox:
+	case v.Outcome == rules.Go && v.Line.New && !v.Line.Taken && !v.Line.Line.IsSandbox:
 		others, err := in.Ahead(ctx, *d.queue(true))
 		if err != nil || !others {
 			return v, false, err
 		}
 		known := d.facts // a line that it is not new to needs no turn
-		known.Candidates = slices.DeleteFunc(slices.Clone(known.Candidates), func(c sending.Candidate) bool { return c.New })
-		if without := sending.Check(known); without.Outcome == sending.Go {
+		known.Candidates = slices.DeleteFunc(slices.Clone(known.Candidates), func(c rules.Candidate) bool { return c.New })
+		if without := rules.Check(known); without.Outcome == rules.Go {
 			return without, false, nil
 		}
-		hold = message.Hold{Reason: sending.ReasonNewHour, LineID: v.Line.Line.ID}
-	case v.Outcome != sending.Hold || v.Hold.Reason != sending.ReasonNewHour:
+		hold = message.Hold{Reason: rules.ReasonNewHour, LineID: v.Line.Line.ID}
+	case v.Outcome != rules.Hold || v.Hold.Reason != rules.ReasonNewHour:
 		return v, false, nil
 	}
 	taken, err := d.dayTaken(ctx, in)
@@ -393,17 +394,17 @@ func (d *departure) inTurn(ctx context.Context, in *Begin, v sending.Verdict) (t
 	case err != nil:
 		return v, false, err
 	case taken:
-		until := line.DayOf(d.unit.now).End
-		hold.Reason, hold.Until = sending.ReasonNewDay, &until
-	case v.Outcome == sending.Hold:
+		until := line.DayOf(d.unit.Now).End
+		hold.Reason, hold.Until = rules.ReasonNewDay, &until
+	case v.Outcome == rules.Hold:
 		return v, false, nil
 	}
-	return sending.Expire(&d.facts, sending.Verdict{Outcome: sending.Hold, Hold: hold, Detail: map[string]any{"queued": true}}), true, nil
+	return rules.Expire(&d.facts, rules.Verdict{Outcome: rules.Hold, Hold: hold, Detail: map[string]any{"queued": true}}), true, nil
 }
 
 // dayTaken tells whether those who came before use up what the lines can take of new contacts today.
 func (d *departure) dayTaken(ctx context.Context, in *Begin) (bool, error) {
-	room := sending.NewToday(&d.facts)
+	room := rules.NewToday(&d.facts)
 	if in.Before == nil || room > maxAhead {
 		return false, nil
 	}

@@ -1,6 +1,6 @@
 // Package sending is the one place where it is decided whether a message may leave: a row of pure rules, asked when a
 // message is accepted and asked again when it is taken for sending (interface section 1).
-package sending
+package rules
 
 import (
 	"time"

@@ -1,4 +1,4 @@
-package sending
+package rules
 
 // For tests that hold the shortcut against the search.
 var (

@@ -1,4 +1,4 @@
-package commands
+package sending
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ledgerline/commands/engine"
 	"ledgerline/domain/consent"
 	"ledgerline/domain/contact"
 	"ledgerline/domain/exchange"
@@ -18,7 +19,7 @@ import (
 	"ledgerline/domain/message"
 	"ledgerline/domain/number"
 	"ledgerline/domain/organisation"
-	"ledgerline/domain/sending"
+	"ledgerline/domain/rules"
 	"ledgerline/events"
 	"ledgerline/eventstore"
 )
@@ -41,7 +42,7 @@ const (
 
 // Attempt is the answer of BeginAttempt.
 type Attempt struct {
-	Result
+	engine.Result
 	Step    Step
 	Number  int             // of the attempt, with Send and Reconcile
 	Message message.Message // as it is now: Content, From and Channel are what to send
@@ -87,9 +88,9 @@ type Begin struct {
 // message.sending in one step that reserves the room on the line and depends on the contact, its number, the organisation
 // and the line being as they were seen. An opt-out that is committed first therefore always wins, and no limit is passed,
 // with any number of processes. Where the rules say otherwise, message.deferred or message.failed is appended instead.
-func (a *App) BeginAttempt(ctx context.Context, req Request, in Begin) (Attempt, error) {
+func (s *Sender) BeginAttempt(ctx context.Context, req engine.Request, in Begin) (Attempt, error) {
 	var t Attempt
-	err := a.onMessage(ctx, req, in.MessageID, &t.Result, func(ctx context.Context, u *unit, m *aggregate[message.Message]) error {
+	err := s.onMessage(ctx, req, in.MessageID, &t.Result, func(ctx context.Context, u *unit, m *engine.Aggregate[message.Message]) error {
 		t = Attempt{}
 		if err := u.beginAttempt(ctx, m, &in, &t); err != nil {
 			return err
@@ -100,20 +101,20 @@ func (a *App) BeginAttempt(ctx context.Context, req Request, in Begin) (Attempt,
 	return t, err
 }
 
-func (u *unit) beginAttempt(ctx context.Context, m *aggregate[message.Message], in *Begin, t *Attempt) error {
-	m.record(m.State.Due(u.now)...)
+func (u *unit) beginAttempt(ctx context.Context, m *engine.Aggregate[message.Message], in *Begin, t *Attempt) error {
+	m.Record(m.State.Due(u.Now)...)
 	switch {
 	case m.State.Final():
 		return nil
 	case m.State.InFlight:
-		l, err := load(ctx, u, u.app.lines, m.State.LineID)
+		l, err := engine.Load(ctx, u.Unit, u.Engine.Lines, m.State.LineID)
 		if err != nil {
 			return err
 		}
 		t.Step, t.Number, t.Line = Reconcile, m.State.Attempt, l.State
 		return nil
-	case u.now.Before(m.State.NotBefore):
-		c, err := load(ctx, u, u.app.contacts, m.State.ContactID)
+	case u.Now.Before(m.State.NotBefore):
+		c, err := engine.Load(ctx, u.Unit, u.Engine.Contacts, m.State.ContactID)
 		if err != nil {
 			return err
 		}
@@ -127,7 +128,7 @@ func (u *unit) beginAttempt(ctx context.Context, m *aggregate[message.Message], 
 		return err
 	}
 	if d == nil {
-		m.record(m.State.Cancel(message.CodeCanceled, map[string]any{"reason": "contact_deleted"})...)
+		m.Record(m.State.Cancel(message.CodeCanceled, map[string]any{"reason": "contact_deleted"})...)
 		return nil
 	}
 	if endForOldNumber(m, d.contact) {
@@ -138,21 +139,21 @@ func (u *unit) beginAttempt(ctx context.Context, m *aggregate[message.Message], 
 		return err
 	}
 	if retired {
-		m.record(m.State.Cancel(message.CodeCanceled, map[string]any{"reason": "line_retired"})...)
+		m.Record(m.State.Cancel(message.CodeCanceled, map[string]any{"reason": "line_retired"})...)
 		return nil
 	}
-	asked := sending.Check(d.facts)
+	asked := rules.Check(d.facts)
 	verdict, behind, err := d.inTurn(ctx, in, asked)
 	if err != nil {
 		return err
 	}
 	switch verdict.Outcome {
-	case sending.Go:
+	case rules.Go:
 		return u.leave(d, m, verdict.Line, t)
-	case sending.Refuse:
-		m.record(m.State.Cancel(verdict.Code, verdict.Detail)...)
-	case sending.Hold:
-		m.record(m.State.Defer(verdict.Hold, verdict.Detail)...)
+	case rules.Refuse:
+		m.Record(m.State.Cancel(verdict.Code, verdict.Detail)...)
+	case rules.Hold:
+		m.Record(m.State.Defer(verdict.Hold, verdict.Detail)...)
 		if verdict.ForLine() {
 			d.leanLines()
 		}
@@ -168,63 +169,63 @@ func (u *unit) beginAttempt(ctx context.Context, m *aggregate[message.Message], 
 }
 
 // endForOldNumber cancels a message to a number that its contact has no more.
-func endForOldNumber(m *aggregate[message.Message], c *aggregate[contact.Contact]) bool {
+func endForOldNumber(m *engine.Aggregate[message.Message], c *engine.Aggregate[contact.Contact]) bool {
 	if to := m.State.Content.To; to == "" || to == c.State.Phone {
 		return false
 	}
-	m.record(m.State.Cancel(message.CodeCanceled, map[string]any{"reason": "phone_changed"})...)
+	m.Record(m.State.Cancel(message.CodeCanceled, map[string]any{"reason": "phone_changed"})...)
 	return true
 }
 
 // leave gives the message to its line and begins the attempt.
-func (u *unit) leave(d *departure, m *aggregate[message.Message], c *sending.Candidate, t *Attempt) error {
+func (u *unit) leave(d *departure, m *engine.Aggregate[message.Message], c *rules.Candidate, t *Attempt) error {
 	l := d.lines[c.Line.ID]
-	m.record(m.State.Route(l.State.ID, l.State.Phone, c.New && !l.State.IsSandbox)...)
+	m.Record(m.State.Route(l.State.ID, l.State.Phone, c.New && !l.State.IsSandbox)...)
 	if !c.Taken {
 		u.reserve(d, &m.State, c)
 	}
 	if !l.State.IsSandbox { // the sandbox line is nobody's sender for good
-		d.contact.record(d.contact.State.AssignLine(l.State.ID, d.stickyGone)...)
+		d.contact.Record(d.contact.State.AssignLine(l.State.ID, d.stickyGone)...)
 	}
-	l.record(l.State.Sending()...)
-	l.lean()
-	begun, err := m.State.Begin(l.State.ID, m.State.Channel, u.now)
+	l.Record(l.State.Sending()...)
+	l.Guard()
+	begun, err := m.State.Begin(l.State.ID, m.State.Channel, u.Now)
 	if err != nil {
 		return err
 	}
-	m.record(begun...)
+	m.Record(begun...)
 	t.Step, t.Number, t.Line = Send, m.State.Attempt, l.State
-	t.seen = []eventstore.Guard{d.contact.after(), d.number.after()}
+	t.seen = []eventstore.Guard{d.contact.GuardAfter(), d.number.GuardAfter()}
 	return nil
 }
 
 // reserve takes the message's room: on the line, of the contact's first messages, and of its service identity's day.
-func (u *unit) reserve(d *departure, m *message.Message, c *sending.Candidate) {
-	day := line.DayOf(u.now)
+func (u *unit) reserve(d *departure, m *message.Message, c *rules.Candidate) {
+	day := line.DayOf(u.Now)
 	limits := d.facts.Limits
 	if !d.facts.Automatic {
-		d.exchange.record(d.exchange.State.Messaged(m.ContactID, c.Line.ID, m.MessageID, d.facts.Counted, day, limits.NewContactWindowDays)...)
+		d.exchange.Record(d.exchange.State.Messaged(m.ContactID, c.Line.ID, m.MessageID, d.facts.Counted, day, limits.NewContactWindowDays)...)
 	}
 	if m.IdentityID != nil && !d.facts.Counted { // also without a limit: one that is set later counts the whole day
 		limit := int64(math.MaxInt64)
 		if d.facts.IdentityLimit != nil {
 			limit = int64(*d.facts.IdentityLimit)
 		}
-		u.quotas = append(u.quotas, eventstore.Quota{
-			Key: identityQuota(*m.IdentityID), Bucket: day.Start, From: day.Start, Add: 1, Limit: limit,
-		})
+		u.Quota(eventstore.Quota{Key: identityQuota(*m.IdentityID), Bucket: day.Start, From: day.Start, Add: 1, Limit: limit}, nil)
 	}
 	if c.Line.IsSandbox {
 		return
 	}
 	text := ""
 	if !d.facts.ByHand && !d.facts.Automatic {
-		text = u.app.textKey(m.Content.Body)
+		text = u.sender.textKey(m.Content.Body)
 	}
-	u.quotas = append(u.quotas, u.takes(c, limits, text, d.facts.Automatic)...)
-	lineID, isNew, at := c.Line.ID, c.New, u.now.Truncate(time.Microsecond)
-	reads := u.app.usages.reads(lineID)
-	u.advance = append(u.advance, func(*eventstore.Append) { u.app.usages.took(lineID, reads, at, day, isNew, text) })
+	for _, q := range u.takes(c, limits, text, d.facts.Automatic) {
+		u.Quota(q, nil)
+	}
+	lineID, isNew, at := c.Line.ID, c.New, u.Now.Truncate(time.Microsecond)
+	reads := u.sender.usages.reads(lineID)
+	u.OnAppended(func(*eventstore.Append) { u.sender.usages.took(lineID, reads, at, day, isNew, text) })
 }
 
 func identityQuota(id string) string { return "identity:" + id }
@@ -238,17 +239,17 @@ func deref(s *string) string {
 
 // WithdrawMessage cancels a message by request (decisions section 7). One that is under way or over is refused with
 // conflict, so that nothing is remembered as done under the request's key; a live one is forbidden to a test key.
-func (a *App) WithdrawMessage(ctx context.Context, req Request, messageID string) (Result, error) {
-	var result Result
-	err := a.onMessage(ctx, req, messageID, &result, func(ctx context.Context, u *unit, m *aggregate[message.Message]) error {
-		if c, err := load(ctx, u, u.app.contacts, m.State.ContactID); err != nil || !c.State.Exists() {
-			return cmp.Or(err, notFound("message")) // with its contact, it is gone for every reader
+func (s *Sender) WithdrawMessage(ctx context.Context, req engine.Request, messageID string) (engine.Result, error) {
+	var result engine.Result
+	err := s.onMessage(ctx, req, messageID, &result, func(ctx context.Context, u *unit, m *engine.Aggregate[message.Message]) error {
+		if c, err := engine.Load(ctx, u.Unit, u.Engine.Contacts, m.State.ContactID); err != nil || !c.State.Exists() {
+			return cmp.Or(err, engine.NotFound("message")) // with its contact, it is gone for every reader
 		}
 		if req.Test && !m.State.IsTest {
 			return fault.New(fault.Forbidden, "A test key cancels test messages only.")
 		}
 		canceled, err := m.State.Withdraw()
-		m.record(canceled...)
+		m.Record(canceled...)
 		return err
 	})
 	return result, err
@@ -256,22 +257,22 @@ func (a *App) WithdrawMessage(ctx context.Context, req Request, messageID string
 
 // CancelMessage fails a message that no carrier can have yet, because its contact opted out. One that is under way or
 // over stays as it is.
-func (a *App) CancelMessage(ctx context.Context, req Request, messageID, code string, details map[string]any) (message.Message, Result, error) {
-	return a.moveMessage(ctx, req, messageID, func(m message.Message, _ time.Time) []events.Event { return m.Cancel(code, details) })
+func (s *Sender) CancelMessage(ctx context.Context, req engine.Request, messageID, code string, details map[string]any) (message.Message, engine.Result, error) {
+	return s.moveMessage(ctx, req, messageID, func(m message.Message, _ time.Time) []events.Event { return m.Cancel(code, details) })
 }
 
 // HoldBehind tells that messages wait because an earlier one to the same contact does. When the first of them is due, by its own
 // send_at or because it was held too long, is answered; the zero time when none is. What is told already is asked of
 // the ledger's present, in one round trip: another node may have told something else since.
 // Those of which an attempt has no outcome are answered: the carrier is to be asked about them, whatever waits before them.
-func (a *App) HoldBehind(ctx context.Context, req Request, messageIDs []string) (due time.Time, unsettled []string, err error) {
-	known, err := a.messages.folder.LoadMany(ctx, messageIDs)
+func (s *Sender) HoldBehind(ctx context.Context, req engine.Request, messageIDs []string) (due time.Time, unsettled []string, err error) {
+	known, err := s.engine.Messages.FindMany(ctx, messageIDs)
 	if err != nil {
-		return due, nil, unreadable(err)
+		return due, nil, err
 	}
-	now := a.ledger.Now()
+	now := s.engine.Ledger.Now()
 	for i := range known {
-		m := &known[i].State
+		m := &known[i]
 		if m.Final() { // the outbox does not know it yet
 			continue
 		}
@@ -290,7 +291,7 @@ func (a *App) HoldBehind(ctx context.Context, req Request, messageIDs []string) 
 		if len(m.Behind(now)) == 0 {
 			continue
 		}
-		_, _, err := a.moveMessage(ctx, req, m.MessageID, func(m message.Message, now time.Time) []events.Event { return m.Behind(now) })
+		_, _, err := s.moveMessage(ctx, req, m.MessageID, func(m message.Message, now time.Time) []events.Event { return m.Behind(now) })
 		if err != nil && !fault.Is(err, fault.NotFound) {
 			return due, nil, err
 		}
@@ -301,43 +302,43 @@ func (a *App) HoldBehind(ctx context.Context, req Request, messageIDs []string) 
 // MayStillLeave asks once more, of the ledger's present, whether a message may be handed to its carrier now that its attempt has
 // begun: an opt-out that was committed since then wins (decisions, section 6). Usually it is one question, whether contact and
 // number are as the attempt saw them.
-func (a *App) MayStillLeave(ctx context.Context, t *Attempt) (bool, error) {
+func (s *Sender) MayStillLeave(ctx context.Context, t *Attempt) (bool, error) {
 	m := &t.Message
-	_, err := a.ledger.Present(ctx, t.Shard, t.seen)
+	_, err := s.engine.Ledger.Present(ctx, t.Shard, t.seen)
 	if moved := (*eventstore.VersionConflict)(nil); err == nil || !errors.As(err, &moved) {
 		return err == nil, err
 	}
-	c, err := find(ctx, a.contacts, m.ContactID, true)
-	if err != nil || !c.State.Exists() || m.Content.To != c.State.Phone {
+	c, err := s.engine.Contacts.Find(ctx, m.ContactID, true)
+	if err != nil || !c.Exists() || m.Content.To != c.Phone {
 		return false, err
 	}
 	if m.Automatic == message.OptOutConfirmation {
 		return true, nil
 	}
-	num, err := find(ctx, a.numbers, number.Stream(c.State.NumberHash), true)
-	return err == nil && c.State.Consent != consent.OptedOut && !num.State.OptedOut, err
+	num, err := s.engine.Numbers.Find(ctx, number.Stream(c.NumberHash), true)
+	return err == nil && c.Consent != consent.OptedOut && !num.OptedOut, err
 }
 
-func (a *App) moveMessage(ctx context.Context, req Request, messageID string, move func(message.Message, time.Time) []events.Event) (message.Message, Result, error) {
-	return a.moveMessageWith(ctx, req, messageID, func(context.Context, *unit, *aggregate[message.Message]) error { return nil }, move)
+func (s *Sender) moveMessage(ctx context.Context, req engine.Request, messageID string, move func(message.Message, time.Time) []events.Event) (message.Message, engine.Result, error) {
+	return s.moveMessageWith(ctx, req, messageID, func(context.Context, *unit, *engine.Aggregate[message.Message]) error { return nil }, move)
 }
 
 // moveMessageWith moves a message, after something else that belongs to the same step.
-func (a *App) moveMessageWith(
-	ctx context.Context, req Request, messageID string, before func(context.Context, *unit, *aggregate[message.Message]) error,
+func (s *Sender) moveMessageWith(
+	ctx context.Context, req engine.Request, messageID string, before func(context.Context, *unit, *engine.Aggregate[message.Message]) error,
 	move func(message.Message, time.Time) []events.Event,
-) (message.Message, Result, error) {
+) (message.Message, engine.Result, error) {
 	var after message.Message
-	var result Result
-	err := a.onMessage(ctx, req, messageID, &result, func(ctx context.Context, u *unit, m *aggregate[message.Message]) error {
+	var result engine.Result
+	err := s.onMessage(ctx, req, messageID, &result, func(ctx context.Context, u *unit, m *engine.Aggregate[message.Message]) error {
 		if err := before(ctx, u, m); err != nil {
 			return err
 		}
-		moved, err := u.orFallBack(ctx, &m.State, move(m.State, u.now))
+		moved, err := u.orFallBack(ctx, &m.State, move(m.State, u.Now))
 		if err != nil {
 			return err
 		}
-		m.record(moved...)
+		m.Record(moved...)
 		after = m.State
 		return nil
 	})
@@ -357,8 +358,8 @@ func (u *unit) orFallBack(ctx context.Context, m *message.Message, moved []event
 	if !possible {
 		return moved, nil
 	}
-	l, err := load(ctx, u, u.app.lines, m.LineID)
-	if err != nil || !u.app.sms(l.State.Carrier) {
+	l, err := engine.Load(ctx, u.Unit, u.Engine.Lines, m.LineID)
+	if err != nil || !u.sender.sms(l.State.Carrier) {
 		return moved, err
 	}
 	poolID := l.State.PoolID
@@ -366,13 +367,13 @@ func (u *unit) orFallBack(ctx context.Context, m *message.Message, moved []event
 		poolID = *m.PoolID
 	}
 	if poolID == "" {
-		workspace, err := load(ctx, u, u.app.workspaces, organisation.WorkspaceStream(u.req.Workspace))
+		workspace, err := engine.Load(ctx, u.Unit, u.Engine.Workspaces, organisation.WorkspaceStream(u.Request.Workspace))
 		if err != nil {
 			return nil, err
 		}
 		poolID = workspace.State.DefaultPoolID
 	}
-	pool, err := load(ctx, u, u.app.pools, poolID)
+	pool, err := engine.Load(ctx, u.Unit, u.Engine.Pools, poolID)
 	if err != nil || !pool.State.Fallback.Covers(failed.Code == message.CodeNotOnChat) {
 		return moved, err
 	}
@@ -382,10 +383,10 @@ func (u *unit) orFallBack(ctx context.Context, m *message.Message, moved []event
 
 // ContactUnanswered tells that a line's first message to its contact, delivered 24 hours ago, has had no answer. It counts
 // once, toward the line's streak.
-func (a *App) ContactUnanswered(ctx context.Context, req Request, messageID string) (Result, error) {
-	var result Result
-	err := a.onMessage(ctx, req, messageID, &result, func(ctx context.Context, u *unit, m *aggregate[message.Message]) error {
-		x, err := load(ctx, u, a.exchanges, exchange.Stream(m.State.ContactID))
+func (s *Sender) ContactUnanswered(ctx context.Context, req engine.Request, messageID string) (engine.Result, error) {
+	var result engine.Result
+	err := s.onMessage(ctx, req, messageID, &result, func(ctx context.Context, u *unit, m *engine.Aggregate[message.Message]) error {
+		x, err := engine.Load(ctx, u.Unit, s.engine.Exchanges, exchange.Stream(m.State.ContactID))
 		if err != nil {
 			return err
 		}
@@ -393,41 +394,41 @@ func (a *App) ContactUnanswered(ctx context.Context, req Request, messageID stri
 		if len(silent) == 0 {
 			return nil
 		}
-		l, err := load(ctx, u, a.lines, m.State.LineID)
+		l, err := engine.Load(ctx, u.Unit, s.engine.Lines, m.State.LineID)
 		if err != nil {
 			return err
 		}
-		org, err := u.organisation(ctx)
+		org, err := u.Organisation(ctx)
 		if err != nil {
 			return err
 		}
 		limits := org.State.Limits()
-		x.record(silent...)
-		l.record(l.State.Unanswered(m.State.ContactID, messageID, &limits)...)
+		x.Record(silent...)
+		l.Record(l.State.Unanswered(m.State.ContactID, messageID, &limits)...)
 		return nil
 	})
 	return result, err
 }
 
 // onMessage runs a command on one message, in the organisation and the workspace it belongs to.
-func (a *App) onMessage(ctx context.Context, req Request, messageID string, result *Result, decide func(context.Context, *unit, *aggregate[message.Message]) error) error {
-	found, err := a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		m, err := load(ctx, u, a.messages, messageID)
+func (s *Sender) onMessage(ctx context.Context, req engine.Request, messageID string, result *engine.Result, decide func(context.Context, *unit, *engine.Aggregate[message.Message]) error) error {
+	found, err := s.run(ctx, req, func(ctx context.Context, u *unit) error {
+		m, err := engine.Load(ctx, u.Unit, s.engine.Messages, messageID)
 		if err != nil {
 			return err
 		}
 		if !m.State.Exists() {
-			return notFound("message")
+			return engine.NotFound("message")
 		}
 		if req.Workspace == m.State.Workspace || req.Actor.Type == "system" {
-			u.req.Organisation, u.req.Workspace = m.State.Organisation, m.State.Workspace
-			u.ref, u.subject = messageID, m.State.ContactID
+			u.Request.Organisation, u.Request.Workspace = m.State.Organisation, m.State.Workspace
+			u.Ref, u.Subject = messageID, m.State.ContactID
 			if err := decide(ctx, u, m); err != nil {
 				return err
 			}
 			return u.placeBack(ctx, m)
 		}
-		return notFound("message")
+		return engine.NotFound("message")
 	})
 	*result = found
 	return err
@@ -435,15 +436,15 @@ func (a *App) onMessage(ctx context.Context, req Request, messageID string, resu
 
 // placeBack gives the place of a message that fails now among those before the contact's first reply to another one, unless
 // it was sent before.
-func (u *unit) placeBack(ctx context.Context, m *aggregate[message.Message]) error {
+func (u *unit) placeBack(ctx context.Context, m *engine.Aggregate[message.Message]) error {
 	counted := m.State.LineID != "" && m.State.Automatic == ""
-	if !counted || m.State.Status != message.Failed || m.base.State.Status == message.Failed || !m.State.SentAt.IsZero() {
+	if !counted || m.State.Status != message.Failed || m.Before().Status == message.Failed || !m.State.SentAt.IsZero() {
 		return nil
 	}
-	x, err := load(ctx, u, u.app.exchanges, exchange.Stream(m.State.ContactID))
+	x, err := engine.Load(ctx, u.Unit, u.Engine.Exchanges, exchange.Stream(m.State.ContactID))
 	if err != nil {
 		return err
 	}
-	x.record(x.State.Unsent(m.State.ContactID, m.State.MessageID)...)
+	x.Record(x.State.Unsent(m.State.ContactID, m.State.MessageID)...)
 	return nil
 }

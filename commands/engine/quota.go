@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"ledgerline/domain/fault"
+	"ledgerline/eventstore"
+)
+
+// CountQuota is a quota on how many of a thing exist at the same time. Its only bucket never expires.
+func CountQuota(key string, add, limit int64) eventstore.Quota {
+	forever := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+	return eventstore.Quota{Key: key, Bucket: forever, From: forever, Add: add, Limit: limit}
+}
+
+// LimitPerMinute allows limit operations in any 60 seconds of the service's clock, across all nodes. what names the
+// operation in the refusal rate_limited; see RetryAfter.
+func (u *Unit) LimitPerMinute(key string, limit int64, what string) {
+	full := fault.New(fault.RateLimited, "There are at most %d %s a minute in a workspace.", limit, what)
+	full.RetryAfter = time.Minute
+	u.Quota(eventstore.Quota{Key: key, Bucket: u.Now.Truncate(time.Second), From: minuteBefore(u.Now), Add: 1, Limit: limit}, full)
+}
+
+// minuteBefore is the first of the whole seconds that count for a minute.
+func minuteBefore(now time.Time) time.Time {
+	return now.Add(time.Second - time.Minute).Truncate(time.Second)
+}
+
+// RetryAfter sets in a refusal of LimitPerMinute the time until the oldest counted operation expires. Other errors, and
+// nil, are returned as they are.
+func (e *Engine) RetryAfter(ctx context.Context, key string, err error) error {
+	if !fault.Is(err, fault.RateLimited) {
+		return err
+	}
+	now := e.Ledger.Now()
+	oldest, found, readErr := e.Ledger.OldestQuota(ctx, key, minuteBefore(now))
+	if readErr != nil {
+		return Unreadable(readErr)
+	}
+	full := *fault.Of(err)
+	full.RetryAfter = time.Second
+	if found {
+		full.RetryAfter = max(oldest.Add(time.Minute).Sub(now), time.Second)
+	}
+	return &full
+}

@@ -1,0 +1,176 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ledgerline/domain/fault"
+	"ledgerline/events"
+	"ledgerline/eventstore"
+)
+
+// Unit is the unit of work of one try of a command: the aggregates that it has read, and what it will append.
+type Unit struct {
+	Engine  *Engine
+	Request *Request
+	Now     time.Time
+	Fresh   bool // aggregates are loaded from the ledger, not taken from memory
+	// SkipCache keeps new states out of memory: the unit makes one of many aggregates that nobody reads soon.
+	SkipCache bool
+
+	Ref     string // id of the resource, for Result and the idempotency record
+	Subject string // contact whose data is in the answer, for the idempotency record
+	Body    []byte // answer of the request, for the idempotency record
+
+	cached     bool // a remembered state was used, which may be old
+	aggregates map[aggregateName]any
+	changes    []change
+	onAppended []func(*eventstore.Append)
+	guards     []func() (guard eventstore.Guard, needed bool)
+	claims     []eventstore.Claim
+	quotas     []eventstore.Quota
+	whenFull   map[string]error // refusal for a quota without room, by its key; without one the command decides again
+	whenTaken  map[claimName]func(owner string) error
+	unfolded   []eventstore.StreamEvents
+	erase      []string
+}
+
+// aggregateName identifies an aggregate within a unit; folder stands for its kind.
+type aggregateName struct {
+	folder any
+	stream string
+}
+
+// change is one event to append. Events keep the order in which they were recorded, across streams.
+type change struct {
+	stream    string
+	expected  int
+	workspace uuid.UUID
+	event     events.Event
+}
+
+// Unit makes a unit of work that is only read from: it loads from the ledger and is never appended.
+func (e *Engine) Unit(req *Request) *Unit { return e.unit(req, true) }
+
+func (e *Engine) unit(req *Request, fresh bool) *Unit {
+	return &Unit{
+		Engine: e, Request: req, Now: e.Ledger.Now(), Fresh: fresh,
+		aggregates: map[aggregateName]any{}, whenTaken: map[claimName]func(string) error{}, whenFull: map[string]error{},
+	}
+}
+
+// OnAppended registers a function that runs after the append has committed.
+func (u *Unit) OnAppended(f func(*eventstore.Append)) { u.onAppended = append(u.onAppended, f) }
+
+// Claim takes a unique key. taken gives the refusal when another owner has it, or nil to decide again.
+func (u *Unit) Claim(scope, key, owner string, taken func(owner string) error) {
+	u.claims = append(u.claims, eventstore.Claim{Scope: scope, Key: key, Owner: owner})
+	u.whenTaken[claimName{scope, key}] = taken
+}
+
+// ReleaseClaim gives a unique key back.
+func (u *Unit) ReleaseClaim(scope, key, owner string) {
+	u.claims = append(u.claims, eventstore.Claim{Scope: scope, Key: key, Owner: owner, Release: true})
+}
+
+// Owner finds the owner of a claim that may move: from memory on the first try, from the ledger later. A decision
+// that uses it must guard the owner's stream, which changes whenever its claim does.
+func (u *Unit) Owner(ctx context.Context, scope, key string) (owner string, found bool, err error) {
+	if u.Fresh {
+		u.Engine.DropOwner(scope, key)
+	} else {
+		u.cached = true
+	}
+	return u.Engine.Owner(ctx, scope, key)
+}
+
+// Quota adds to a counter with a limit. full is the refusal when the counter has no room; with nil the command decides
+// again.
+func (u *Unit) Quota(q eventstore.Quota, full error) {
+	u.quotas = append(u.quotas, q)
+	if full != nil {
+		u.whenFull[q.Key] = full
+	}
+}
+
+// RecordUnfolded adds an event to a stream that is not loaded as an aggregate. expected is the stream's version.
+func (u *Unit) RecordUnfolded(stream string, expected int, event events.Event) {
+	u.unfolded = append(u.unfolded, eventstore.StreamEvents{Stream: stream, Expected: expected, Events: []events.Event{event}})
+}
+
+// Erase destroys the key of a subject's personal data with the append.
+func (u *Unit) Erase(subject string) { u.erase = append(u.erase, subject) }
+
+// pending is the number of events to append.
+func (u *Unit) pending() int { return len(u.changes) + len(u.unfolded) }
+
+// neededGuards are the guards on streams that the unit read and adds no events to.
+func (u *Unit) neededGuards() []eventstore.Guard {
+	var guards []eventstore.Guard
+	for _, g := range u.guards {
+		if guard, needed := g(); needed {
+			guards = append(guards, guard)
+		}
+	}
+	return guards
+}
+
+// build makes the append of what was recorded.
+func (u *Unit) build() *eventstore.Append {
+	a := &eventstore.Append{
+		Organisation: u.Request.Organisation, Workspace: u.Request.Workspace, Actor: u.Request.Actor,
+		RequestID: u.Request.RequestID, CausationID: u.Request.Causation, CorrelationID: u.Request.Correlation, At: u.Now,
+		Claims: u.claims, Quotas: u.quotas, Forget: u.erase, Guards: slices.Concat(u.Request.Guards, u.neededGuards()),
+	}
+	for _, c := range u.changes {
+		if n := len(a.Streams); n > 0 && a.Streams[n-1].Stream == c.stream {
+			a.Streams[n-1].Events = append(a.Streams[n-1].Events, c.event)
+			continue
+		}
+		a.Streams = append(a.Streams, eventstore.StreamEvents{
+			Stream: c.stream, Expected: c.expected, Workspace: c.workspace, Events: []events.Event{c.event},
+		})
+	}
+	a.Streams = append(a.Streams, u.unfolded...)
+	if r := u.Request.Receipt; r != nil {
+		record := *r
+		if u.Ref != "" {
+			record.Ref = u.Ref
+		}
+		if u.Subject != "" {
+			record.Subject = u.Subject
+		}
+		if u.Body != nil {
+			record.Body = u.Body
+		}
+		a.Receipt = &record
+	}
+	return a
+}
+
+// Unreadable turns an error of reading the ledger into service_unavailable, unless the request was canceled or the stored
+// data cannot be decoded.
+func Unreadable(err error) error {
+	undecodable := (*eventstore.UndecodableError)(nil)
+	if errors.As(err, &undecodable) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("commands: %w", err)
+	}
+	return Unavailable(err)
+}
+
+// Unavailable is the refusal service_unavailable with its cause.
+func Unavailable(cause error) *fault.Fault {
+	f := fault.New(fault.Unavailable, "The service cannot be reached right now. Try again.")
+	f.RetryAfter, f.Cause = time.Second, cause
+	return f
+}
+
+// NotFound is the refusal not_found for a resource, named as a user would name it.
+func NotFound(resource string) error {
+	return fault.New(fault.NotFound, "There is no such %s.", resource)
+}

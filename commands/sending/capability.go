@@ -1,0 +1,64 @@
+package sending
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"ledgerline/commands/engine"
+	"ledgerline/domain/message"
+	"ledgerline/domain/number"
+)
+
+// Capability gives what a carrier said, within the last 30 days, about a number (E.164) being on the chat channel. known is
+// false when a carrier has to be asked; its answer is then stored with RecordCapability. Lookups, attempts and contacts
+// share this memory. The answer comes from this process's memory and may be a moment old.
+func (s *Sender) Capability(
+	ctx context.Context, organisation uuid.UUID, e164 string,
+) (chat number.Chat, known bool, err error) {
+	num, err := s.engine.Numbers.Find(ctx, number.Stream(s.engine.Ledger.NumberHash(organisation, e164)), false)
+	if err != nil {
+		return number.Chat{}, false, err
+	}
+	chat, known = num.OnChat(s.engine.Ledger.Now())
+	return chat, known, nil
+}
+
+// CapabilityAnswer is what a carrier said about a number.
+type CapabilityAnswer struct {
+	Phone     string // E.164
+	Chat      bool
+	LineID    string // the line through which the carrier was asked
+	MessageID string // the message that it was asked for, whose timeline shows the answer; "" for none
+}
+
+// RecordCapability stores what a carrier said, for the request's organisation or, with a MessageID, for the message's.
+// chat_capable of all its contacts with the number follows.
+func (s *Sender) RecordCapability(
+	ctx context.Context, req engine.Request, said CapabilityAnswer,
+) (engine.Result, error) {
+	record := func(ctx context.Context, u *unit, m *engine.Aggregate[message.Message]) error {
+		num, err := u.Number(ctx, said.Phone)
+		if err == nil {
+			RecordCapabilityOn(u.Unit, num, m, said.Chat, said.LineID)
+		}
+		return err
+	}
+	if said.MessageID == "" {
+		return s.run(ctx, req, func(ctx context.Context, u *unit) error { return record(ctx, u, nil) })
+	}
+	var result engine.Result
+	err := s.onMessage(ctx, req, said.MessageID, &result, record)
+	return result, err
+}
+
+// RecordCapabilityOn records what a carrier said on the number and, unless it is nil, on the message's timeline, as part
+// of another command.
+func RecordCapabilityOn(
+	u *engine.Unit, num engine.Number, m *engine.Aggregate[message.Message], chat bool, lineID string,
+) {
+	num.Record(num.State.Check(chat, lineID, u.Now)...)
+	if m != nil {
+		m.Record(m.State.CheckedCapability(chat, u.Now, lineID)...)
+	}
+}

@@ -1,0 +1,55 @@
+package sending
+
+import (
+	"context"
+	"time"
+
+	"ledgerline/commands/engine"
+	"ledgerline/domain/contact"
+	"ledgerline/domain/exchange"
+	"ledgerline/domain/line"
+	"ledgerline/domain/message"
+	"ledgerline/domain/rules"
+)
+
+// Preview is the result of a dry run of a message.
+type Preview struct {
+	Outcome   rules.Outcome
+	Code      string         // with Refuse: the error code
+	Reason    string         // with Hold: the rule that would defer it
+	Until     *time.Time     // with Hold: until when, as far as that is known
+	At        time.Time      // with Go: when it would leave
+	Detail    map[string]any // what the rule adds
+	Line      *line.Line     // the line that would send it, or whose capacity it would wait for
+	ContactID string         // "" for a number that is no contact's yet
+	To        string         // E.164
+}
+
+// Preview evaluates the rules for a message as if it were taken for sending at a time, and writes nothing. It does not
+// know of messages that wait before this one.
+func (s *Sender) Preview(
+	ctx context.Context, eu *engine.Unit, at time.Time, m *message.Message, c *engine.Aggregate[contact.Contact], num engine.Number,
+) (Preview, error) {
+	p := Preview{At: at}
+	u := &unit{Unit: eu, sender: s, dryRun: true}
+	x, err := engine.Load(ctx, eu, s.engine.Exchanges, exchange.Stream(c.State.ID))
+	if err != nil {
+		return p, err
+	}
+	today := line.DayOf(u.Now)
+	u.Now, u.nothingUsed = at, line.DayOf(at).Date != today.Date
+	d, err := u.depart(ctx, m, c, num, x)
+	if err != nil {
+		return p, err
+	}
+	v := rules.Check(d.facts)
+	p.Outcome, p.Code, p.Reason, p.Until, p.Detail = v.Outcome, v.Code, v.Hold.Reason, v.Hold.Until, v.Detail
+	lineID := v.Hold.LineID
+	if v.Line != nil {
+		lineID = v.Line.Line.ID
+	}
+	if l := d.lines[lineID]; l != nil {
+		p.Line = &l.State
+	}
+	return p, nil
+}

@@ -1,0 +1,69 @@
+// Package sending has the commands that bring an accepted message to its carrier: begin an attempt, complete it, take
+// receipts, cancel. The rules themselves are pure and live in domain/rules.
+package sending
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"ledgerline/commands/engine"
+)
+
+// Config configures a Sender. Engine is required.
+type Config struct {
+	Engine *engine.Engine
+	// SMS reports whether messages of lines with a carrier can go by SMS; default: none can.
+	SMS   func(carrier string) bool
+	Cache int // number of lines whose usage is remembered; default 65,536
+}
+
+// Sender carries out the commands of sending. It is safe for concurrent use.
+type Sender struct {
+	engine     *engine.Engine
+	sms        func(carrier string) bool
+	usages     *usages
+	zones      *lru.Cache[string, *time.Location]
+	textSecret []byte // key of the hashes that stand for texts
+}
+
+// maxZones is more than there are time zones.
+const maxZones = 1024
+
+// New makes a Sender.
+func New(cfg Config) (*Sender, error) {
+	if cfg.SMS == nil {
+		cfg.SMS = func(string) bool { return false }
+	}
+	if cfg.Cache == 0 {
+		cfg.Cache = 1 << 16
+	}
+	zones, err := lru.New[string, *time.Location](maxZones)
+	if err != nil {
+		return nil, fmt.Errorf("commands: cache: %w", err)
+	}
+	used, err := newUsages(cfg.Engine.Ledger, cfg.Cache)
+	if err != nil {
+		return nil, fmt.Errorf("commands: cache: %w", err)
+	}
+	cfg.Engine.OnQuotaExceeded(used.refused)
+	return &Sender{
+		engine: cfg.Engine, sms: cfg.SMS, usages: used, zones: zones, textSecret: cfg.Engine.Ledger.Keyring().Derive("identical texts"),
+	}, nil
+}
+
+// unit is the engine's unit of work with what the commands of sending share.
+type unit struct {
+	*engine.Unit
+	sender *Sender
+	// dryRun reads what was used from the ledger: no append will be refused if memory is wrong.
+	dryRun bool
+	// nothingUsed takes lines and identities to be unused: the dry run is about another usage day.
+	nothingUsed bool
+}
+
+func (s *Sender) run(ctx context.Context, req engine.Request, decide func(context.Context, *unit) error) (engine.Result, error) {
+	return s.engine.Run(ctx, req, func(ctx context.Context, u *engine.Unit) error { return decide(ctx, &unit{Unit: u, sender: s}) })
+}
