@@ -53,7 +53,7 @@ var importers = map[string][]string{
 	// The imports of test files are not checked here. The commands bench and crash are part of the program.
 	"test/...": {"test/...", "cmd/..."},
 	// Suites and stand-ins for tests alone.
-	"processes/carriertest":                {},
+	"processes/carrier/carriertest":        {},
 	"adapters/bluebubbles/bluebubblestest": {},
 }
 

@@ -7,22 +7,25 @@ import (
 	"ledgerline/commands/sending"
 	"ledgerline/domain/fault"
 	"ledgerline/events"
+	"ledgerline/processes/carrier"
 )
 
-// Reports takes what carriers report into the ledger.
-type Reports struct{ app *commands.App }
+// Inbox implements carrier.Inbox: it takes the reports of carriers into the ledger.
+type Inbox struct{ app *commands.App }
 
-// NewReports makes the Inbox of all carriers.
-func NewReports(app *commands.App) *Reports { return &Reports{app} }
+var _ carrier.Inbox = (*Inbox)(nil)
 
-func (r *Reports) request() commands.Request {
+// NewInbox makes the inbox of all carriers.
+func NewInbox(app *commands.App) *Inbox { return &Inbox{app} }
+
+func (i *Inbox) request() commands.Request {
 	return commands.Request{Actor: events.Actor{Type: "system", ID: "carrier"}}
 }
 
-// Receipt implements Inbox. A receipt for a message that is gone is taken and forgotten: its contact was erased.
-func (r *Reports) Receipt(ctx context.Context, receipt Receipt) error {
-	_, _, err := r.app.Sending.TakeReceipt(ctx, r.request(), receipt.MessageID, sending.Receipt{
-		Kind: sending.ReceiptKind(receipt.Kind), At: receipt.At, CarrierID: receipt.CarrierID, Code: receipt.Code,
+// Receipt implements carrier.Inbox. A receipt for a message whose contact was erased is accepted and dropped.
+func (i *Inbox) Receipt(ctx context.Context, r carrier.Receipt) error {
+	_, _, err := i.app.Sending.TakeReceipt(ctx, i.request(), r.MessageID, sending.Receipt{
+		Kind: sending.ReceiptKind(r.Kind), At: r.At, CarrierID: r.CarrierID, Code: r.Code,
 	})
 	if fault.Is(err, fault.NotFound) {
 		return nil
@@ -30,10 +33,10 @@ func (r *Reports) Receipt(ctx context.Context, receipt Receipt) error {
 	return err
 }
 
-// Message implements Inbox.
-func (r *Reports) Message(ctx context.Context, in Inbound) (string, error) {
-	received, err := r.app.ReceiveInbound(ctx, r.request(), commands.Inbound{
-		LinePhone: in.Line, From: in.From, Body: in.Body, Media: in.Media, Channel: in.Channel, CarrierID: in.CarrierID,
+// Message implements carrier.Inbox.
+func (i *Inbox) Message(ctx context.Context, in carrier.Inbound) (string, error) {
+	received, err := i.app.ReceiveInbound(ctx, i.request(), commands.Inbound{
+		LinePhone: in.LinePhone, From: in.From, Body: in.Body, Media: in.Media, Channel: in.Channel, CarrierID: in.CarrierID,
 	})
 	if err != nil {
 		return "", err

@@ -15,6 +15,7 @@ import (
 	"ledgerline/domain/message"
 	"ledgerline/domain/rules"
 	"ledgerline/events"
+	"ledgerline/processes/carrier"
 	"ledgerline/processes/tasks"
 )
 
@@ -204,9 +205,9 @@ func (s *Sending) request(cause uuid.UUID) commands.Request {
 }
 
 // outgoing is what a message's carrier is told, whenever it is asked about it.
-func outgoing(t *sending.Attempt) Outgoing {
+func outgoing(t *sending.Attempt) carrier.Outbound {
 	m := &t.Message
-	return Outgoing{
+	return carrier.Outbound{
 		MessageID: m.MessageID, LineID: t.Line.ID, From: m.From, To: m.Content.To, Body: m.Content.Body, Media: m.Content.Media,
 		Channel: m.Channel, Automatic: m.Automatic != "", IsTest: m.IsTest,
 	}
@@ -214,13 +215,13 @@ func outgoing(t *sending.Attempt) Outgoing {
 
 // hand gives the message to the carrier of its line.
 func (s *Sending) hand(ctx context.Context, t *sending.Attempt) (sending.AttemptOutcome, error) {
-	carrier, err := s.carriers.Of(t.Line.Carrier)
+	to, err := s.carriers.Named(t.Line.Carrier)
 	if err != nil {
 		return sending.AttemptOutcome{}, err
 	}
 	var chat *bool
 	if m := &t.Message; m.Channel == message.Chat {
-		reachable, asked, err := s.onChat(ctx, carrier, t)
+		reachable, asked, err := s.onChat(ctx, to, t)
 		if err != nil {
 			return sending.AttemptOutcome{Retry: "reachability_unknown"}, nil //nolint:nilerr // nothing was sent: it is tried again
 		}
@@ -234,8 +235,8 @@ func (s *Sending) hand(ctx context.Context, t *sending.Attempt) (sending.Attempt
 	if may, err := s.app.Sending.MayStillLeave(ctx, t); err != nil || !may {
 		return sending.AttemptOutcome{Chat: chat, Lost: true}, err
 	}
-	accepted, err := carrier.Send(ctx, outgoing(t))
-	rejected := (*Rejected)(nil)
+	accepted, err := to.Send(ctx, outgoing(t))
+	rejected := (*carrier.Rejected)(nil)
 	switch {
 	case err == nil:
 		return sending.AttemptOutcome{Chat: chat, Sent: &sending.AttemptSent{CarrierID: accepted.CarrierID}}, nil
@@ -245,7 +246,7 @@ func (s *Sending) hand(ctx context.Context, t *sending.Attempt) (sending.Attempt
 			chat = &off
 		}
 		return sending.AttemptOutcome{Chat: chat, Failed: &sending.AttemptFailed{Code: rejected.Code}}, nil
-	case errors.Is(err, ErrTransient):
+	case errors.Is(err, carrier.ErrTransient):
 		return sending.AttemptOutcome{Chat: chat, Retry: "carrier_unavailable"}, nil
 	}
 	return sending.AttemptOutcome{}, fmt.Errorf("processes: send: %w", err)
@@ -253,14 +254,14 @@ func (s *Sending) hand(ctx context.Context, t *sending.Attempt) (sending.Attempt
 
 // onChat tells whether the message's number is on the chat channel: from the memory that lookups share, or by asking
 // the carrier. A carrier that cannot tell shows it by sending.
-func (s *Sending) onChat(ctx context.Context, carrier Carrier, t *sending.Attempt) (reachable, asked bool, err error) {
+func (s *Sending) onChat(ctx context.Context, to carrier.Carrier, t *sending.Attempt) (reachable, asked bool, err error) {
 	m := &t.Message
 	known, found, err := s.app.Sending.Capability(ctx, m.Organisation, m.Content.To)
 	if err != nil || found {
 		return known.On, false, err
 	}
-	reachable, err = carrier.Reachable(ctx, Via{LineID: t.Line.ID, Phone: m.From}, m.Content.To)
-	if errors.Is(err, ErrCannotTell) {
+	reachable, err = to.Reachable(ctx, carrier.Line{ID: t.Line.ID, Phone: m.From}, m.Content.To)
+	if errors.Is(err, carrier.ErrReachabilityUnknown) {
 		return true, false, nil
 	}
 	return reachable, true, err
@@ -268,11 +269,11 @@ func (s *Sending) onChat(ctx context.Context, carrier Carrier, t *sending.Attemp
 
 // ask finds out from the carrier what became of an attempt whose outcome was never told.
 func (s *Sending) ask(ctx context.Context, t *sending.Attempt) (sending.AttemptOutcome, error) {
-	carrier, err := s.carriers.Of(t.Line.Carrier)
+	to, err := s.carriers.Named(t.Line.Carrier)
 	if err != nil {
 		return sending.AttemptOutcome{}, err
 	}
-	accepted, found, err := carrier.Outcome(ctx, outgoing(t))
+	accepted, found, err := to.Lookup(ctx, outgoing(t))
 	if err != nil {
 		return sending.AttemptOutcome{}, fmt.Errorf("processes: reconcile: %w", err)
 	}

@@ -24,7 +24,7 @@ func (n *Node) openCarriers(run context.Context) (err error) {
 	if !roles.Write && !roles.Read && !roles.Process {
 		return nil
 	}
-	reports, aead := processes.NewReports(n.App), n.Ledger.Keyring().AEAD()
+	reports, aead := processes.NewInbox(n.App), n.Ledger.Keyring().AEAD()
 	if n.Simulator, err = simulator.Open(simulator.Config{
 		Pool: n.pool, Clock: n.Clock, AEAD: aead, Inbox: reports, Logger: n.cfg.Logger, Passive: !roles.Process,
 	}); err != nil {

@@ -23,6 +23,7 @@ import (
 	"ledgerline/events"
 	"ledgerline/httpapi"
 	"ledgerline/processes"
+	"ledgerline/processes/carrier"
 )
 
 // Dev are the routes that exist in dev mode alone (decisions, section 14): moving the clock and playing a contact's
@@ -277,8 +278,8 @@ func (d *Dev) inbound(c *gin.Context) (any, error) {
 	if len(issues) > 0 {
 		return nil, fault.Invalids(issues...)
 	}
-	id, err := processes.NewReports(d.node.App).Message(c.Request.Context(), processes.Inbound{
-		Line: to, From: in.From, Body: in.Body, Media: in.Media, Channel: in.Channel, CarrierID: in.CarrierID,
+	id, err := processes.NewInbox(d.node.App).Message(c.Request.Context(), carrier.Inbound{
+		LinePhone: to, From: in.From, Body: in.Body, Media: in.Media, Channel: in.Channel, CarrierID: in.CarrierID,
 	})
 	return map[string]string{"message_id": id}, err
 }

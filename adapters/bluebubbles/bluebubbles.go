@@ -19,7 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"ledgerline/adapters/outward"
-	"ledgerline/processes"
+	"ledgerline/processes/carrier"
 )
 
 // Account is how the server of a line is reached. Its password travels in the query of every request, so that no address
@@ -55,7 +55,7 @@ type Config struct {
 	Pool  *pgxpool.Pool
 	Lines Lines
 	AEAD  AEAD
-	Inbox processes.Inbox
+	Inbox carrier.Inbox
 	// BaseURL is where this service is reached: servers are told to report there. Without one no server is told, which is
 	// logged, and reading after them is all that is heard.
 	BaseURL string
@@ -72,7 +72,7 @@ type Config struct {
 	MaxMedia int64         // bytes of all attachments of a message together; default 100 MiB
 }
 
-// Adapter implements processes.Carrier. It is safe for concurrent use, and several may run on the same database.
+// Adapter implements carrier.Carrier. It is safe for concurrent use, and several may run on the same database.
 type Adapter struct {
 	cfg    Config
 	http   *http.Client              // to servers, which the operator names
@@ -83,7 +83,7 @@ type Adapter struct {
 	unreached sync.Once // that no server can report was logged
 }
 
-var _ processes.Carrier = (*Adapter)(nil)
+var _ carrier.Carrier = (*Adapter)(nil)
 
 // New makes an adapter. Run reads after the servers; one node does it for each at a time, and a node need not.
 func New(cfg Config) (*Adapter, error) {

@@ -19,7 +19,7 @@ import (
 	"ledgerline/adapters/bluebubbles"
 	"ledgerline/adapters/bluebubbles/bluebubblestest"
 	"ledgerline/events"
-	"ledgerline/processes"
+	"ledgerline/processes/carrier"
 )
 
 // logged is a log that several may write.
@@ -40,11 +40,11 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
-func message(id string) processes.Outgoing {
-	return processes.Outgoing{MessageID: id, LineID: lineID, From: phone, To: contact, Body: "private words of " + id, Channel: "chat"}
+func message(id string) carrier.Outbound {
+	return carrier.Outbound{MessageID: id, LineID: lineID, From: phone, To: contact, Body: "private words of " + id, Channel: "chat"}
 }
 
-func (w *world) send(t *testing.T, out processes.Outgoing) string {
+func (w *world) send(t *testing.T, out carrier.Outbound) string {
 	t.Helper()
 	accepted, err := w.adapter.Send(t.Context(), out)
 	require.NoError(t, err)
@@ -64,18 +64,18 @@ func TestTheFirstMessageOpensAChatAndTheNextOnesGoIntoIt(t *testing.T) {
 func TestWithoutThePrivateAPINobodyKnowsWhoIsOnIMessageBeforeSending(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	via := processes.Via{LineID: lineID, Phone: phone}
+	via := carrier.Line{ID: lineID, Phone: phone}
 	w.lines.account.PrivateAPI = false
 	_, err := w.adapter.Reachable(t.Context(), via, contact)
-	require.ErrorIs(t, err, processes.ErrCannotTell)
+	require.ErrorIs(t, err, carrier.ErrReachabilityUnknown)
 	w.send(t, message("msg_1"))
 
 	w.lines.account.PrivateAPI, w.server.PrivateAPI = true, false
 	_, err = w.adapter.Reachable(t.Context(), via, contact)
-	require.ErrorIs(t, err, processes.ErrCannotTell)
+	require.ErrorIs(t, err, carrier.ErrReachabilityUnknown)
 	_, err = w.adapter.Send(t.Context(), message("msg_2"))
-	require.ErrorIs(t, err, processes.ErrTransient, "nothing was sent")
-	_, err = w.adapter.Reachable(t.Context(), processes.Via{LineID: "ln_2"}, contact)
+	require.ErrorIs(t, err, carrier.ErrTransient, "nothing was sent")
+	_, err = w.adapter.Reachable(t.Context(), carrier.Line{ID: "ln_2"}, contact)
 	require.ErrorIs(t, err, bluebubbles.ErrNoAccount)
 	require.Contains(t, fmt.Sprint(w.log), "a line without an account is asked to send")
 }
@@ -117,12 +117,12 @@ func TestNoErrorAndNoLogHoldsAPasswordANumberOrAText(t *testing.T) {
 			_, sent := w.adapter.Send(t.Context(), message("msg_1"))
 			require.Error(t, sent)
 			if c.transient {
-				require.ErrorIs(t, sent, processes.ErrTransient)
+				require.ErrorIs(t, sent, carrier.ErrTransient)
 			} else {
-				require.NotErrorIs(t, sent, processes.ErrTransient)
+				require.NotErrorIs(t, sent, carrier.ErrTransient)
 			}
-			_, asked := w.adapter.Reachable(t.Context(), processes.Via{LineID: lineID}, contact)
-			_, _, outcome := w.adapter.Outcome(t.Context(), message("msg_1"))
+			_, asked := w.adapter.Reachable(t.Context(), carrier.Line{ID: lineID}, contact)
+			_, _, outcome := w.adapter.Lookup(t.Context(), message("msg_1"))
 			read := w.adapter.Read(t.Context(), lineID)
 			told := fmt.Sprint(sent, asked, outcome, read, w.log)
 			for _, private := range []string{w.server.Password, url.QueryEscape(w.server.Password), "another", contact[1:], "private words", secret} {
@@ -138,7 +138,7 @@ func TestWhatTheServerFailsToDeliverFails(t *testing.T) {
 	w.read(t)
 	w.server.Bounce(contact, 4)
 	_, err := w.adapter.Send(t.Context(), message("msg_1"))
-	var rejected *processes.Rejected
+	var rejected *carrier.Rejected
 	require.ErrorAs(t, err, &rejected)
 	require.Equal(t, "carrier_rejected", rejected.Code)
 
@@ -151,7 +151,7 @@ func TestWhatTheServerFailsToDeliverFails(t *testing.T) {
 	for id, code := range map[string]string{"msg_2": "not_on_chat", "msg_3": "carrier_rejected"} {
 		told := w.inbox.Receipts(id)
 		require.Len(t, told, 1, id)
-		require.Equal(t, processes.ReceiptFailed, told[0].Kind)
+		require.Equal(t, carrier.ReceiptFailed, told[0].Kind)
 		require.Equal(t, code, told[0].Code)
 	}
 }
@@ -163,14 +163,14 @@ func TestAServerThatSwallowsEverythingIsNotTriedWithoutEnd(t *testing.T) {
 	for range 3 {
 		_, err := w.adapter.Send(t.Context(), message("msg_1"))
 		require.Error(t, err)
-		require.NotErrorIs(t, err, processes.ErrTransient)
+		require.NotErrorIs(t, err, carrier.ErrTransient)
 		w.settle(t)
-		_, found, err := w.adapter.Outcome(t.Context(), message("msg_1"))
+		_, found, err := w.adapter.Lookup(t.Context(), message("msg_1"))
 		require.NoError(t, err)
 		require.False(t, found)
 	}
 	_, err := w.adapter.Send(t.Context(), message("msg_1"))
-	require.ErrorIs(t, err, processes.ErrTransient, "from here on it counts as refused")
+	require.ErrorIs(t, err, carrier.ErrTransient, "from here on it counts as refused")
 }
 
 // files serves attachments.
@@ -212,10 +212,10 @@ func TestAttachmentsFollowTheTextAndAnInterruptedMessageGoesOnWhereItWas(t *test
 	_, err := w.adapter.Send(ctx, out)
 	require.Error(t, err)
 	w.server.Is(bluebubblestest.Well)
-	_, _, err = w.adapter.Outcome(t.Context(), out)
+	_, _, err = w.adapter.Lookup(t.Context(), out)
 	require.Error(t, err, "the first attachment may be on its way")
 	w.settle(t)
-	_, found, err := w.adapter.Outcome(t.Context(), out)
+	_, found, err := w.adapter.Lookup(t.Context(), out)
 	require.NoError(t, err)
 	require.False(t, found, "the whole is not there")
 
@@ -227,7 +227,7 @@ func TestAttachmentsFollowTheTextAndAnInterruptedMessageGoesOnWhereItWas(t *test
 	require.Equal(t, "a.png", sent[1].Attachments[0].Name)
 	require.Equal(t, "content of /a.png", string(sent[1].Attachments[0].Bytes))
 	require.Equal(t, "menu.png", sent[2].Attachments[0].Name)
-	accepted, found, err := w.adapter.Outcome(t.Context(), out)
+	accepted, found, err := w.adapter.Lookup(t.Context(), out)
 	require.NoError(t, err)
 	require.True(t, found)
 	require.Equal(t, first, accepted.CarrierID)
@@ -272,9 +272,9 @@ func TestAttachmentsThatCannotBeFetchedEndTheMessageBeforeAnythingIsSent(t *test
 	} {
 		answer(c.answer)
 		_, err := w.adapter.Send(t.Context(), out)
-		var rejected *processes.Rejected
+		var rejected *carrier.Rejected
 		if c.transient {
-			require.ErrorIs(t, err, processes.ErrTransient, name)
+			require.ErrorIs(t, err, carrier.ErrTransient, name)
 		} else {
 			require.ErrorAs(t, err, &rejected, name)
 		}
@@ -284,7 +284,7 @@ func TestAttachmentsThatCannotBeFetchedEndTheMessageBeforeAnythingIsSent(t *test
 
 	strict := newWorld(t, func(c *bluebubbles.Config) { c.InsideMedia = false })
 	_, err := strict.adapter.Send(t.Context(), out)
-	var rejected *processes.Rejected
+	var rejected *carrier.Rejected
 	require.ErrorAs(t, err, &rejected, "an address of the inside is not fetched")
 }
 

@@ -14,8 +14,8 @@ import (
 	"ledgerline/adapters/bluebubbles"
 	"ledgerline/adapters/bluebubbles/bluebubblestest"
 	"ledgerline/eventstore"
-	"ledgerline/processes"
-	"ledgerline/processes/carriertest"
+	"ledgerline/processes/carrier"
+	"ledgerline/processes/carrier/carriertest"
 	"ledgerline/test/testpg"
 )
 
@@ -136,7 +136,7 @@ func TestBlueBubblesIsACarrier(t *testing.T) {
 				go func() { done <- w.adapter.Run(run) }()
 				t.Cleanup(func() { stop(); <-done })
 				cw := &carriertest.World{
-					Carrier: w.adapter, Inbox: w.inbox, Via: processes.Via{LineID: lineID, Phone: phone}, OnChat: contact, OffChat: android,
+					Carrier: w.adapter, Inbox: w.inbox, Line: carrier.Line{ID: lineID, Phone: phone}, OnChat: contact, OffChat: android,
 					Arrived: w.arrived, Settle: w.settle,
 				}
 				is := func(mode bluebubblestest.Mode) func(*testing.T) { return func(*testing.T) { w.server.Is(mode) } }

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"ledgerline/processes"
+	"ledgerline/processes/carrier"
 )
 
 // maxAnswer bounds an answer of a server, in bytes.
@@ -159,19 +159,19 @@ func (a *Adapter) account(ctx context.Context, lineID string) (Account, error) {
 		if errors.Is(err, ErrNoAccount) && a.news(lineID, err) {
 			a.cfg.Logger.Warn("bluebubbles: a line without an account is asked to send", "line_id", lineID)
 		}
-		return account, fmt.Errorf("%w: %w", processes.ErrTransient, err)
+		return account, fmt.Errorf("%w: %w", carrier.ErrTransient, err)
 	}
 	return account, nil
 }
 
-// Reachable implements processes.Carrier. Only a server with the private API can tell.
-func (a *Adapter) Reachable(ctx context.Context, via processes.Via, phone string) (bool, error) {
-	account, err := a.account(ctx, via.LineID)
+// Reachable implements carrier.Carrier. Only a server with the private API can tell.
+func (a *Adapter) Reachable(ctx context.Context, through carrier.Line, phone string) (bool, error) {
+	account, err := a.account(ctx, through.ID)
 	if err != nil {
 		return false, err
 	}
 	if !account.PrivateAPI {
-		return false, processes.ErrCannotTell
+		return false, carrier.ErrReachabilityUnknown
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
 	defer cancel()
@@ -182,7 +182,7 @@ func (a *Adapter) Reachable(ctx context.Context, via processes.Via, phone string
 	refused := (*answerError)(nil)
 	switch {
 	case errors.As(err, &refused) && refused.withoutPrivateAPI():
-		return false, processes.ErrCannotTell
+		return false, carrier.ErrReachabilityUnknown
 	case err != nil:
 		return false, err
 	case data.Available == nil:

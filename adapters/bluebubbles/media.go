@@ -17,7 +17,7 @@ import (
 
 	"ledgerline/adapters/outward"
 	"ledgerline/events"
-	"ledgerline/processes"
+	"ledgerline/processes/carrier"
 )
 
 // file is an attachment that was fetched, on disk: several senders with large ones would not fit into memory.
@@ -33,7 +33,7 @@ func (f *file) close() {
 
 // parts takes a message apart and fetches its attachments. What cannot be fetched is refused for good, unless the other
 // side may be better later.
-func (a *Adapter) parts(ctx context.Context, out processes.Outgoing) ([]part, error) {
+func (a *Adapter) parts(ctx context.Context, out carrier.Outbound) ([]part, error) {
 	var list []part
 	if out.Body != "" {
 		list = append(list, part{text: out.Body})
@@ -53,9 +53,9 @@ func (a *Adapter) parts(ctx context.Context, out processes.Outgoing) ([]part, er
 // fetchFile fetches an attachment of at most room bytes.
 func (a *Adapter) fetchFile(ctx context.Context, m *events.Media, room int64) (f *file, size int64, err error) {
 	later := func(err error) error {
-		return fmt.Errorf("%w: bluebubbles: an attachment cannot be fetched: %w", processes.ErrTransient, bare(err))
+		return fmt.Errorf("%w: bluebubbles: an attachment cannot be fetched: %w", carrier.ErrTransient, bare(err))
 	}
-	forGood := &processes.Rejected{Code: failure(0)}
+	forGood := &carrier.Rejected{Code: failure(0)}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, m.URL, nil)
 	if err != nil {
 		return nil, 0, forGood

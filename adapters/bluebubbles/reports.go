@@ -6,7 +6,7 @@ import (
 
 	"ledgerline/domain/fault"
 	"ledgerline/events"
-	"ledgerline/processes"
+	"ledgerline/processes/carrier"
 )
 
 // take takes one message as a server tells it, new or changed, ours or a contact's, any number of times.
@@ -33,7 +33,7 @@ func (a *Adapter) receipts(ctx context.Context, account Account, m *wireMessage)
 	if err != nil || !found {
 		return err
 	}
-	report := func(level int, r processes.Receipt) error {
+	report := func(level int, r carrier.Receipt) error {
 		if s.Told >= level {
 			return nil
 		}
@@ -48,7 +48,7 @@ func (a *Adapter) receipts(ctx context.Context, account Account, m *wireMessage)
 		return a.told(ctx, &s, level)
 	}
 	if m.Error != 0 { // of any part: the contact does not have the whole
-		return report(toldFailed, processes.Receipt{Kind: processes.ReceiptFailed, Code: failure(m.Error), At: at(m.Created)})
+		return report(toldFailed, carrier.Receipt{Kind: carrier.ReceiptFailed, Code: failure(m.Error), At: at(m.Created)})
 	}
 	if !s.Last {
 		return nil
@@ -58,12 +58,12 @@ func (a *Adapter) receipts(ctx context.Context, account Account, m *wireMessage)
 		if delivered == 0 {
 			delivered = max(m.DateRead, m.Created)
 		}
-		if err := report(toldDelivered, processes.Receipt{Kind: processes.ReceiptDelivered, At: at(delivered)}); err != nil {
+		if err := report(toldDelivered, carrier.Receipt{Kind: carrier.ReceiptDelivered, At: at(delivered)}); err != nil {
 			return err
 		}
 	}
 	if m.DateRead > 0 {
-		return report(toldRead, processes.Receipt{Kind: processes.ReceiptRead, At: at(m.DateRead)})
+		return report(toldRead, carrier.Receipt{Kind: carrier.ReceiptRead, At: at(m.DateRead)})
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func (a *Adapter) inbound(ctx context.Context, account Account, m *wireMessage) 
 	if a.known.Contains(known) {
 		return nil
 	}
-	in := processes.Inbound{CarrierID: m.GUID, Line: account.Phone, From: m.Handle.Address, Body: m.text(), Channel: "chat"}
+	in := carrier.Inbound{CarrierID: m.GUID, LinePhone: account.Phone, From: m.Handle.Address, Body: m.text(), Channel: "chat"}
 	if m.Handle.Service != "" && !strings.EqualFold(m.Handle.Service, "iMessage") && !strings.EqualFold(m.Handle.Service, "any") {
 		in.Channel = "sms"
 	}

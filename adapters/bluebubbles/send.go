@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"ledgerline/processes"
+	"ledgerline/processes/carrier"
 )
 
 // part is one message as the server sends it: the text, or one attachment.
@@ -22,27 +22,27 @@ type part struct {
 // everything would otherwise be tried without end.
 const maxLost = 3
 
-// Send implements processes.Carrier. A text and its attachments are as many messages to the server, one after the other;
+// Send implements carrier.Carrier. A text and its attachments are as many messages to the server, one after the other;
 // when a later one fails, the same message goes on there when it is sent again. Attachments are fetched before anything
 // is sent.
-func (a *Adapter) Send(ctx context.Context, out processes.Outgoing) (processes.Accepted, error) {
+func (a *Adapter) Send(ctx context.Context, out carrier.Outbound) (carrier.Accepted, error) {
 	if out.Channel != "chat" {
-		return processes.Accepted{}, &processes.Rejected{Code: "sms_unsupported"}
+		return carrier.Accepted{}, &carrier.Rejected{Code: "sms_unsupported"}
 	}
 	account, err := a.account(ctx, out.LineID)
 	if err != nil {
-		return processes.Accepted{}, err
+		return carrier.Accepted{}, err
 	}
 	parts, err := a.parts(ctx, out)
 	defer closeAll(parts)
 	if err != nil {
-		return processes.Accepted{}, err
+		return carrier.Accepted{}, err
 	}
-	var accepted processes.Accepted
+	var accepted carrier.Accepted
 	for i := range parts {
 		guid, err := a.sendPart(ctx, account, &out, i, parts)
 		if err != nil {
-			return processes.Accepted{}, err
+			return carrier.Accepted{}, err
 		}
 		if i == 0 {
 			accepted.CarrierID = guid
@@ -51,18 +51,18 @@ func (a *Adapter) Send(ctx context.Context, out processes.Outgoing) (processes.A
 	return accepted, nil
 }
 
-func (a *Adapter) sendPart(ctx context.Context, account Account, out *processes.Outgoing, i int, parts []part) (guid string, err error) {
+func (a *Adapter) sendPart(ctx context.Context, account Account, out *carrier.Outbound, i int, parts []part) (guid string, err error) {
 	// The deadline begins before the try is noted: whoever looks Settle later knows that it is over.
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.SendTimeout)
 	defer cancel()
 	try, err := a.begin(ctx, out.LineID, out.MessageID, i, len(parts))
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("%w: %w", processes.ErrTransient, err)
+		return "", fmt.Errorf("%w: %w", carrier.ErrTransient, err)
 	case try.GUID != nil:
 		return *try.GUID, nil
 	case try.Lost >= maxLost:
-		return "", fmt.Errorf("%w: bluebubbles: it was lost %d times", processes.ErrTransient, try.Lost)
+		return "", fmt.Errorf("%w: bluebubbles: it was lost %d times", carrier.ErrTransient, try.Lost)
 	}
 	if parts[i].file != nil {
 		guid, err = a.sendFile(ctx, account, out.To, try.TempGUID, parts[i].file)
@@ -153,7 +153,7 @@ func (a *Adapter) verdict(account Account, err error) error {
 		if errors.As(err, &refused) {
 			a.complain(account.LineID, refused)
 		}
-		return fmt.Errorf("%w: %w", processes.ErrTransient, err)
+		return fmt.Errorf("%w: %w", carrier.ErrTransient, err)
 	}
 	if !errors.As(err, &refused) {
 		return err
@@ -163,15 +163,15 @@ func (a *Adapter) verdict(account Account, err error) error {
 	case refused.status == http.StatusUnauthorized, refused.status == http.StatusForbidden, refused.status == http.StatusTooManyRequests,
 		refused.status == http.StatusNotFound, // of the chat, or of the server by a tunnel that is down
 		refused.withoutPrivateAPI():
-		return fmt.Errorf("%w: %w", processes.ErrTransient, err)
+		return fmt.Errorf("%w: %w", carrier.ErrTransient, err)
 	case refused.status == http.StatusBadRequest && refused.says("already queued"): // by an earlier try
 		return err
 	case refused.json && (refused.status == http.StatusBadRequest || refused.status == http.StatusRequestEntityTooLarge):
-		return &processes.Rejected{Code: failure(0)}
+		return &carrier.Rejected{Code: failure(0)}
 	case refused.json && refused.status == http.StatusInternalServerError:
 		var failed wireMessage
 		if json.Unmarshal(refused.data, &failed) == nil && failed.Error != 0 {
-			return &processes.Rejected{Code: failure(failed.Error)}
+			return &carrier.Rejected{Code: failure(failed.Error)}
 		}
 	}
 	return err

@@ -11,8 +11,8 @@ import (
 	"ledgerline/adapters/simulator"
 	"ledgerline/clock"
 	"ledgerline/eventstore"
-	"ledgerline/processes"
-	"ledgerline/processes/carriertest"
+	"ledgerline/processes/carrier"
+	"ledgerline/processes/carrier/carriertest"
 	"ledgerline/test/testpg"
 )
 
@@ -31,7 +31,7 @@ func TestTheSimulatorIsACarrier(t *testing.T) {
 		sim, err := simulator.Open(simulator.Config{Pool: pool, AEAD: keyring.AEAD(), Clock: at, Inbox: inbox, Poll: 50 * time.Millisecond})
 		require.NoError(t, err)
 		t.Cleanup(sim.Close)
-		w := &carriertest.World{Carrier: sim, Inbox: inbox, Via: processes.Via{LineID: "ln_1", Phone: line}, OnChat: number(0), OffChat: number(80), SMS: true}
+		w := &carriertest.World{Carrier: sim, Inbox: inbox, Line: carrier.Line{ID: "ln_1", Phone: line}, OnChat: number(0), OffChat: number(80), SMS: true}
 		w.Arrived = func(t *testing.T, _, text string) int {
 			t.Helper()
 			list, err := sim.List(t.Context())
@@ -47,8 +47,8 @@ func TestTheSimulatorIsACarrier(t *testing.T) {
 		w.Busy = func(*testing.T) string { return number(86) }
 		w.Ready = func(t *testing.T) { // 86 refuses twice
 			t.Helper()
-			_, err := sim.Send(t.Context(), processes.Outgoing{MessageID: "msg_1", From: line, To: number(86), Channel: "chat"})
-			require.ErrorIs(t, err, processes.ErrTransient)
+			_, err := sim.Send(t.Context(), carrier.Outbound{MessageID: "msg_1", From: line, To: number(86), Channel: "chat"})
+			require.ErrorIs(t, err, carrier.ErrTransient)
 		}
 		w.Deliver = func(*testing.T, string) {} // at once
 		w.Read = func(t *testing.T, _ string) {
@@ -60,7 +60,7 @@ func TestTheSimulatorIsACarrier(t *testing.T) {
 		w.Reply = func(t *testing.T, text string) string {
 			t.Helper()
 			replies++
-			_, err := sim.Send(t.Context(), processes.Outgoing{MessageID: fmt.Sprint("echo_", replies), From: line, To: number(93), Body: text, Channel: "chat"})
+			_, err := sim.Send(t.Context(), carrier.Outbound{MessageID: fmt.Sprint("echo_", replies), From: line, To: number(93), Body: text, Channel: "chat"})
 			require.NoError(t, err)
 			return number(93)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
-	"ledgerline/processes"
+	"ledgerline/processes/carrier"
 )
 
 const (
@@ -174,15 +174,15 @@ func (s *Simulator) tell(ctx context.Context, p *playing, st step, at time.Time)
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	if !st.replies() {
-		return s.cfg.Inbox.Receipt(ctx, processes.Receipt{MessageID: p.MessageID, CarrierID: p.CarrierID, Kind: st.receipt, Code: st.code, At: at})
+		return s.cfg.Inbox.Receipt(ctx, carrier.Receipt{MessageID: p.MessageID, CarrierID: p.CarrierID, Kind: st.receipt, Code: st.code, At: at})
 	}
 	sent, err := s.open(p.MessageID, p.Sealed)
 	if err != nil {
 		return err
 	}
-	in := processes.Inbound{
+	in := carrier.Inbound{
 		CarrierID: p.CarrierID + "_reply", // the same whenever it is told again
-		Line:      sent.Line, From: sent.Contact, Channel: sent.Channel, Body: st.reply,
+		LinePhone: sent.Line, From: sent.Contact, Channel: sent.Channel, Body: st.reply,
 	}
 	if st.echo {
 		in.Body, in.Media = sent.Body, sent.Media

@@ -4,7 +4,7 @@ import (
 	"regexp"
 	"time"
 
-	"ledgerline/processes"
+	"ledgerline/processes/carrier"
 )
 
 // sandboxNumber are the numbers that are scripted by their last two digits (decisions, sections 1 and 14).
@@ -40,9 +40,9 @@ type step struct {
 func (s step) replies() bool { return s.receipt == "" }
 
 var (
-	delivered = step{receipt: processes.ReceiptDelivered}
-	read      = step{receipt: processes.ReceiptRead, after: readAfter}
-	failed    = step{receipt: processes.ReceiptFailed, code: codeRejected}
+	delivered = step{receipt: carrier.ReceiptDelivered}
+	read      = step{receipt: carrier.ReceiptRead, after: readAfter}
+	failed    = step{receipt: carrier.ReceiptFailed, code: codeRejected}
 )
 
 // The scripts of decisions section 14, by name, as they run on the chat channel. What is told there in few words is read
@@ -54,8 +54,8 @@ var scripts = map[string]script{
 	"flaky":  {refuses: 2, steps: []step{delivered, read}},
 	"silent": {},
 	"late": {steps: []step{
-		{receipt: processes.ReceiptDelivered, after: 30 * time.Second},
-		{receipt: processes.ReceiptRead, after: 30*time.Second + readAfter},
+		{receipt: carrier.ReceiptDelivered, after: 30 * time.Second},
+		{receipt: carrier.ReceiptRead, after: 30*time.Second + readAfter},
 	}},
 	"stop": {steps: []step{delivered, {reply: "STOP"}, read}},
 	"help": {steps: []step{delivered, {reply: "HELP"}, read}},
@@ -78,7 +78,7 @@ func onChat(phone string) bool {
 }
 
 // scriptOf chooses the script for a message.
-func scriptOf(out processes.Outgoing) script {
+func scriptOf(out carrier.Outbound) script {
 	if out.Channel == "chat" && !onChat(out.To) {
 		return script{rejects: codeNotOnChat}
 	}
@@ -117,7 +117,7 @@ func scriptNamed(name string) script {
 	if sms {
 		var steps []step
 		for _, st := range s.steps {
-			if st.receipt != processes.ReceiptRead {
+			if st.receipt != carrier.ReceiptRead {
 				steps = append(steps, st)
 			}
 		}

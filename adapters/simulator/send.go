@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"ledgerline/events"
-	"ledgerline/processes"
+	"ledgerline/processes/carrier"
 )
 
 // maxSends is how many waiting sends one commit takes.
@@ -63,36 +63,36 @@ type call struct {
 }
 
 type answer struct {
-	accepted processes.Accepted
+	accepted carrier.Accepted
 	err      error
 }
 
-// Send implements processes.Carrier. Numbers that are not on chat are rejected there with not_on_chat; 88 is rejected by
+// Send implements carrier.Carrier. Numbers that are not on chat are rejected there with not_on_chat; 88 is rejected by
 // SMS too, with sms_undeliverable.
-func (s *Simulator) Send(ctx context.Context, out processes.Outgoing) (processes.Accepted, error) {
+func (s *Simulator) Send(ctx context.Context, out carrier.Outbound) (carrier.Accepted, error) {
 	c := &call{sending: sending{out.MessageID, out.Channel}, script: scriptOf(out), at: s.cfg.Clock.Now(), answer: make(chan answer, 1)}
 	if c.script.rejects != "" {
-		return processes.Accepted{}, &processes.Rejected{Code: c.script.rejects}
+		return carrier.Accepted{}, &carrier.Rejected{Code: c.script.rejects}
 	}
 	if c.script.repliesFrom(0) {
 		var err error
 		if c.sealed, err = s.seal(out); err != nil {
-			return processes.Accepted{}, err
+			return carrier.Accepted{}, err
 		}
 	}
 	select {
 	case s.queue <- c:
 	case <-ctx.Done():
-		return processes.Accepted{}, fmt.Errorf("simulator: send: %w", ctx.Err())
+		return carrier.Accepted{}, fmt.Errorf("simulator: send: %w", ctx.Err())
 	case <-s.closed:
-		return processes.Accepted{}, errClosed
+		return carrier.Accepted{}, errClosed
 	}
 	// It is taken, or will be: whether or not the caller still waits, the answer must be the true one.
 	a := <-c.answer
 	return a.accepted, a.err
 }
 
-func (s *Simulator) seal(out processes.Outgoing) ([]byte, error) {
+func (s *Simulator) seal(out carrier.Outbound) ([]byte, error) {
 	plain, err := json.Marshal(payload{Line: out.From, Contact: out.To, Body: out.Body, Media: out.Media, Channel: out.Channel})
 	if err != nil {
 		return nil, fmt.Errorf("simulator: seal: %w", err)
@@ -184,13 +184,13 @@ func (s *Simulator) take(ctx context.Context, batch map[sending]*call) {
 	rows, err := s.cfg.Pool.Query(ctx, takeSQL, ids, channels, carriers, names, refuses, ats, dues, sealed)
 	if err == nil {
 		var of sending
-		var carrier string
+		var carrierID string
 		var taken bool
-		_, err = pgx.ForEachRow(rows, []any{&of.messageID, &of.channel, &carrier, &taken}, func() error {
+		_, err = pgx.ForEachRow(rows, []any{&of.messageID, &of.channel, &carrierID, &taken}, func() error {
 			if taken {
-				answers[of] = answer{accepted: processes.Accepted{CarrierID: carrier}}
+				answers[of] = answer{accepted: carrier.Accepted{CarrierID: carrierID}}
 			} else {
-				answers[of] = answer{err: processes.ErrTransient}
+				answers[of] = answer{err: carrier.ErrTransient}
 			}
 			return nil
 		})
@@ -200,7 +200,7 @@ func (s *Simulator) take(ctx context.Context, batch map[sending]*call) {
 		case err == nil:
 			c.answer <- answers[c.sending]
 		case pgconn.SafeToRetry(err): // nothing has reached the database
-			c.answer <- answer{err: fmt.Errorf("%w: simulator: %w", processes.ErrTransient, err)}
+			c.answer <- answer{err: fmt.Errorf("%w: simulator: %w", carrier.ErrTransient, err)}
 		default:
 			c.answer <- answer{err: fmt.Errorf("simulator: send: %w", err)}
 		}

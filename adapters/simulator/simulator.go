@@ -16,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"ledgerline/clock"
-	"ledgerline/processes"
+	"ledgerline/processes/carrier"
 )
 
 // AEAD seals the numbers and texts that scripts need later. A tink.AEAD is one.
@@ -29,9 +29,9 @@ type AEAD interface {
 type Config struct {
 	Pool   *pgxpool.Pool // one connection is held while reports are under way
 	AEAD   AEAD
-	Clock  clock.Clock     // by which scripts run
-	Inbox  processes.Inbox // takes receipts and replies
-	Logger *slog.Logger    // default: slog.Default()
+	Clock  clock.Clock   // by which scripts run
+	Inbox  carrier.Inbox // takes receipts and replies
+	Logger *slog.Logger  // default: slog.Default()
 
 	// Passive leaves the scripts of what was taken to the simulators of other nodes.
 	Passive bool
@@ -39,7 +39,7 @@ type Config struct {
 	Poll    time.Duration // real time; the net under wake-ups; default 5 s
 }
 
-// Simulator implements processes.Carrier. It is safe for concurrent use, and several may run on the same database.
+// Simulator implements carrier.Carrier. It is safe for concurrent use, and several may run on the same database.
 type Simulator struct {
 	cfg    Config
 	queue  chan *call
@@ -49,7 +49,7 @@ type Simulator struct {
 	done   sync.WaitGroup
 }
 
-var _ processes.Carrier = (*Simulator)(nil)
+var _ carrier.Carrier = (*Simulator)(nil)
 
 // Open starts a simulator, which goes on with the scripts that it finds. Close it with Close.
 func Open(cfg Config) (*Simulator, error) {
@@ -84,8 +84,8 @@ func (s *Simulator) Close() {
 	s.done.Wait()
 }
 
-// Reachable implements processes.Carrier.
-func (s *Simulator) Reachable(_ context.Context, _ processes.Via, phone string) (bool, error) {
+// Reachable implements carrier.Carrier.
+func (s *Simulator) Reachable(_ context.Context, _ carrier.Line, phone string) (bool, error) {
 	return onChat(phone), nil
 }
 
@@ -97,15 +97,15 @@ select message_id, channel, carrier_id, script, calls, sends, due_at is null and
 from simulator.messages order by accepted_at, message_id, channel`
 )
 
-// Outcome implements processes.Carrier.
-func (s *Simulator) Outcome(ctx context.Context, out processes.Outgoing) (processes.Accepted, bool, error) {
-	var accepted processes.Accepted
+// Lookup implements carrier.Carrier.
+func (s *Simulator) Lookup(ctx context.Context, out carrier.Outbound) (carrier.Accepted, bool, error) {
+	var accepted carrier.Accepted
 	err := s.cfg.Pool.QueryRow(ctx, outcomeSQL, out.MessageID, out.Channel).Scan(&accepted.CarrierID)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return processes.Accepted{}, false, nil
+		return carrier.Accepted{}, false, nil
 	}
 	if err != nil {
-		return processes.Accepted{}, false, fmt.Errorf("simulator: outcome: %w", err)
+		return carrier.Accepted{}, false, fmt.Errorf("simulator: outcome: %w", err)
 	}
 	return accepted, true, nil
 }

@@ -15,7 +15,7 @@ import (
 	"ledgerline/clock"
 	"ledgerline/events"
 	"ledgerline/eventstore"
-	"ledgerline/processes"
+	"ledgerline/processes/carrier"
 	"ledgerline/test/testpg"
 )
 
@@ -28,7 +28,7 @@ type inbox struct {
 	mu      sync.Mutex
 	seen    map[string]bool
 	told    map[string][]string // by message id, or by sender for what came in
-	replies []processes.Inbound
+	replies []carrier.Inbound
 	again   int // reports that told nothing new
 	refuse  func() error
 }
@@ -50,7 +50,7 @@ func (b *inbox) take(key, about, text string) error {
 	return nil
 }
 
-func (b *inbox) Receipt(_ context.Context, r processes.Receipt) error {
+func (b *inbox) Receipt(_ context.Context, r carrier.Receipt) error {
 	text := r.Kind + " +" + r.At.Sub(noon).String()
 	if r.Code != "" {
 		text += " " + r.Code
@@ -58,7 +58,7 @@ func (b *inbox) Receipt(_ context.Context, r processes.Receipt) error {
 	return b.take(r.MessageID+r.Kind, r.MessageID, text)
 }
 
-func (b *inbox) Message(_ context.Context, in processes.Inbound) (string, error) {
+func (b *inbox) Message(_ context.Context, in carrier.Inbound) (string, error) {
 	if err := b.take(in.CarrierID, in.From, fmt.Sprintf("%s %q", in.Channel, in.Body)); err != nil {
 		return "", err
 	}
@@ -108,13 +108,13 @@ func (w *world) start(t testing.TB) {
 
 func number(last int) string { return fmt.Sprintf("+1202555%04d", 100+last) }
 
-func to(last int) processes.Outgoing {
-	return processes.Outgoing{
+func to(last int) carrier.Outbound {
+	return carrier.Outbound{
 		MessageID: fmt.Sprintf("msg_%02d", last), LineID: "ln_1", From: line, To: number(last), Body: "hello there", Channel: "chat",
 	}
 }
 
-func (w *world) send(t testing.TB, out processes.Outgoing) processes.Accepted {
+func (w *world) send(t testing.TB, out carrier.Outbound) carrier.Accepted {
 	t.Helper()
 	accepted, err := w.sim.Send(t.Context(), out)
 	require.NoError(t, err)
@@ -149,12 +149,12 @@ func TestReachability(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for last := range 100 {
-		got, err := w.sim.Reachable(t.Context(), processes.Via{}, number(last))
+		got, err := w.sim.Reachable(t.Context(), carrier.Line{}, number(last))
 		require.NoError(t, err)
 		require.Equal(t, (last < 80 || last > 84) && last != 88, got, "%02d", last)
 	}
 	for _, other := range []string{"+12025550280", "+14155552688", "+493012345684", "+1202555018"} { // not sandbox numbers
-		got, err := w.sim.Reachable(t.Context(), processes.Via{}, other)
+		got, err := w.sim.Reachable(t.Context(), carrier.Line{}, other)
 		require.NoError(t, err)
 		require.True(t, got, other)
 	}
@@ -218,7 +218,7 @@ func TestScriptsOnChat(t *testing.T) {
 			w.advance(t, time.Hour)
 			check(c.all)
 			for _, in := range w.inbox.replies {
-				require.Equal(t, line, in.Line)
+				require.Equal(t, line, in.LinePhone)
 				require.NotEmpty(t, in.CarrierID)
 			}
 			list, err := w.sim.List(t.Context())
@@ -237,10 +237,10 @@ func TestNotOnChatIsRejectedThereAndDeliveredBySMS(t *testing.T) {
 	w := newWorld(t)
 	for _, n := range []int{80, 84, 88} {
 		_, err := w.sim.Send(t.Context(), to(n))
-		var rejected *processes.Rejected
+		var rejected *carrier.Rejected
 		require.ErrorAs(t, err, &rejected)
 		require.Equal(t, "not_on_chat", rejected.Code)
-		_, found, err := w.sim.Outcome(t.Context(), to(n))
+		_, found, err := w.sim.Lookup(t.Context(), to(n))
 		require.NoError(t, err)
 		require.False(t, found)
 	}
@@ -255,7 +255,7 @@ func TestNotOnChatIsRejectedThereAndDeliveredBySMS(t *testing.T) {
 	out = to(88)
 	out.Channel = "sms"
 	_, err := w.sim.Send(t.Context(), out)
-	var rejected *processes.Rejected
+	var rejected *carrier.Rejected
 	require.ErrorAs(t, err, &rejected)
 	require.Equal(t, "sms_undeliverable", rejected.Code)
 }
@@ -274,8 +274,8 @@ func TestFailsTwiceThenDelivers(t *testing.T) {
 	w := newWorld(t)
 	for range 2 {
 		_, err := w.sim.Send(t.Context(), to(86))
-		require.ErrorIs(t, err, processes.ErrTransient)
-		_, found, err := w.sim.Outcome(t.Context(), to(86))
+		require.ErrorIs(t, err, carrier.ErrTransient)
+		_, found, err := w.sim.Lookup(t.Context(), to(86))
 		require.NoError(t, err)
 		require.False(t, found, "refused for now is not taken")
 		w.advance(t, time.Minute)
@@ -284,7 +284,7 @@ func TestFailsTwiceThenDelivers(t *testing.T) {
 	accepted := w.send(t, to(86))
 	w.advance(t, time.Minute)
 	w.eventually(t, to(86).MessageID, "delivered +2m0s", "read +2m2s")
-	found, taken, err := w.sim.Outcome(t.Context(), to(86))
+	found, taken, err := w.sim.Lookup(t.Context(), to(86))
 	require.NoError(t, err)
 	require.True(t, taken)
 	require.Equal(t, accepted, found)
@@ -386,7 +386,7 @@ func TestScriptsGoOnAfterARestart(t *testing.T) {
 	w.close() // wherever it is
 	_, err := w.sim.Send(t.Context(), to(1))
 	require.Error(t, err)
-	require.NotErrorIs(t, err, processes.ErrTransient)
+	require.NotErrorIs(t, err, carrier.ErrTransient)
 	w.start(t)
 	w.eventually(t, number(99), `chat "hello there"`)
 	w.close()
@@ -498,7 +498,7 @@ func TestCancelledSendIsNotTakenOrToldTruly(t *testing.T) {
 	cancel()
 	for n := range 50 {
 		_, err := w.sim.Send(ctx, to(n))
-		_, found, outcome := w.sim.Outcome(t.Context(), to(n))
+		_, found, outcome := w.sim.Lookup(t.Context(), to(n))
 		require.NoError(t, outcome)
 		require.Equal(t, err == nil, found)
 	}

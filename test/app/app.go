@@ -23,6 +23,7 @@ import (
 	"ledgerline/eventstore"
 	"ledgerline/httpapi/auth"
 	"ledgerline/processes"
+	"ledgerline/processes/carrier"
 	"ledgerline/projections"
 	"ledgerline/service"
 	"ledgerline/test/testpg"
@@ -108,7 +109,7 @@ type options struct {
 	limits     line.Limits
 	killable   bool
 	lease      time.Duration
-	carrier    func(*Node) processes.Carrier
+	carrier    func(*Node) carrier.Carrier
 }
 
 // Unlimited are sending limits that nothing reaches: for tests that are about something else.
@@ -157,7 +158,7 @@ func Killable(lease time.Duration) Option {
 }
 
 // Carrier puts another carrier in the place of the simulator, for each node its own.
-func Carrier(of func(*Node) processes.Carrier) Option {
+func Carrier(of func(*Node) carrier.Carrier) Option {
 	return func(o *options) { o.carrier = of }
 }
 
@@ -307,7 +308,7 @@ func (a *App) processor() *Node {
 // Inbound plays a contact's message to a line's number, as the carrier would report it, and gives its id.
 func (a *App) Inbound(from, line, body string) (messageID string) {
 	a.t.Helper()
-	messageID, err := processes.NewReports(a.processor().App).Message(a.t.Context(), processes.Inbound{Line: line, From: from, Body: body, Channel: "chat"})
+	messageID, err := processes.NewInbox(a.processor().App).Message(a.t.Context(), carrier.Inbound{LinePhone: line, From: from, Body: body, Channel: "chat"})
 	require.NoError(a.t, err)
 	return messageID
 }

@@ -16,6 +16,7 @@ import (
 	"ledgerline/domain/line"
 	"ledgerline/events"
 	"ledgerline/processes"
+	"ledgerline/processes/carrier"
 	"ledgerline/test/app"
 	"ledgerline/test/sink"
 )
@@ -128,56 +129,56 @@ type slow struct {
 	sent          atomic.Int64
 }
 
-func (s *slow) Reachable(context.Context, processes.Via, string) (bool, error) {
+func (s *slow) Reachable(context.Context, carrier.Line, string) (bool, error) {
 	close(s.asked)
 	<-s.answer
 	return true, nil
 }
 
-func (s *slow) Send(context.Context, processes.Outgoing) (processes.Accepted, error) {
+func (s *slow) Send(context.Context, carrier.Outbound) (carrier.Accepted, error) {
 	s.sent.Add(1)
-	return processes.Accepted{CarrierID: "x"}, nil
+	return carrier.Accepted{CarrierID: "x"}, nil
 }
 
-func (s *slow) Outcome(context.Context, processes.Outgoing) (processes.Accepted, bool, error) {
-	return processes.Accepted{}, false, nil
+func (s *slow) Lookup(context.Context, carrier.Outbound) (carrier.Accepted, bool, error) {
+	return carrier.Accepted{}, false, nil
 }
 
 func TestNothingLeavesAfterAnOptOutThatWasAnsweredWhileTheCarrierWasAskedForTheNumber(t *testing.T) {
 	t.Parallel()
-	carrier := &slow{asked: make(chan struct{}), answer: make(chan struct{})}
-	a := app.Start(t, app.Carrier(func(*app.Node) processes.Carrier { return carrier }))
+	fake := &slow{asked: make(chan struct{}), answer: make(chan struct{})}
+	a := app.Start(t, app.Carrier(func(*app.Node) carrier.Carrier { return fake }))
 	queued := a.Live.Post("/v1/messages", app.Map{"to": a.Phone(), "body": "Hello"}).Is(201)
-	<-carrier.asked
+	<-fake.asked
 	a.Live.Post("/v1/contacts/"+queued.Text("contact_id")+"/opt-out", app.Map{"source": "phone"}).Is(200)
-	close(carrier.answer)
+	close(fake.answer)
 	a.Settle()
 	shows(t, message(a.Live, queued.Text("id")), app.Map{"status": "failed", "error_code": "contact_opted_out"})
-	require.Zero(t, carrier.sent.Load())
+	require.Zero(t, fake.sent.Load())
 }
 
 // mute is a carrier that takes everything and never tells what became of it.
 type mute struct{}
 
-func (mute) Reachable(context.Context, processes.Via, string) (bool, error) { return true, nil }
+func (mute) Reachable(context.Context, carrier.Line, string) (bool, error) { return true, nil }
 
-func (mute) Send(_ context.Context, out processes.Outgoing) (processes.Accepted, error) {
-	return processes.Accepted{CarrierID: out.Channel}, nil
+func (mute) Send(_ context.Context, out carrier.Outbound) (carrier.Accepted, error) {
+	return carrier.Accepted{CarrierID: out.Channel}, nil
 }
 
-func (mute) Outcome(context.Context, processes.Outgoing) (processes.Accepted, bool, error) {
-	return processes.Accepted{}, false, nil
+func (mute) Lookup(context.Context, carrier.Outbound) (carrier.Accepted, bool, error) {
+	return carrier.Accepted{}, false, nil
 }
 
 func TestAReceiptBySMSIsMissedADayAfterTheMessageWentOnThere(t *testing.T) {
 	t.Parallel()
-	a := app.Start(t, app.Carrier(func(*app.Node) processes.Carrier { return mute{} }))
+	a := app.Start(t, app.Carrier(func(*app.Node) carrier.Carrier { return mute{} }))
 	pool := a.Live.Post("/v1/pools", app.Map{"name": "SMS", "fallback_sms_mode": "not_chat_or_failed"}).Is(201).Text("id")
 	id := a.Live.Post("/v1/messages", app.Map{"to": a.Phone(), "body": "Hello", "pool_id": pool, "line_id": a.Lines[0].ID}).Is(201).Text("id")
 	a.Settle()
 	a.Advance(time.Hour)
-	require.NoError(t, processes.NewReports(a.Nodes[0].App).Receipt(t.Context(), processes.Receipt{
-		MessageID: id, CarrierID: "chat", Kind: processes.ReceiptFailed, Code: "carrier_rejected", At: a.Clock.Now(),
+	require.NoError(t, processes.NewInbox(a.Nodes[0].App).Receipt(t.Context(), carrier.Receipt{
+		MessageID: id, CarrierID: "chat", Kind: carrier.ReceiptFailed, Code: "carrier_rejected", At: a.Clock.Now(),
 	}))
 	a.Settle()
 	require.Equal(t, "sms", message(a.Live, id)["channel"])

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ledgerline/domain/line"
-	"ledgerline/processes"
+	"ledgerline/processes/carrier"
 	"ledgerline/test/app"
 )
 
@@ -23,15 +23,15 @@ type gated struct {
 	next   atomic.Pointer[error]
 }
 
-func (g *gated) Send(_ context.Context, out processes.Outgoing) (processes.Accepted, error) {
+func (g *gated) Send(_ context.Context, out carrier.Outbound) (carrier.Accepted, error) {
 	if g.slow != "" && out.To == g.slow {
 		g.at <- struct{}{}
 		<-g.on
 	}
 	if err := g.next.Swap(nil); err != nil {
-		return processes.Accepted{}, *err
+		return carrier.Accepted{}, *err
 	}
-	return processes.Accepted{CarrierID: out.MessageID}, nil
+	return carrier.Accepted{CarrierID: out.MessageID}, nil
 }
 
 func shortly(t *testing.T, a *app.App, sql string, args ...any) {
@@ -93,9 +93,9 @@ func TestWhoWaitsForAPoolGoesByALineThatItKnowsWhenThatComesBack(t *testing.T) {
 // A message that was tried on a line is held by the organisation's pause; its line is paused meanwhile.
 func TestWhatWasTriedOnALineThatStopsWhileTheOrganisationIsPausedLeavesByAnother(t *testing.T) {
 	t.Parallel()
-	carrier := &gated{}
-	a := app.Start(t, app.Carrier(func(*app.Node) processes.Carrier { return carrier }))
-	carrier.next.Store(&processes.ErrTransient)
+	fake := &gated{}
+	a := app.Start(t, app.Carrier(func(*app.Node) carrier.Carrier { return fake }))
+	fake.next.Store(&carrier.ErrTransient)
 	id := send(a.Live, a.Phone(), "Hello")
 	a.Settle()
 	own := text(message(a.Live, id), "line_id")
@@ -143,9 +143,9 @@ func TestWhoIsLetGoAndFindsItsRoomTakenKeepsAQueueThatIsLookedAt(t *testing.T) {
 	t.Parallel()
 	limits := line.DefaultLimits()
 	limits.NewContactsPerHour, limits.NewContactsPerDay = 2, 5
-	carrier := &gated{slow: "+12127770001", at: make(chan struct{}), on: make(chan struct{})}
-	a := app.Start(t, app.Limits(limits), app.Carrier(func(*app.Node) processes.Carrier { return carrier }))
-	open := sync.OnceFunc(func() { close(carrier.on) })
+	fake := &gated{slow: "+12127770001", at: make(chan struct{}), on: make(chan struct{})}
+	a := app.Start(t, app.Limits(limits), app.Carrier(func(*app.Node) carrier.Carrier { return fake }))
+	open := sync.OnceFunc(func() { close(fake.on) })
 	t.Cleanup(open)
 	own := a.Lines[0].ID
 	a.Live.Post("/v1/lines/"+a.Lines[1].ID+"/pause", app.Map{}).Is(200)
@@ -170,7 +170,7 @@ func TestWhoIsLetGoAndFindsItsRoomTakenKeepsAQueueThatIsLookedAt(t *testing.T) {
 	require.NoError(t, err)
 	_, err = a.Clock.Advance(time.Hour)
 	require.NoError(t, err)
-	<-carrier.at // the first one is on its way, and stays there
+	<-fake.at // the first one is on its way, and stays there
 	shortly(t, a, `select not exists (select from process_todo where process = 'release' and (lease_until > now() or due_at <= $2)) and
 		(select stage = 'going' from sending_waiting where contact_id = $1)`, contact, a.Clock.Now())
 	third := post("+12127770003", true) // takes the other place of the hour
@@ -249,27 +249,27 @@ func TestWhatFallsBackWhileItsLineStopsWaitsForALine(t *testing.T) {
 	t.Parallel()
 	limits := line.DefaultLimits()
 	limits.NewContactsPerHour = 1
-	carrier := &gated{slow: "+12127770001", at: make(chan struct{}), on: make(chan struct{})}
-	a := app.Start(t, app.Limits(limits), app.Carrier(func(*app.Node) processes.Carrier { return carrier }))
-	open := sync.OnceFunc(func() { close(carrier.on) })
+	fake := &gated{slow: "+12127770001", at: make(chan struct{}), on: make(chan struct{})}
+	a := app.Start(t, app.Limits(limits), app.Carrier(func(*app.Node) carrier.Carrier { return fake }))
+	open := sync.OnceFunc(func() { close(fake.on) })
 	t.Cleanup(open)
 	own := a.Lines[0].ID
 	a.Live.Do("PATCH", "/v1/pools/"+a.PoolID, app.Map{"fallback_sms_mode": "not_chat_or_failed"}).Is(200)
 	a.Live.Post("/v1/lines/"+a.Lines[1].ID+"/pause", app.Map{}).Is(200)
 	sendSettled(a, app.Map{"to": a.Phone(), "body": "Hello", "line_id": own})
-	held := sendSettled(a, app.Map{"to": carrier.slow, "body": "Hello"})
+	held := sendSettled(a, app.Map{"to": fake.slow, "body": "Hello"})
 	require.Equal(t, []any{"line_new_contacts_hour"}, deferrals(a.Live, held))
 	_, err := a.Clock.Advance(time.Hour) // it is let go
 	require.NoError(t, err)
-	<-carrier.at
+	<-fake.at
 	a.Live.Post("/v1/lines/"+own+"/pause", app.Map{}).Is(200)
-	refusal := error(&processes.Rejected{Code: "not_on_chat"})
-	carrier.next.Store(&refusal)
-	carrier.on <- struct{}{}
+	refusal := error(&carrier.Rejected{Code: "not_on_chat"})
+	fake.next.Store(&refusal)
+	fake.on <- struct{}{}
 	a.Settle()
 	require.Equal(t, []any{"line_new_contacts_hour", "line_unavailable"}, deferrals(a.Live, held))
 	a.Live.Post("/v1/lines/"+own+"/resume", app.Map{}).Is(200)
-	<-carrier.at
+	<-fake.at
 	open()
 	a.Settle()
 	shows(t, message(a.Live, held), app.Map{"status": "sent", "channel": "sms"})

@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"time"
 
-	"ledgerline/processes"
+	"ledgerline/processes/carrier"
 )
 
-var _ processes.Carrier = (*Carrier)(nil)
+var _ carrier.Carrier = (*Carrier)(nil)
 
 // Carrier is one node's access to the world.
 type Carrier struct {
@@ -18,7 +18,7 @@ type Carrier struct {
 	// Gone is closed when the node is killed: nothing of it reaches the world any more.
 	Gone <-chan struct{}
 	// Inbox is the node's own, for receipts that overtake their answer.
-	Inbox func() processes.Inbox
+	Inbox func() carrier.Inbox
 }
 
 func (c *Carrier) dead() bool {
@@ -43,8 +43,8 @@ func (w *World) Refusing(phone string) bool { return w.chance("refusing "+phone,
 // OnChat tells whether a number is on the chat channel.
 func (w *World) OnChat(phone string) bool { return w.chance("chat "+phone, 0) >= 6 }
 
-// Reachable implements processes.Carrier. For some numbers it does not know, and sometimes it does not answer.
-func (c *Carrier) Reachable(ctx context.Context, _ processes.Via, phone string) (bool, error) {
+// Reachable implements carrier.Carrier. For some numbers it does not know, and sometimes it does not answer.
+func (c *Carrier) Reachable(ctx context.Context, _ carrier.Line, phone string) (bool, error) {
 	w := c.World
 	w.mu.Lock()
 	l := w.of(phone, "reachable")
@@ -59,15 +59,15 @@ func (c *Carrier) Reachable(ctx context.Context, _ processes.Via, phone string) 
 	case c.dead():
 		return false, errDead
 	case w.chance("mute "+phone, 0) < 4:
-		return false, processes.ErrCannotTell
+		return false, carrier.ErrReachabilityUnknown
 	case w.chance("probe "+phone, n) < 3:
 		return false, errTimeout
 	}
 	return w.OnChat(phone), nil
 }
 
-// Outcome implements processes.Carrier.
-func (c *Carrier) Outcome(_ context.Context, out processes.Outgoing) (processes.Accepted, bool, error) {
+// Lookup implements carrier.Carrier.
+func (c *Carrier) Lookup(_ context.Context, out carrier.Outbound) (carrier.Accepted, bool, error) {
 	w := c.World
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,22 +75,22 @@ func (c *Carrier) Outcome(_ context.Context, out processes.Outgoing) (processes.
 	l.asks++
 	switch {
 	case c.dead():
-		return processes.Accepted{}, false, errDead
+		return carrier.Accepted{}, false, errDead
 	case l.underway > 0, w.chance("ask "+out.MessageID, l.asks) < 5:
-		return processes.Accepted{}, false, errUnsettled
+		return carrier.Accepted{}, false, errUnsettled
 	case l.taken == nil:
-		return processes.Accepted{}, false, nil
+		return carrier.Accepted{}, false, nil
 	}
 	return *l.taken, true, nil
 }
 
-// Send implements processes.Carrier. It sends whatever it is given, also twice.
-func (c *Carrier) Send(ctx context.Context, out processes.Outgoing) (processes.Accepted, error) {
+// Send implements carrier.Carrier. It sends whatever it is given, also twice.
+func (c *Carrier) Send(ctx context.Context, out carrier.Outbound) (carrier.Accepted, error) {
 	w := c.World
 	w.mu.Lock()
 	if c.dead() || ctx.Err() != nil {
 		w.mu.Unlock()
-		return processes.Accepted{}, errDead
+		return carrier.Accepted{}, errDead
 	}
 	w.ticks++
 	called, at, gate := w.ticks, w.clock.Now(), w.gate
@@ -100,16 +100,16 @@ func (c *Carrier) Send(ctx context.Context, out processes.Outgoing) (processes.A
 	switch {
 	case out.Channel == "chat" && !w.OnChat(out.To):
 		w.mu.Unlock()
-		return processes.Accepted{}, &processes.Rejected{Code: "not_on_chat"}
+		return carrier.Accepted{}, &carrier.Rejected{Code: "not_on_chat"}
 	case !out.Automatic && (w.Refusing(out.To) || w.chance("rejected "+about, 0) < 2):
 		w.mu.Unlock()
-		return processes.Accepted{}, &processes.Rejected{Code: map[string]string{"chat": "carrier_rejected", "sms": "sms_30006"}[out.Channel]}
+		return carrier.Accepted{}, &carrier.Rejected{Code: map[string]string{"chat": "carrier_rejected", "sms": "sms_30006"}[out.Channel]}
 	case w.chance("never "+about, 0) < 1, roll < 6:
 		w.mu.Unlock()
-		return processes.Accepted{}, processes.ErrTransient
+		return carrier.Accepted{}, carrier.ErrTransient
 	case roll < 9:
 		w.mu.Unlock()
-		return processes.Accepted{}, errTimeout // it was not taken and never will be
+		return carrier.Accepted{}, errTimeout // it was not taken and never will be
 	}
 	hangs := roll >= 80 && w.mayHang(out.To)
 	if hangs && roll < 90 { // the way there is slow
@@ -120,7 +120,7 @@ func (c *Carrier) Send(ctx context.Context, out processes.Outgoing) (processes.A
 		l.underway--
 		if c.dead() || ctx.Err() != nil {
 			w.mu.Unlock()
-			return processes.Accepted{}, errDead
+			return carrier.Accepted{}, errDead
 		}
 	}
 	accepted := w.take(l, out, called, at)
@@ -135,10 +135,10 @@ func (c *Carrier) Send(ctx context.Context, out processes.Outgoing) (processes.A
 	case hangs && roll >= 90: // the way back is slow
 		c.wait(ctx, out.To, gate)
 		if c.dead() || ctx.Err() != nil {
-			return processes.Accepted{}, errDead
+			return carrier.Accepted{}, errDead
 		}
 	case roll < 13:
-		return processes.Accepted{}, errTimeout // it was taken all the same
+		return carrier.Accepted{}, errTimeout // it was taken all the same
 	}
 	return accepted, nil
 }
@@ -171,22 +171,22 @@ func (c *Carrier) wait(ctx context.Context, phone string, gate chan struct{}) {
 	c.World.hanging = slices.Delete(c.World.hanging, i, i+1)
 }
 
-func (w *World) take(l *history, out processes.Outgoing, called int64, at time.Time) processes.Accepted {
+func (w *World) take(l *history, out carrier.Outbound, called int64, at time.Time) carrier.Accepted {
 	if l.taken == nil {
-		l.taken = &processes.Accepted{CarrierID: "far_" + out.Channel + "_" + out.MessageID}
+		l.taken = &carrier.Accepted{CarrierID: "far_" + out.Channel + "_" + out.MessageID}
 	}
-	w.departures = append(w.departures, Departure{Outgoing: out, Called: called, CalledAt: at, CarrierID: l.taken.CarrierID})
+	w.departures = append(w.departures, Departure{Outbound: out, Called: called, CalledAt: at, CarrierID: l.taken.CarrierID})
 	return *l.taken
 }
 
 // plan puts the receipts of a message on the agenda, and gives one that is told before its sender has an answer.
-func (w *World) plan(out processes.Outgoing, accepted processes.Accepted) (early *processes.Receipt) {
+func (w *World) plan(out carrier.Outbound, accepted carrier.Accepted) (early *carrier.Receipt) {
 	now, kind := w.clock.Now(), w.chance("receipts "+out.MessageID+out.Channel, 0)
 	seconds := func(what string, under int) time.Duration {
 		return time.Duration(1+w.chance(what+out.MessageID, 0)*under/100) * time.Second
 	}
 	tell := func(after time.Duration, kind, code string) {
-		r := processes.Receipt{MessageID: out.MessageID, CarrierID: accepted.CarrierID, Kind: kind, Code: code, At: now.Add(min(after, time.Minute))}
+		r := carrier.Receipt{MessageID: out.MessageID, CarrierID: accepted.CarrierID, Kind: kind, Code: code, At: now.Add(min(after, time.Minute))}
 		w.agenda = append(w.agenda, Due{now.Add(after), r})
 	}
 	soon, later := seconds("delivered", 5), seconds("read", 600)
@@ -194,30 +194,30 @@ func (w *World) plan(out processes.Outgoing, accepted processes.Accepted) (early
 	case kind < 3: // never
 	case kind < 6: // bounced
 		code := map[string]string{"chat": "carrier_rejected", "sms": "sms_30003"}[out.Channel]
-		tell(soon, processes.ReceiptFailed, code)
-		tell(later, processes.ReceiptFailed, code)
+		tell(soon, carrier.ReceiptFailed, code)
+		tell(later, carrier.ReceiptFailed, code)
 	case kind < 14: // read before delivered, and delivered again
-		tell(soon, processes.ReceiptRead, "")
-		tell(soon+time.Second, processes.ReceiptDelivered, "")
-		tell(later, processes.ReceiptDelivered, "")
+		tell(soon, carrier.ReceiptRead, "")
+		tell(soon+time.Second, carrier.ReceiptDelivered, "")
+		tell(later, carrier.ReceiptDelivered, "")
 	case kind < 19: // before the answer
-		tell(later, processes.ReceiptRead, "")
-		return &processes.Receipt{MessageID: out.MessageID, CarrierID: accepted.CarrierID, Kind: processes.ReceiptDelivered, At: now}
+		tell(later, carrier.ReceiptRead, "")
+		return &carrier.Receipt{MessageID: out.MessageID, CarrierID: accepted.CarrierID, Kind: carrier.ReceiptDelivered, At: now}
 	case kind < 23: // hours late
-		tell(soon+time.Duration(kind)*30*time.Minute, processes.ReceiptDelivered, "")
+		tell(soon+time.Duration(kind)*30*time.Minute, carrier.ReceiptDelivered, "")
 	case kind < 26: // when it has been missed
-		tell(25*time.Hour+soon, processes.ReceiptDelivered, "")
-		tell(30*time.Hour+soon, processes.ReceiptRead, "")
+		tell(25*time.Hour+soon, carrier.ReceiptDelivered, "")
+		tell(30*time.Hour+soon, carrier.ReceiptRead, "")
 	case kind < 40: // everything twice
 		for range 2 {
-			tell(soon, processes.ReceiptDelivered, "")
-			tell(later, processes.ReceiptRead, "")
+			tell(soon, carrier.ReceiptDelivered, "")
+			tell(later, carrier.ReceiptRead, "")
 		}
 	case kind < 60: // delivered alone
-		tell(soon, processes.ReceiptDelivered, "")
+		tell(soon, carrier.ReceiptDelivered, "")
 	default:
-		tell(soon, processes.ReceiptDelivered, "")
-		tell(later, processes.ReceiptRead, "")
+		tell(soon, carrier.ReceiptDelivered, "")
+		tell(later, carrier.ReceiptRead, "")
 	}
 	return nil
 }

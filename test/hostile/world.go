@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"ledgerline/clock"
-	"ledgerline/processes"
+	"ledgerline/processes/carrier"
 )
 
 // Departure is a message that truly left, as often as it did.
 type Departure struct {
-	processes.Outgoing
+	carrier.Outbound
 	Called    int64     // place among all that happens, see World.Tick, at which the carrier was called
 	CalledAt  time.Time // by the service's clock
 	CarrierID string
@@ -40,13 +40,13 @@ type World struct {
 type history struct {
 	sends, probes, asks int
 	underway            int // calls that hang undecided
-	taken               *processes.Accepted
+	taken               *carrier.Accepted
 }
 
 // Due is a receipt and when it is told.
 type Due struct {
 	At      time.Time
-	Receipt processes.Receipt
+	Receipt carrier.Receipt
 }
 
 // New makes a world without calls that hang.

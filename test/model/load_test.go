@@ -11,6 +11,7 @@ import (
 	"ledgerline/commands"
 	"ledgerline/events"
 	"ledgerline/processes"
+	"ledgerline/processes/carrier"
 	"ledgerline/test/app"
 	"ledgerline/test/model"
 )
@@ -165,12 +166,12 @@ func (s *site) accepted(g *ground, p *person, k known, byID bool, status int, an
 
 // inbound plays a message of a person's, told once or twice.
 func (s *site) inbound(r *rand.Rand, g *ground, p *person, text string) bool {
-	in := processes.Inbound{CarrierID: fmt.Sprintf("in_%x", r.Uint64()), Line: g.Lines[r.IntN(len(g.Lines))].Phone, From: p.now().phone, Body: text, Channel: "chat"}
+	in := carrier.Inbound{CarrierID: fmt.Sprintf("in_%x", r.Uint64()), LinePhone: g.Lines[r.IntN(len(g.Lines))].Phone, From: p.now().phone, Body: text, Channel: "chat"}
 	var first string
 	for range 1 + r.IntN(10)/7 {
 		s.again(r, "a message from a contact", func(n *app.Node) error {
 			return on(s.t.Context(), n, func(ctx context.Context, n *app.Node) error {
-				id, err := processes.NewReports(n.App).Message(ctx, in)
+				id, err := processes.NewInbox(n.App).Message(ctx, in)
 				if err == nil && first != "" && id != first {
 					s.t.Errorf("the same message from a contact is %s and %s", first, id)
 				}
@@ -299,7 +300,7 @@ func (s *site) tell(r *rand.Rand) {
 	for _, due := range s.world.Due() {
 		s.again(r, "a receipt", func(n *app.Node) error {
 			return on(s.t.Context(), n, func(ctx context.Context, n *app.Node) error {
-				return processes.NewReports(n.App).Receipt(ctx, due.Receipt)
+				return processes.NewInbox(n.App).Receipt(ctx, due.Receipt)
 			})
 		})
 	}

@@ -27,6 +27,7 @@ import (
 	"ledgerline/domain/organisation"
 	"ledgerline/events"
 	"ledgerline/processes"
+	"ledgerline/processes/carrier"
 	"ledgerline/service"
 	"ledgerline/test/app"
 	"ledgerline/test/hostile"
@@ -166,8 +167,8 @@ func open(t *testing.T, shards, people int, seed uint64, start time.Time) *site 
 	}
 	s.world = hostile.New(s.clock, seed)
 	s.app = app.Start(t, app.Shards(shards), app.Limits(limits()), app.At(s.clock), app.Nodes(service.All, service.All), app.Killable(lease),
-		app.Carrier(func(n *app.Node) processes.Carrier {
-			return &hostile.Carrier{World: s.world, Gone: n.Gone(), Inbox: func() processes.Inbox { return processes.NewReports(n.App) }}
+		app.Carrier(func(n *app.Node) carrier.Carrier {
+			return &hostile.Carrier{World: s.world, Gone: n.Gone(), Inbox: func() carrier.Inbox { return processes.NewInbox(n.App) }}
 		}))
 	t.Cleanup(s.http.CloseIdleConnections)
 	s.nodes = append(s.nodes, s.app.Nodes...)

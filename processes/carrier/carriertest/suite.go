@@ -9,14 +9,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"ledgerline/processes"
+	"ledgerline/processes/carrier"
 )
 
 // World is a carrier in front of a stand-in for the outside world. What is nil cannot happen with this carrier.
 type World struct {
-	Carrier processes.Carrier
+	Carrier carrier.Carrier
 	Inbox   *Inbox // that the carrier reports to
-	Via     processes.Via
+	Line    carrier.Line
 	OnChat  string // a number that is on chat, whose device takes what comes and says nothing by itself
 	OffChat string // one that is not
 	SMS     bool   // the carrier carries text messages, too
@@ -70,14 +70,14 @@ func Run(t *testing.T, open func(t *testing.T) *World) {
 }
 
 // message is a message through the world's line.
-func (w *World) message(t *testing.T, id, to string) processes.Outgoing {
+func (w *World) message(t *testing.T, id, to string) carrier.Outbound {
 	t.Helper()
-	return processes.Outgoing{
-		MessageID: id, LineID: w.Via.LineID, From: w.Via.Phone, To: to, Body: "This is " + id + ".", Channel: "chat",
+	return carrier.Outbound{
+		MessageID: id, LineID: w.Line.ID, From: w.Line.Phone, To: to, Body: "This is " + id + ".", Channel: "chat",
 	}
 }
 
-func (w *World) send(t *testing.T, out processes.Outgoing) processes.Accepted {
+func (w *World) send(t *testing.T, out carrier.Outbound) carrier.Accepted {
 	t.Helper()
 	accepted, err := w.Carrier.Send(t.Context(), out)
 	require.NoError(t, err)
@@ -86,12 +86,12 @@ func (w *World) send(t *testing.T, out processes.Outgoing) processes.Accepted {
 }
 
 // outcome is what the carrier says of a message when it is certain.
-func (w *World) outcome(t *testing.T, out processes.Outgoing) (processes.Accepted, bool) {
+func (w *World) outcome(t *testing.T, out carrier.Outbound) (carrier.Accepted, bool) {
 	t.Helper()
-	accepted, found, err := w.Carrier.Outcome(t.Context(), out)
+	accepted, found, err := w.Carrier.Lookup(t.Context(), out)
 	if err != nil && w.Settle != nil {
 		w.Settle(t)
-		accepted, found, err = w.Carrier.Outcome(t.Context(), out)
+		accepted, found, err = w.Carrier.Lookup(t.Context(), out)
 	}
 	require.NoError(t, err)
 	return accepted, found
@@ -129,7 +129,7 @@ func byChannel(t *testing.T, w *World) {
 	require.False(t, found, "what chat has taken is not sent by SMS")
 	if !w.SMS {
 		_, err := w.Carrier.Send(t.Context(), sms)
-		var rejected *processes.Rejected
+		var rejected *carrier.Rejected
 		require.ErrorAs(t, err, &rejected)
 		return
 	}
@@ -142,7 +142,7 @@ func byChannel(t *testing.T, w *World) {
 		list := w.Inbox.Receipts("msg_1")
 		return list[len(list)-1].CarrierID == bySMS.CarrierID
 	})
-	for out, accepted := range map[*processes.Outgoing]processes.Accepted{&chat: byChat, &sms: bySMS} {
+	for out, accepted := range map[*carrier.Outbound]carrier.Accepted{&chat: byChat, &sms: bySMS} {
 		told, found := w.outcome(t, *out)
 		require.True(t, found)
 		require.Equal(t, accepted, told)
@@ -151,16 +151,16 @@ func byChannel(t *testing.T, w *World) {
 }
 
 func offChat(t *testing.T, w *World) {
-	on, err := w.Carrier.Reachable(t.Context(), w.Via, w.OnChat)
+	on, err := w.Carrier.Reachable(t.Context(), w.Line, w.OnChat)
 	require.NoError(t, err)
 	require.True(t, on)
-	on, err = w.Carrier.Reachable(t.Context(), w.Via, w.OffChat)
+	on, err = w.Carrier.Reachable(t.Context(), w.Line, w.OffChat)
 	require.NoError(t, err)
 	require.False(t, on)
 
 	out := w.message(t, "msg_1", w.OffChat)
 	_, err = w.Carrier.Send(t.Context(), out)
-	var rejected *processes.Rejected
+	var rejected *carrier.Rejected
 	require.ErrorAs(t, err, &rejected)
 	require.Equal(t, "not_on_chat", rejected.Code)
 	require.NotContains(t, err.Error(), w.OffChat[1:], "errors are logged")
@@ -170,7 +170,7 @@ func offChat(t *testing.T, w *World) {
 func refusedForNow(t *testing.T, w *World) {
 	out := w.message(t, "msg_1", w.Busy(t))
 	_, err := w.Carrier.Send(t.Context(), out)
-	require.ErrorIs(t, err, processes.ErrTransient)
+	require.ErrorIs(t, err, carrier.ErrTransient)
 	require.NotContains(t, err.Error(), out.To[1:], "errors are logged")
 	_, found := w.outcome(t, out)
 	require.False(t, found)
@@ -182,9 +182,9 @@ func refusedForNow(t *testing.T, w *World) {
 // unknown requires an error that says neither that the message was refused nor that it was taken.
 func unknown(t *testing.T, err error) {
 	t.Helper()
-	var rejected *processes.Rejected
+	var rejected *carrier.Rejected
 	require.Error(t, err)
-	require.NotErrorIs(t, err, processes.ErrTransient)
+	require.NotErrorIs(t, err, carrier.ErrTransient)
 	require.NotErrorAs(t, err, &rejected)
 }
 
@@ -222,10 +222,10 @@ func lostRequest(t *testing.T, w *World) {
 	_, err := w.Carrier.Send(t.Context(), out)
 	unknown(t, err)
 	w.Restore(t)
-	_, _, err = w.Carrier.Outcome(t.Context(), out)
+	_, _, err = w.Carrier.Lookup(t.Context(), out)
 	require.Error(t, err, "it may still be on its way")
 	w.Settle(t)
-	_, found, err := w.Carrier.Outcome(t.Context(), out)
+	_, found, err := w.Carrier.Lookup(t.Context(), out)
 	require.NoError(t, err)
 	require.False(t, found)
 	w.send(t, out)
@@ -239,7 +239,7 @@ func receipts(t *testing.T, w *World) {
 	w.eventually(t, "delivered", func() bool { return len(w.Inbox.Receipts("msg_1")) == 1 })
 	w.Read(t, w.OnChat)
 	w.eventually(t, "read", func() bool { return len(w.Inbox.Receipts("msg_1")) == 2 })
-	require.Equal(t, []string{processes.ReceiptDelivered, processes.ReceiptRead}, w.Inbox.Kinds("msg_1"))
+	require.Equal(t, []string{carrier.ReceiptDelivered, carrier.ReceiptRead}, w.Inbox.Kinds("msg_1"))
 	for _, r := range w.Inbox.Receipts("msg_1") {
 		require.Equal(t, accepted.CarrierID, r.CarrierID)
 		require.False(t, r.At.IsZero())
@@ -271,7 +271,7 @@ func replies(t *testing.T, w *World) {
 	for _, in := range w.Inbox.From(from) {
 		texts = append(texts, in.Body)
 		require.NotEmpty(t, in.CarrierID)
-		require.Equal(t, w.Via.Phone, in.Line)
+		require.Equal(t, w.Line.Phone, in.LinePhone)
 		require.Equal(t, "chat", in.Channel)
 	}
 	require.ElementsMatch(t, []string{"Hello?", "Hello?", "“STOP”"}, texts)

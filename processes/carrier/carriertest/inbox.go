@@ -1,4 +1,4 @@
-// Package carriertest is the suite that every carrier passes: what processes.Carrier and processes.Inbox promise, told
+// Package carriertest is the suite that every carrier passes: what carrier.Carrier and carrier.Inbox promise, told
 // by how the service leans on it. An adapter's test opens its carrier in front of a stand-in for the outside world and
 // calls Run.
 package carriertest
@@ -9,14 +9,14 @@ import (
 	"slices"
 	"sync"
 
-	"ledgerline/processes"
+	"ledgerline/processes/carrier"
 )
 
 // Inbox remembers what carriers report, also what they report again, and can be made to refuse.
 type Inbox struct {
 	mu       sync.Mutex
-	receipts []processes.Receipt
-	messages []processes.Inbound
+	receipts []carrier.Receipt
+	messages []carrier.Inbound
 	refusals int
 }
 
@@ -47,8 +47,8 @@ func (b *Inbox) refuses() bool {
 	return true
 }
 
-// Receipt implements processes.Inbox.
-func (b *Inbox) Receipt(_ context.Context, r processes.Receipt) error {
+// Receipt implements carrier.Inbox.
+func (b *Inbox) Receipt(_ context.Context, r carrier.Receipt) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.refuses() {
@@ -58,8 +58,8 @@ func (b *Inbox) Receipt(_ context.Context, r processes.Receipt) error {
 	return nil
 }
 
-// Message implements processes.Inbox.
-func (b *Inbox) Message(_ context.Context, in processes.Inbound) (string, error) {
+// Message implements carrier.Inbox.
+func (b *Inbox) Message(_ context.Context, in carrier.Inbound) (string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.refuses() {
@@ -70,12 +70,12 @@ func (b *Inbox) Message(_ context.Context, in processes.Inbound) (string, error)
 }
 
 // Receipts are those of a message, in the order in which they came, each kind of a sending once.
-func (b *Inbox) Receipts(messageID string) []processes.Receipt {
+func (b *Inbox) Receipts(messageID string) []carrier.Receipt {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var found []processes.Receipt
+	var found []carrier.Receipt
 	for _, r := range b.receipts {
-		seen := slices.ContainsFunc(found, func(f processes.Receipt) bool { return f.Kind == r.Kind && f.CarrierID == r.CarrierID })
+		seen := slices.ContainsFunc(found, func(f carrier.Receipt) bool { return f.Kind == r.Kind && f.CarrierID == r.CarrierID })
 		if r.MessageID == messageID && !seen {
 			found = append(found, r)
 		}
@@ -93,12 +93,12 @@ func (b *Inbox) Kinds(messageID string) []string {
 }
 
 // From are the messages that came from a number, each once.
-func (b *Inbox) From(number string) []processes.Inbound {
+func (b *Inbox) From(number string) []carrier.Inbound {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var found []processes.Inbound
+	var found []carrier.Inbound
 	for _, in := range b.messages {
-		seen := slices.ContainsFunc(found, func(f processes.Inbound) bool { return f.CarrierID == in.CarrierID })
+		seen := slices.ContainsFunc(found, func(f carrier.Inbound) bool { return f.CarrierID == in.CarrierID })
 		if in.From == number && !seen {
 			found = append(found, in)
 		}

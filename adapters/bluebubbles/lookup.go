@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"ledgerline/processes"
+	"ledgerline/processes/carrier"
 )
 
 // errUnsettled says that a try is too recent for its absence to mean anything.
@@ -20,27 +20,27 @@ const (
 	maxPages = 20
 )
 
-// Outcome implements processes.Carrier. What has no id yet is looked for among what the server has sent to that number
+// Lookup implements carrier.Carrier. What has no id yet is looked for among what the server has sent to that number
 // since the try, and belongs to no other message of ours.
-func (a *Adapter) Outcome(ctx context.Context, out processes.Outgoing) (processes.Accepted, bool, error) {
+func (a *Adapter) Lookup(ctx context.Context, out carrier.Outbound) (carrier.Accepted, bool, error) {
 	if out.Channel != "chat" { // it is refused, always
-		return processes.Accepted{}, false, nil
+		return carrier.Accepted{}, false, nil
 	}
 	tries, err := a.tried(ctx, out.MessageID)
 	if err != nil {
-		return processes.Accepted{}, false, err
+		return carrier.Accepted{}, false, err
 	}
 	wanted := wants(&out)
-	var accepted processes.Accepted
+	var accepted carrier.Accepted
 	for i := range tries {
 		t := &tries[i]
 		if t.GUID == nil && t.Part < len(wanted) {
 			if err := a.look(ctx, &out, t, wanted[t.Part]); err != nil {
-				return processes.Accepted{}, false, err
+				return carrier.Accepted{}, false, err
 			}
 		}
 		if t.GUID == nil {
-			return processes.Accepted{}, false, a.lost(ctx, out.MessageID, t.Part)
+			return carrier.Accepted{}, false, a.lost(ctx, out.MessageID, t.Part)
 		}
 		if t.Part == 0 {
 			accepted.CarrierID = *t.GUID
@@ -56,7 +56,7 @@ type want struct {
 	file string // name of an attachment
 }
 
-func wants(out *processes.Outgoing) []want {
+func wants(out *carrier.Outbound) []want {
 	var list []want
 	if out.Body != "" {
 		list = append(list, want{text: plain(out.Body)})
@@ -85,7 +85,7 @@ func extended(name, short string) bool {
 }
 
 // look finds a part at the server. It leaves t.GUID nil when the server certainly has not taken it.
-func (a *Adapter) look(ctx context.Context, out *processes.Outgoing, t *tried, w want) error {
+func (a *Adapter) look(ctx context.Context, out *carrier.Outbound, t *tried, w want) error {
 	account, err := a.cfg.Lines.Account(ctx, t.LineID)
 	if err != nil {
 		return err
