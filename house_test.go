@@ -69,18 +69,18 @@ var timekeepers = []string{"clock", "cmd/...", "test/...", "localpg"}
 // realTime are the files outside of them that measure how long something takes here and now. Nothing that they read from the
 // machine is stored, shown or compared with a time that is; a clock that is frozen or moved by hand would stop or break them.
 var realTime = map[string]string{
-	"adapters/poster/poster.go":     "how long a receiver took to answer",
-	"eventstore/committer.go":       "how long to go on trying to reach the database",
-	"eventstore/feed/subscriber.go": "how long a checkpoint has stood still",
-	"eventstore/feed/tail.go":       "how long ago the database was asked",
-	"eventstore/feed/listen.go":     "how long a connection has held",
-	"httpapi/endpoint.go":           "how long a client of a download has taken nothing",
-	"httpapi/jwks.go":               "how old fetched keys are",
-	"httpapi/observe.go":            "how long a request took",
-	"httpapi/ratelimit.go":          "limits per second protect the machine",
-	"processes/tasks/loop.go":       "leases are about workers that die, whatever the service's time is",
-	"service/auth.go":               "for how many real moments a credential is taken from memory",
-	"projections/revisions.go":      "how long a replay took, for its report",
+	"adapters/poster/poster.go":       "how long a receiver took to answer",
+	"eventstore/committer.go":         "how long to go on trying to reach the database",
+	"eventstore/feed/subscriber.go":   "how long a checkpoint has stood still",
+	"eventstore/feed/tail.go":         "how long ago the database was asked",
+	"eventstore/feed/listen.go":       "how long a connection has held",
+	"httpapi/endpoint.go":             "how long a client of a download has taken nothing",
+	"httpapi/jwks.go":                 "how old fetched keys are",
+	"httpapi/observe.go":              "how long a request took",
+	"httpapi/ratelimit.go":            "limits per second protect the machine",
+	"processes/tasks/loop.go":         "leases are about workers that die, whatever the service's time is",
+	"service/auth.go":                 "for how many real moments a credential is taken from memory",
+	"projections/readmodel/replay.go": "how long a replay took, for its report",
 
 	"adapters/bluebubbles/bluebubblestest/server.go": "a stand-in for a Mac, which has a clock of its own",
 }

@@ -10,9 +10,11 @@ import (
 	"ledgerline/domain/apikey"
 	"ledgerline/events"
 	"ledgerline/eventstore"
+	"ledgerline/eventstore/feed"
+	"ledgerline/projections/readmodel"
 )
 
-var apiKeysTable = &Table{Name: "api_keys", Key: []string{"id"}, Columns: []Column{
+var apiKeysTable = &readmodel.Table{Name: "api_keys", Key: []string{"id"}, Columns: []readmodel.Column{
 	{Name: "id", Type: `text collate "C" not null`},
 	{Name: "workspace_id", Type: "uuid not null"},
 	{Name: "identity_id", Type: "uuid"},
@@ -27,33 +29,31 @@ var apiKeysTable = &Table{Name: "api_keys", Key: []string{"id"}, Columns: []Colu
 }}
 
 // Credentials are the API keys and service identities as they are now, without anything that a secret could be found by.
-var Credentials = &Projection{
+var Credentials = &readmodel.Projection{
 	ID: "credentials", Program: 1,
-	Tables: []*Table{apiKeysTable, identitiesTable},
+	Tables: []*readmodel.Table{apiKeysTable, identitiesTable},
 	Indexes: []string{
 		`create index on @api_keys (workspace_id, created_at desc, id desc)`,
 		`create index on @service_identities (workspace_id, created_at desc, id desc)`,
 	},
-	Wants: events.NamesOf((*events.APIKeyCreated)(nil), (*events.APIKeyRotated)(nil), (*events.APIKeyRevoked)(nil),
-		(*events.IdentityCreated)(nil), (*events.IdentityUpdated)(nil), (*events.IdentityDisabled)(nil), (*events.IdentityEnabled)(nil)),
-	Project: func(r *eventstore.Recorded, c *Changes) {
-		switch e := r.Event.(type) {
-		case *events.APIKeyCreated:
+	Handlers: feed.NewHandlers(
+		feed.On(func(c *readmodel.Changes, e *events.APIKeyCreated, r *eventstore.Recorded) {
 			c.Insert(apiKeysTable, apiKeyRow(r, e))
-		case *events.APIKeyRotated:
-			c.Update(apiKeysTable, Row{"id": e.KeyID, "prefix": e.Prefix})
-		case *events.APIKeyRevoked:
-			c.Update(apiKeysTable, Row{"id": e.KeyID, "revoked_at": stamp(r.OccurredAt)})
-		default:
-			projectIdentity(r, c)
-		}
-	},
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.APIKeyRotated, _ *eventstore.Recorded) {
+			c.Update(apiKeysTable, readmodel.Row{"id": e.KeyID, "prefix": e.Prefix})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.APIKeyRevoked, r *eventstore.Recorded) {
+			c.Update(apiKeysTable, readmodel.Row{"id": e.KeyID, "revoked_at": readmodel.Stamp(r.OccurredAt)})
+		}),
+		feed.On(identityCreated), feed.On(identityUpdated), feed.On(identityDisabled), feed.On(identityEnabled),
+	),
 }
 
-func apiKeyRow(r *eventstore.Recorded, e *events.APIKeyCreated) Row {
-	row := Row{
+func apiKeyRow(r *eventstore.Recorded, e *events.APIKeyCreated) readmodel.Row {
+	row := readmodel.Row{
 		"id": e.KeyID, "workspace_id": r.WorkspaceID, "identity_id": e.IdentityID, "name": e.Name, "env": e.Env, "scopes": e.Scopes,
-		"prefix": e.Prefix, "expires_at": stampOrNull(e.ExpiresAt), "created_at": stamp(r.OccurredAt),
+		"prefix": e.Prefix, "expires_at": readmodel.StampOrNull(e.ExpiresAt), "created_at": readmodel.Stamp(r.OccurredAt),
 	}
 	if len(e.IPAllowlist) > 0 {
 		row["ip_allowlist"] = e.IPAllowlist
@@ -86,7 +86,7 @@ func NewAPIKey(k *apikey.Key, secret string, lastUsed *time.Time) APIKeyWithSecr
 	shown := APIKeyWithSecret{
 		APIKey: APIKey{
 			ID: k.ID, Name: k.Name, Env: string(k.Env), Scopes: apikey.Names(k.Scopes), Prefix: k.Prefix,
-			ExpiresAt: stampOrNull(k.ExpiresAt), LastUsedAt: stampOrNull(lastUsed), CreatedAt: stamp(k.CreatedAt),
+			ExpiresAt: readmodel.StampOrNull(k.ExpiresAt), LastUsedAt: readmodel.StampOrNull(lastUsed), CreatedAt: readmodel.Stamp(k.CreatedAt),
 		},
 		Secret: secret,
 	}
@@ -104,27 +104,27 @@ func scanAPIKey(row pgx.CollectableRow) (APIKey, error) {
 	var expires, used, revoked *time.Time
 	var created time.Time
 	err := row.Scan(&k.ID, &k.Name, &k.Env, &k.Scopes, &k.Prefix, &k.IPAllowlist, &expires, &used, &revoked, &created)
-	k.ExpiresAt, k.LastUsedAt, k.RevokedAt, k.CreatedAt = stampOrNull(expires), stampOrNull(used), stampOrNull(revoked), stamp(created)
+	k.ExpiresAt, k.LastUsedAt, k.RevokedAt, k.CreatedAt = readmodel.StampOrNull(expires), readmodel.StampOrNull(used), readmodel.StampOrNull(revoked), readmodel.Stamp(created)
 	return k, err
 }
 
 // APIKey finds a key of the workspace; found is false when there is none.
 func (s *Store) APIKey(ctx context.Context, v Viewer, id string) (k APIKey, found bool, err error) {
-	return single(ctx, s, "API key", scanAPIKey, keysSQL+` where k.workspace_id = $1 and k.id = $2`, v.Workspace, id)
+	return readmodel.One(ctx, s.Reader, "API key", scanAPIKey, keysSQL+` where k.workspace_id = $1 and k.id = $2`, v.Workspace, id)
 }
 
 // APIKeys lists the keys of the workspace, newest first, those that have ended among them.
-func (s *Store) APIKeys(ctx context.Context, v Viewer, after *Cursor, limit int) (Page[APIKey], error) {
-	f := &filter{}
-	f.add("k.workspace_id = %s", v.Workspace)
+func (s *Store) APIKeys(ctx context.Context, v Viewer, after *readmodel.Cursor, limit int) (readmodel.Page[APIKey], error) {
+	f := &readmodel.Filter{}
+	f.Add("k.workspace_id = %s", v.Workspace)
 	if after != nil {
-		f.add("(k.created_at, k.id) < (%s::timestamptz, "+f.arg(after.ID)+")", after.At)
+		f.Add("(k.created_at, k.id) < (%s::timestamptz, "+f.Arg(after.ID)+")", after.At)
 	}
-	found, err := list(ctx, s, "API keys", scanAPIKey, keysSQL+f.where()+` order by k.created_at desc, k.id desc limit `+f.arg(limit+1), f.args...)
+	found, err := readmodel.List(ctx, s.Reader, "API keys", scanAPIKey, keysSQL+f.Where()+` order by k.created_at desc, k.id desc limit `+f.Arg(limit+1), f.Args...)
 	if err != nil {
-		return Page[APIKey]{}, err
+		return readmodel.Page[APIKey]{}, err
 	}
-	return page(found, limit, func(k *APIKey) Cursor { return Cursor{k.CreatedAt, k.ID} }), nil
+	return readmodel.PageOf(found, limit, func(k *APIKey) readmodel.Cursor { return readmodel.Cursor{At: k.CreatedAt, ID: k.ID} }), nil
 }
 
 // When a key was used last is kept beside the read models: it is no fact of the ledger, and no replay brings it back.
@@ -136,7 +136,7 @@ const (
 
 // KeyUsed writes down that a key was used.
 func (s *Store) KeyUsed(ctx context.Context, id string, at time.Time) error {
-	if _, err := s.pool.Exec(ctx, keyUsedSQL, id, at); err != nil {
+	if _, err := s.Pool().Exec(ctx, keyUsedSQL, id, at); err != nil {
 		return fmt.Errorf("projections: key used: %w", err)
 	}
 	return nil
@@ -144,7 +144,7 @@ func (s *Store) KeyUsed(ctx context.Context, id string, at time.Time) error {
 
 // LastUse is when a key was used last; nil when it never was.
 func (s *Store) LastUse(ctx context.Context, id string) (*time.Time, error) {
-	at, found, err := single(ctx, s, "last use", pgx.RowTo[time.Time], keyUseSQL, id)
+	at, found, err := readmodel.One(ctx, s.Reader, "last use", pgx.RowTo[time.Time], keyUseSQL, id)
 	if err != nil || !found {
 		return nil, err
 	}

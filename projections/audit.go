@@ -12,9 +12,11 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ledgerline/eventstore"
+	"ledgerline/eventstore/feed"
+	"ledgerline/projections/readmodel"
 )
 
-var auditTable = &Table{Name: "audit_log", Key: []string{"id"}, Columns: []Column{
+var auditTable = &readmodel.Table{Name: "audit_log", Key: []string{"id"}, Columns: []readmodel.Column{
 	{Name: "id", Type: "uuid not null"},
 	{Name: "organisation_id", Type: "uuid not null"},
 	{Name: "workspace_id", Type: "uuid"}, // null: it concerns every workspace of the organisation
@@ -92,37 +94,32 @@ const changedOnly = "changed"
 
 // Audit is who changed credentials, webhooks, lines, settings, people and consent. It is derived from the ledger, and what it shows of
 // erased contacts is their id.
-var Audit = &Projection{
+var Audit = &readmodel.Projection{
 	ID: "audit", Program: 3,
-	Tables: []*Table{auditTable},
+	Tables: []*readmodel.Table{auditTable},
 	Indexes: []string{
 		`create index on @audit_log (organisation_id, position desc)`,
 		`create index on @audit_log (target_id, position desc)`,
 		`create index on @audit_log (actor_id, position desc)`,
 	},
-	Wants: auditedTypes(),
-	Project: func(r *eventstore.Recorded, c *Changes) {
-		i := slices.IndexFunc(audited, func(row auditRow) bool { return row.event == r.Type })
-		if i < 0 {
-			return
-		}
-		facts := map[string]any{}
-		if json.Unmarshal(r.Data, &facts) != nil {
-			facts = map[string]any{} // then it is told without its facts
-		}
-		c.Insert(auditTable, auditLogRow(r, &audited[i], facts))
-	},
+	Handlers: feed.NewHandlers(auditHandlers()...),
 }
 
-func auditedTypes() []string {
-	names := make([]string, len(audited))
+func auditHandlers() []feed.Handler[*readmodel.Changes] {
+	handlers := make([]feed.Handler[*readmodel.Changes], len(audited))
 	for i := range audited {
-		names[i] = audited[i].event
+		handlers[i] = feed.OnType(audited[i].event, func(c *readmodel.Changes, r *eventstore.Recorded) {
+			facts := map[string]any{}
+			if json.Unmarshal(r.Data, &facts) != nil {
+				facts = map[string]any{} // the entry is then shown without its facts
+			}
+			c.Insert(auditTable, auditLogRow(r, &audited[i], facts))
+		})
 	}
-	return names
+	return handlers
 }
 
-func auditLogRow(r *eventstore.Recorded, told *auditRow, facts map[string]any) Row {
+func auditLogRow(r *eventstore.Recorded, told *auditRow, facts map[string]any) readmodel.Row {
 	target, _ := facts[told.id].(string)
 	if told.id == "" {
 		target = r.OrganisationID.String()
@@ -136,10 +133,10 @@ func auditLogRow(r *eventstore.Recorded, told *auditRow, facts map[string]any) R
 			changes[name] = nil
 		}
 	}
-	row := Row{
-		"id": r.ID, "organisation_id": r.OrganisationID, "type": r.Type, "actor_type": r.Actor.Type, "actor_id": emptyIsNull(r.Actor.ID),
-		"target_type": told.target, "target_id": target, "request_id": emptyIsNull(r.RequestID), "changes": changes,
-		"occurred_at": stamp(r.OccurredAt), "position": r.Position,
+	row := readmodel.Row{
+		"id": r.ID, "organisation_id": r.OrganisationID, "type": r.Type, "actor_type": r.Actor.Type, "actor_id": readmodel.EmptyToNull(r.Actor.ID),
+		"target_type": told.target, "target_id": target, "request_id": readmodel.EmptyToNull(r.RequestID), "changes": changes,
+		"occurred_at": readmodel.Stamp(r.OccurredAt), "position": r.Position,
 	}
 	if r.WorkspaceID != uuid.Nil {
 		row["workspace_id"] = r.WorkspaceID
@@ -177,33 +174,33 @@ const auditSQL = `select a.id::text, a.type, a.actor_type, a.actor_id, a.target_
 func scanAuditEntry(row pgx.CollectableRow) (e AuditEntry, err error) {
 	var at time.Time
 	err = row.Scan(&e.ID, &e.Type, &e.Actor.Type, &e.Actor.ID, &e.Target.Type, &e.Target.ID, &e.Changes, &e.RequestID, &at, &e.Position)
-	e.OccurredAt = stamp(at)
+	e.OccurredAt = readmodel.Stamp(at)
 	return e, err
 }
 
 // AuditLog lists the changes in the workspace, and those that concern its whole organisation, newest first: in the order
 // of the ledger. An organisation lives on one shard.
-func (s *Store) AuditLog(ctx context.Context, v Viewer, organisation uuid.UUID, by AuditFilter, after *Cursor, limit int) (Page[AuditEntry], error) {
-	f := &filter{}
-	f.add("a.organisation_id = %s", organisation)
-	f.add("(a.workspace_id is null or a.workspace_id = %s)", v.Workspace)
-	f.equal("a.type", by.Type)
-	f.equal("a.actor_type", by.ActorType)
-	f.equal("a.actor_id", by.ActorID)
-	f.equal("a.target_type", by.TargetType)
-	f.equal("a.target_id", by.TargetID)
+func (s *Store) AuditLog(ctx context.Context, v Viewer, organisation uuid.UUID, by AuditFilter, after *readmodel.Cursor, limit int) (readmodel.Page[AuditEntry], error) {
+	f := &readmodel.Filter{}
+	f.Add("a.organisation_id = %s", organisation)
+	f.Add("(a.workspace_id is null or a.workspace_id = %s)", v.Workspace)
+	f.Equal("a.type", by.Type)
+	f.Equal("a.actor_type", by.ActorType)
+	f.Equal("a.actor_id", by.ActorID)
+	f.Equal("a.target_type", by.TargetType)
+	f.Equal("a.target_id", by.TargetID)
 	if by.From != nil {
-		f.add("a.occurred_at >= %s", *by.From)
+		f.Add("a.occurred_at >= %s", *by.From)
 	}
 	if by.To != nil {
-		f.add("a.occurred_at < %s", *by.To)
+		f.Add("a.occurred_at < %s", *by.To)
 	}
 	if after != nil {
-		f.add("a.position < %s::text::bigint", after.ID)
+		f.Add("a.position < %s::text::bigint", after.ID)
 	}
-	found, err := list(ctx, s, "audit log", scanAuditEntry, auditSQL+f.where()+` order by a.position desc limit `+f.arg(limit+1), f.args...)
+	found, err := readmodel.List(ctx, s.Reader, "audit log", scanAuditEntry, auditSQL+f.Where()+` order by a.position desc limit `+f.Arg(limit+1), f.Args...)
 	if err != nil {
-		return Page[AuditEntry]{}, err
+		return readmodel.Page[AuditEntry]{}, err
 	}
-	return page(found, limit, func(e *AuditEntry) Cursor { return Cursor{ID: strconv.FormatInt(e.Position, 10)} }), nil
+	return readmodel.PageOf(found, limit, func(e *AuditEntry) readmodel.Cursor { return readmodel.Cursor{ID: strconv.FormatInt(e.Position, 10)} }), nil
 }

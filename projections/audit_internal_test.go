@@ -36,7 +36,7 @@ func TestTheAuditLogNamesFactsThatItsEventsHave(t *testing.T) {
 
 func TestEveryChangeOfCredentialsPeopleAndTheOrganisationIsInTheAuditLog(t *testing.T) {
 	t.Parallel()
-	told := auditedTypes()
+	told := Audit.Types()
 	for _, name := range events.Default.Names() {
 		for _, prefix := range []string{"api_key.", "identity.", "user.", "organisation."} {
 			if strings.HasPrefix(name, prefix) {

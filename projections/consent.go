@@ -10,9 +10,11 @@ import (
 
 	"ledgerline/events"
 	"ledgerline/eventstore"
+	"ledgerline/eventstore/feed"
+	"ledgerline/projections/readmodel"
 )
 
-var consentTable = &Table{Name: "consent_events", Key: []string{"id"}, Columns: []Column{
+var consentTable = &readmodel.Table{Name: "consent_events", Key: []string{"id"}, Columns: []readmodel.Column{
 	{Name: "id", Type: "uuid not null"},
 	{Name: "workspace_id", Type: "uuid not null"},
 	{Name: "contact_id", Type: `text collate "C" not null`},
@@ -37,37 +39,37 @@ var consentTable = &Table{Name: "consent_events", Key: []string{"id"}, Columns: 
 
 // Consent is the trail of every consent change, with its evidence. It stays when a contact is erased, without the
 // personal data (decisions, section 13).
-var Consent = &Projection{
+var Consent = &readmodel.Projection{
 	ID: "consent", Program: 1,
-	Tables: []*Table{consentTable},
+	Tables: []*readmodel.Table{consentTable},
 	Indexes: []string{
 		`create index on @consent_events (workspace_id, position desc)`,
 		`create index on @consent_events (contact_id, position desc)`,
 		`create index on @consent_events (workspace_id, number_hash, position desc)`,
 	},
-	Wants: events.NamesOf((*events.ContactOptedIn)(nil), (*events.ContactOptedOut)(nil), (*events.ContactConsentCleared)(nil),
-		(*events.ContactDeleted)(nil)),
-	Project: func(r *eventstore.Recorded, c *Changes) {
-		switch e := r.Event.(type) {
-		case *events.ContactOptedIn:
+	Handlers: feed.NewHandlers(
+		feed.On(func(c *readmodel.Changes, e *events.ContactOptedIn, r *eventstore.Recorded) {
 			c.Insert(consentTable, evidenceRow(r, &e.ConsentEvidence))
-		case *events.ContactOptedOut:
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.ContactOptedOut, r *eventstore.Recorded) {
 			c.Insert(consentTable, evidenceRow(r, &e.ConsentEvidence))
-		case *events.ContactConsentCleared:
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.ContactConsentCleared, r *eventstore.Recorded) {
 			c.Insert(consentTable, evidenceRow(r, &e.ConsentEvidence))
-		case *events.ContactDeleted:
-			c.Blank(consentTable, "contact_id", e.ContactID, "phone", "body", "ip", "user_agent")
-		}
-	},
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.ContactDeleted, _ *eventstore.Recorded) {
+			c.BlankWhere(consentTable, "contact_id", e.ContactID, "phone", "body", "ip", "user_agent")
+		}),
+	),
 }
 
-func evidenceRow(r *eventstore.Recorded, e *events.ConsentEvidence) Row {
-	return Row{
+func evidenceRow(r *eventstore.Recorded, e *events.ConsentEvidence) readmodel.Row {
+	return readmodel.Row{
 		"id": r.ID, "workspace_id": r.WorkspaceID, "contact_id": e.ContactID, "number_hash": e.NumberHash,
-		"from_status": e.From, "to_status": e.To, "occurred_at": stamp(r.OccurredAt), "actor_type": r.Actor.Type,
-		"actor_id": emptyIsNull(r.Actor.ID), "source": e.Source, "keyword": e.Keyword, "message_id": e.MessageID, "line_id": e.LineID,
-		"channel": e.Channel, "phone": emptyIsNull(e.Evidence.Phone), "body": emptyIsNull(e.Evidence.Text), "ip": emptyIsNull(e.Evidence.IP),
-		"user_agent": emptyIsNull(e.Evidence.UserAgent), "shard": r.Shard, "position": r.Position,
+		"from_status": e.From, "to_status": e.To, "occurred_at": readmodel.Stamp(r.OccurredAt), "actor_type": r.Actor.Type,
+		"actor_id": readmodel.EmptyToNull(r.Actor.ID), "source": e.Source, "keyword": e.Keyword, "message_id": e.MessageID, "line_id": e.LineID,
+		"channel": e.Channel, "phone": readmodel.EmptyToNull(e.Evidence.Phone), "body": readmodel.EmptyToNull(e.Evidence.Text), "ip": readmodel.EmptyToNull(e.Evidence.IP),
+		"user_agent": readmodel.EmptyToNull(e.Evidence.UserAgent), "shard": r.Shard, "position": r.Position,
 	}
 }
 
@@ -113,33 +115,33 @@ func scanConsentEvent(row pgx.CollectableRow) (e ConsentEvent, err error) {
 	var at time.Time
 	err = row.Scan(&e.ID, &e.ContactID, &e.Phone, &e.PhoneHash, &e.FromStatus, &e.ToStatus, &at, &e.Actor.Type, &e.Actor.ID,
 		&e.Source, &e.Keyword, &e.Text, &e.MessageID, &e.LineID, &e.Channel, &e.IP, &e.UserAgent, &e.Position)
-	e.OccurredAt = stamp(at)
+	e.OccurredAt = readmodel.Stamp(at)
 	return e, err
 }
 
 // ConsentEvents lists consent changes of the workspace, newest first: in the order of the ledger, in which each change
 // begins where the one before it led. A workspace lives on one shard.
-func (s *Store) ConsentEvents(ctx context.Context, v Viewer, by ConsentFilter, after *Cursor, limit int) (Page[ConsentEvent], error) {
-	f := &filter{}
-	f.add("e.workspace_id = %s", v.Workspace)
-	f.equal("e.number_hash", by.NumberHash)
-	f.equal("e.contact_id", by.ContactID)
-	f.equal("e.to_status", by.Type)
+func (s *Store) ConsentEvents(ctx context.Context, v Viewer, by ConsentFilter, after *readmodel.Cursor, limit int) (readmodel.Page[ConsentEvent], error) {
+	f := &readmodel.Filter{}
+	f.Add("e.workspace_id = %s", v.Workspace)
+	f.Equal("e.number_hash", by.NumberHash)
+	f.Equal("e.contact_id", by.ContactID)
+	f.Equal("e.to_status", by.Type)
 	if by.From != nil {
-		f.add("e.occurred_at >= %s", *by.From)
+		f.Add("e.occurred_at >= %s", *by.From)
 	}
 	if by.To != nil {
-		f.add("e.occurred_at < %s", *by.To)
+		f.Add("e.occurred_at < %s", *by.To)
 	}
 	if after != nil {
-		f.add("e.position < %s::text::bigint", after.ID)
+		f.Add("e.position < %s::text::bigint", after.ID)
 	}
-	sql := `select ` + consentColumns + ` from read.consent_events e` + f.where() + ` order by e.position desc limit ` + f.arg(limit+1)
-	found, err := list(ctx, s, "consent events", scanConsentEvent, sql, f.args...)
+	sql := `select ` + consentColumns + ` from read.consent_events e` + f.Where() + ` order by e.position desc limit ` + f.Arg(limit+1)
+	found, err := readmodel.List(ctx, s.Reader, "consent events", scanConsentEvent, sql, f.Args...)
 	if err != nil {
-		return Page[ConsentEvent]{}, err
+		return readmodel.Page[ConsentEvent]{}, err
 	}
-	p := page(found, limit, func(e *ConsentEvent) Cursor { return Cursor{ID: strconv.FormatInt(e.Position, 10)} })
+	p := readmodel.PageOf(found, limit, func(e *ConsentEvent) readmodel.Cursor { return readmodel.Cursor{ID: strconv.FormatInt(e.Position, 10)} })
 	return p, s.addHashes(ctx, v.Shard, p.Rows)
 }
 
@@ -148,7 +150,7 @@ func (s *Store) addHashes(ctx context.Context, shard int, found []ConsentEvent) 
 	for i := range found {
 		positions[i] = found[i].Position
 	}
-	hashes, err := s.ledger.Hashes(ctx, shard, positions)
+	hashes, err := s.Ledger().Hashes(ctx, shard, positions)
 	if err != nil {
 		return err
 	}

@@ -11,9 +11,11 @@ import (
 	"ledgerline/domain/segment"
 	"ledgerline/events"
 	"ledgerline/eventstore"
+	"ledgerline/eventstore/feed"
+	"ledgerline/projections/readmodel"
 )
 
-var contactsTable = &Table{Name: "contacts", Key: []string{"id"}, Columns: []Column{
+var contactsTable = &readmodel.Table{Name: "contacts", Key: []string{"id"}, Columns: []readmodel.Column{
 	{Name: "id", Type: `text collate "C" not null`},
 	{Name: "workspace_id", Type: "uuid not null"},
 	{Name: "position", Type: "bigint not null"}, // of the event that made it: the order of lists
@@ -33,11 +35,11 @@ var contactsTable = &Table{Name: "contacts", Key: []string{"id"}, Columns: []Col
 	{Name: "capability_checked_at", Type: "timestamptz"},
 	{Name: "has_conversation", Type: "boolean not null"},
 	{Name: "conversation_assignee", Type: "uuid"},
-	{Name: "first_reply_at", Type: "timestamptz", Merge: KeepFirst},
-	{Name: "last_inbound_at", Type: "timestamptz", Merge: Latest},
-	{Name: "last_outbound_at", Type: "timestamptz", Merge: Latest},
+	{Name: "first_reply_at", Type: "timestamptz", Merge: readmodel.KeepFirst},
+	{Name: "last_inbound_at", Type: "timestamptz", Merge: readmodel.Latest},
+	{Name: "last_outbound_at", Type: "timestamptz", Merge: readmodel.Latest},
 	{Name: "created_at", Type: "timestamptz not null"},
-	{Name: "updated_at", Type: "timestamptz not null", Merge: Latest},
+	{Name: "updated_at", Type: "timestamptz not null", Merge: readmodel.Latest},
 	// What is compared without regard to case, folded by the service itself, so that it does not depend on the database's locale.
 	{Name: "folded_first_name", Type: `text collate "C"`},
 	{Name: "folded_last_name", Type: `text collate "C"`},
@@ -47,25 +49,16 @@ var contactsTable = &Table{Name: "contacts", Key: []string{"id"}, Columns: []Col
 	{Name: "instants", Type: "jsonb not null"}, // custom fields that are times, in milliseconds since 1970
 }}
 
-var labelsTable = &Table{Name: "labels", Key: []string{"id"}, Columns: []Column{
-	{Name: "id", Type: "uuid not null"},
-	{Name: "workspace_id", Type: "uuid not null"},
-	{Name: "name", Type: "text not null"},
-	{Name: "folded_name", Type: `text collate "C" not null`},
-	{Name: "color", Type: "text"},
-	{Name: "created_at", Type: "timestamptz not null"},
-}}
-
-var contactLabelsTable = &Table{Name: "contact_labels", Key: []string{"contact_id", "label_id"}, Columns: []Column{
+var contactLabelsTable = &readmodel.Table{Name: "contact_labels", Key: []string{"contact_id", "label_id"}, Columns: []readmodel.Column{
 	{Name: "contact_id", Type: `text collate "C" not null`},
 	{Name: "label_id", Type: "uuid not null"},
 }}
 
 // Contacts is the address book: contacts and labels as they are now.
-var Contacts = &Projection{
+var Contacts = &readmodel.Projection{
 	ID: "contacts", Program: 6,
 	// Labels come first, so that the index of a contact that is made with labels is written once.
-	Tables:   []*Table{contactLabelsTable, labelsTable, contactsTable, contactIndexTable, contactPlacesTable, labelCountsTable},
+	Tables:   []*readmodel.Table{contactLabelsTable, labelsTable, contactsTable, contactIndexTable, contactPlacesTable, labelCountsTable},
 	Triggers: contactTriggers(),
 	Indexes: []string{
 		`create index on @contacts (workspace_id, position desc)`,
@@ -76,83 +69,90 @@ var Contacts = &Projection{
 		// Without a list of pending entries, which every question of a list would have to read through.
 		`create index on @contact_index using gin (tags, search gin_trgm_ops) with (fastupdate = off)`,
 	},
-	Wants: events.NamesOf(
-		(*events.ContactCreated)(nil), (*events.ContactOptedIn)(nil), (*events.ContactOptedOut)(nil), (*events.ContactConsentCleared)(nil),
-		(*events.ContactLineAssigned)(nil), (*events.ContactDeleted)(nil), (*events.ContactUpdated)(nil), (*events.ContactLabelsChanged)(nil),
-		(*events.LabelCreated)(nil), (*events.LabelUpdated)(nil), (*events.LabelDeleted)(nil),
-		(*events.ConversationStarted)(nil), (*events.ConversationAssigned)(nil), (*events.MessageSent)(nil), (*events.MessageReceived)(nil),
-		(*events.NumberLinked)(nil), (*events.NumberChecked)(nil)),
-	Project: projectContact,
+	Handlers: feed.NewHandlers(
+		feed.On(contactCreated), feed.On(contactUpdated), feed.On(contactLabelsChanged), feed.On(contactDeleted),
+		feed.On(func(c *readmodel.Changes, e *events.ContactOptedIn, r *eventstore.Recorded) {
+			c.Update(contactsTable, consentRow(&e.ConsentEvidence, r))
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.ContactOptedOut, r *eventstore.Recorded) {
+			c.Update(contactsTable, consentRow(&e.ConsentEvidence, r))
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.ContactConsentCleared, r *eventstore.Recorded) {
+			c.Update(contactsTable, consentRow(&e.ConsentEvidence, r))
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.ContactLineAssigned, r *eventstore.Recorded) {
+			c.Update(contactsTable, readmodel.Row{"id": e.ContactID, "assigned_line_id": e.LineID, "updated_at": readmodel.Stamp(r.OccurredAt)})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.NumberLinked, _ *eventstore.Recorded) { // a new contact, or a new number
+			c.Update(contactsTable, readmodel.Row{
+				"id": e.ContactID, "chat_capable": e.Chat, "capability_checked_at": readmodel.StampOrNull(e.CheckedAt),
+			})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.NumberChecked, r *eventstore.Recorded) {
+			for _, contact := range e.ContactIDs {
+				c.Update(contactsTable, readmodel.Row{"id": contact, "chat_capable": e.Chat, "capability_checked_at": readmodel.Stamp(r.OccurredAt)})
+			}
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.ConversationStarted, _ *eventstore.Recorded) {
+			c.Update(contactsTable, readmodel.Row{"id": e.ContactID, "has_conversation": true})
+		}),
+		// The assignee decides which agents see the contact. It is no change of the contact itself.
+		feed.On(func(c *readmodel.Changes, e *events.ConversationAssigned, _ *eventstore.Recorded) {
+			c.Update(contactsTable, readmodel.Row{"id": e.ContactID, "conversation_assignee": e.To})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.MessageSent, r *eventstore.Recorded) {
+			c.Update(contactsTable, readmodel.Row{"id": e.ContactID, "last_outbound_at": readmodel.Stamp(r.OccurredAt)})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.MessageReceived, r *eventstore.Recorded) {
+			at := readmodel.Stamp(r.OccurredAt)
+			c.Update(contactsTable, readmodel.Row{"id": e.ContactID, "first_reply_at": at, "last_inbound_at": at})
+		}),
+		feed.On(labelCreated), feed.On(labelUpdated), feed.On(labelDeleted),
+	),
 }
 
-func projectContact(r *eventstore.Recorded, c *Changes) {
-	at := stamp(r.OccurredAt)
-	switch e := r.Event.(type) {
-	case *events.ContactCreated:
-		for _, label := range e.LabelIDs {
-			c.Insert(contactLabelsTable, Row{"contact_id": e.ContactID, "label_id": label})
-		}
-		c.Insert(contactsTable, contactRow(r, e))
-	case *events.ContactUpdated:
-		c.Update(contactsTable, updatedRow(e, at))
-	case *events.ContactLabelsChanged:
-		for _, label := range e.Removed {
-			c.Delete(contactLabelsTable, Row{"contact_id": e.ContactID, "label_id": label})
-		}
-		for _, label := range e.Added {
-			c.Insert(contactLabelsTable, Row{"contact_id": e.ContactID, "label_id": label})
-		}
-		c.Update(contactsTable, Row{"id": e.ContactID, "updated_at": at})
-	case *events.ContactOptedIn:
-		c.Update(contactsTable, consentRow(&e.ConsentEvidence, at))
-	case *events.ContactOptedOut:
-		c.Update(contactsTable, consentRow(&e.ConsentEvidence, at))
-	case *events.ContactConsentCleared:
-		c.Update(contactsTable, consentRow(&e.ConsentEvidence, at))
-	case *events.ContactLineAssigned:
-		c.Update(contactsTable, Row{"id": e.ContactID, "assigned_line_id": e.LineID, "updated_at": at})
-	case *events.ContactDeleted:
-		c.Delete(contactsTable, Row{"id": e.ContactID})
-		c.Clear(contactLabelsTable, "contact_id", e.ContactID)
-	case *events.LabelCreated:
-		c.Insert(labelsTable, Row{"id": e.LabelID, "workspace_id": r.WorkspaceID, "name": e.Name, "folded_name": segment.Fold(e.Name), "color": e.Color, "created_at": at})
-	case *events.NumberLinked: // also when a contact has changed its number
-		c.Update(contactsTable, Row{"id": e.ContactID, "chat_capable": e.Chat, "capability_checked_at": stampOrNull(e.CheckedAt)})
-	case *events.NumberChecked:
-		for _, contact := range e.ContactIDs {
-			c.Update(contactsTable, Row{"id": contact, "chat_capable": e.Chat, "capability_checked_at": at})
-		}
-	case *events.LabelUpdated:
-		c.Update(labelsTable, labelRow(e))
-	case *events.LabelDeleted: // what is left of it on contacts is shown to nobody, and may be a million rows
-		c.Delete(labelsTable, Row{"id": e.LabelID})
-	case *events.ConversationStarted:
-		c.Update(contactsTable, Row{"id": e.ContactID, "has_conversation": true})
-	case *events.ConversationAssigned: // decides which agents see the contact; the contact itself is as it was
-		c.Update(contactsTable, Row{"id": e.ContactID, "conversation_assignee": e.To})
-	case *events.MessageSent:
-		c.Update(contactsTable, Row{"id": e.ContactID, "last_outbound_at": at})
-	case *events.MessageReceived:
-		c.Update(contactsTable, Row{"id": e.ContactID, "first_reply_at": at, "last_inbound_at": at})
+func contactCreated(c *readmodel.Changes, e *events.ContactCreated, r *eventstore.Recorded) {
+	for _, label := range e.LabelIDs {
+		c.Insert(contactLabelsTable, readmodel.Row{"contact_id": e.ContactID, "label_id": label})
 	}
+	c.Insert(contactsTable, contactRow(r, e))
 }
 
-func contactRow(r *eventstore.Recorded, e *events.ContactCreated) Row {
-	row := Row{
+func contactUpdated(c *readmodel.Changes, e *events.ContactUpdated, r *eventstore.Recorded) {
+	c.Update(contactsTable, updatedRow(e, readmodel.Stamp(r.OccurredAt)))
+}
+
+func contactLabelsChanged(c *readmodel.Changes, e *events.ContactLabelsChanged, r *eventstore.Recorded) {
+	for _, label := range e.Removed {
+		c.Delete(contactLabelsTable, readmodel.Row{"contact_id": e.ContactID, "label_id": label})
+	}
+	for _, label := range e.Added {
+		c.Insert(contactLabelsTable, readmodel.Row{"contact_id": e.ContactID, "label_id": label})
+	}
+	c.Update(contactsTable, readmodel.Row{"id": e.ContactID, "updated_at": readmodel.Stamp(r.OccurredAt)})
+}
+
+func contactDeleted(c *readmodel.Changes, e *events.ContactDeleted, _ *eventstore.Recorded) {
+	c.Delete(contactsTable, readmodel.Row{"id": e.ContactID})
+	c.DeleteWhere(contactLabelsTable, "contact_id", e.ContactID)
+}
+
+func contactRow(r *eventstore.Recorded, e *events.ContactCreated) readmodel.Row {
+	row := readmodel.Row{
 		"id": e.ContactID, "workspace_id": r.WorkspaceID, "position": r.Position, "number_hash": e.NumberHash, "phone": e.Person.Phone,
 		"consent_status": "unknown", "owner_user_id": e.OwnerUserID, "has_conversation": false,
-		"created_at": stamp(r.OccurredAt), "updated_at": stamp(r.OccurredAt),
+		"created_at": readmodel.Stamp(r.OccurredAt), "updated_at": readmodel.Stamp(r.OccurredAt),
 	}
-	row.text("first_name", e.Person.FirstName)
-	row.text("last_name", e.Person.LastName)
-	row.text("company", e.Person.Company)
-	row.text("email", e.Person.Email)
-	row.fields(e.Person.Fields)
+	setFolded(row, "first_name", e.Person.FirstName)
+	setFolded(row, "last_name", e.Person.LastName)
+	setFolded(row, "company", e.Person.Company)
+	setFolded(row, "email", e.Person.Email)
+	setFields(row, e.Person.Fields)
 	return row
 }
 
 // text sets a column together with its folded twin.
-func (row Row) text(name string, value *string) {
+func setFolded(row readmodel.Row, name string, value *string) {
 	row[name], row["folded_"+name] = value, nil
 	if value != nil {
 		row["folded_"+name] = segment.Fold(*value)
@@ -160,7 +160,7 @@ func (row Row) text(name string, value *string) {
 }
 
 // fields sets the custom fields together with what they are compared by.
-func (row Row) fields(fields map[string]any) {
+func setFields(row readmodel.Row, fields map[string]any) {
 	if fields == nil {
 		fields = map[string]any{}
 	}
@@ -174,22 +174,22 @@ func (row Row) fields(fields map[string]any) {
 }
 
 // updatedRow has the columns that changed. What an erased event said is not known any more; the contact's end follows.
-func updatedRow(e *events.ContactUpdated, at string) Row {
-	row := Row{"id": e.ContactID, "updated_at": at}
+func updatedRow(e *events.ContactUpdated, at string) readmodel.Row {
+	row := readmodel.Row{"id": e.ContactID, "updated_at": at}
 	for _, name := range e.Changed {
 		switch name {
 		case "phone":
 			row["phone"], row["number_hash"] = e.Person.Phone, e.NumberHash
 		case "first_name":
-			row.text(name, e.Person.FirstName)
+			setFolded(row, name, e.Person.FirstName)
 		case "last_name":
-			row.text(name, e.Person.LastName)
+			setFolded(row, name, e.Person.LastName)
 		case "company":
-			row.text(name, e.Person.Company)
+			setFolded(row, name, e.Person.Company)
 		case "email":
-			row.text(name, e.Person.Email)
+			setFolded(row, name, e.Person.Email)
 		case "fields":
-			row.fields(e.Person.Fields)
+			setFields(row, e.Person.Fields)
 		case "owner_user_id":
 			row["owner_user_id"] = e.OwnerUserID
 		}
@@ -197,21 +197,9 @@ func updatedRow(e *events.ContactUpdated, at string) Row {
 	return row
 }
 
-func labelRow(e *events.LabelUpdated) Row {
-	row := Row{"id": e.LabelID}
-	for _, name := range e.Changed {
-		switch name {
-		case "name":
-			row["name"], row["folded_name"] = e.Name, segment.Fold(e.Name)
-		case "color":
-			row["color"] = e.Color
-		}
-	}
-	return row
-}
-
-func consentRow(e *events.ConsentEvidence, at string) Row {
-	return Row{"id": e.ContactID, "consent_status": e.To, "consent_at": at, "consent_source": e.Source, "updated_at": at}
+func consentRow(e *events.ConsentEvidence, r *eventstore.Recorded) readmodel.Row {
+	at := readmodel.Stamp(r.OccurredAt)
+	return readmodel.Row{"id": e.ContactID, "consent_status": e.To, "consent_at": at, "consent_source": e.Source, "updated_at": at}
 }
 
 // Contact is a contact as the API shows it (interface 2.2).
@@ -261,9 +249,9 @@ func contactInto() (*contactScan, []any) {
 }
 
 func (c *contactScan) contact() Contact {
-	c.ConsentAt, c.CapabilityCheckedAt = stampOrNull(c.consent), stampOrNull(c.checked)
-	c.FirstReplyAt, c.LastInboundAt, c.LastOutboundAt = stampOrNull(c.reply), stampOrNull(c.inbound), stampOrNull(c.outbound)
-	c.CreatedAt, c.UpdatedAt = stamp(c.created), stamp(c.updated)
+	c.ConsentAt, c.CapabilityCheckedAt = readmodel.StampOrNull(c.consent), readmodel.StampOrNull(c.checked)
+	c.FirstReplyAt, c.LastInboundAt, c.LastOutboundAt = readmodel.StampOrNull(c.reply), readmodel.StampOrNull(c.inbound), readmodel.StampOrNull(c.outbound)
+	c.CreatedAt, c.UpdatedAt = readmodel.Stamp(c.created), readmodel.Stamp(c.updated)
 	return c.Contact
 }
 
@@ -275,27 +263,11 @@ func scanContact(row pgx.CollectableRow) (Contact, error) {
 	return c.contact(), nil
 }
 
-func stampOrNull(t *time.Time) *string {
-	if t == nil {
-		return nil
-	}
-	s := stamp(*t)
-	return &s
-}
-
-// Viewer limits what a caller sees. Without an agent it is the whole workspace; an agent sees the contacts of
-// interface 4.1 rule 3.
-type Viewer struct {
-	Workspace uuid.UUID
-	Shard     int
-	Agent     uuid.UUID // uuid.Nil for callers with full access
-}
-
-func (v Viewer) contacts() *filter {
-	f := &filter{}
-	f.add("c.workspace_id = %s", v.Workspace)
+func (v Viewer) contacts() *readmodel.Filter {
+	f := &readmodel.Filter{}
+	f.Add("c.workspace_id = %s", v.Workspace)
 	if v.Agent != uuid.Nil {
-		f.add(`(c.owner_user_id = %s or (c.has_conversation and (c.conversation_assignee is null or c.conversation_assignee = %s))
+		f.Add(`(c.owner_user_id = %s or (c.has_conversation and (c.conversation_assignee is null or c.conversation_assignee = %s))
 			or (c.owner_user_id is null and not c.has_conversation))`, v.Agent)
 	}
 	return f
@@ -304,6 +276,6 @@ func (v Viewer) contacts() *filter {
 // Contact finds a contact that the viewer can see; found is false when there is none.
 func (s *Store) Contact(ctx context.Context, v Viewer, id string) (c Contact, found bool, err error) {
 	f := v.contacts()
-	f.add("c.id = %s", id)
-	return single(ctx, s, "contact", scanContact, `select `+contactColumns+` from read.contacts c`+f.where(), f.args...)
+	f.Add("c.id = %s", id)
+	return readmodel.One(ctx, s.Reader, "contact", scanContact, `select `+contactColumns+` from read.contacts c`+f.Where(), f.Args...)
 }

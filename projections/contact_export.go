@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"ledgerline/projections/readmodel"
+
 	"github.com/jackc/pgx/v5"
 )
 
@@ -36,7 +38,7 @@ func (s *Store) ExportContacts(ctx context.Context, v Viewer, by ContactFilter, 
 	if none {
 		return to.Begin(nil, false)
 	}
-	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+	err = pgx.BeginTxFunc(ctx, s.Pool(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		fields, more, err := fieldColumns(ctx, tx, f)
 		if err != nil {
 			return err
@@ -44,7 +46,7 @@ func (s *Store) ExportContacts(ctx context.Context, v Viewer, by ContactFilter, 
 		if err := to.Begin(fields, more); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, `select `+contactColumns+` from read.contacts c`+f.where()+` order by c.position desc`, f.args...)
+		rows, err := tx.Query(ctx, `select `+contactColumns+` from read.contacts c`+f.Where()+` order by c.position desc`, f.Args...)
 		if err != nil {
 			return err
 		}
@@ -68,13 +70,13 @@ func (s *Store) ExportContacts(ctx context.Context, v Viewer, by ContactFilter, 
 
 // fieldColumns finds the custom fields that most of the contacts have and that can be columns, by name; more tells that there
 // are others.
-func fieldColumns(ctx context.Context, tx pgx.Tx, f *filter) (columns []string, more bool, err error) {
+func fieldColumns(ctx context.Context, tx pgx.Tx, f *readmodel.Filter) (columns []string, more bool, err error) {
 	counted := *f
-	longest, most := counted.arg(longestFieldColumn), counted.arg(FieldColumns+1)
+	longest, most := counted.Arg(longestFieldColumn), counted.Arg(FieldColumns+1)
 	rows, err := tx.Query(ctx, `select key, fits from (
 			select key, count(*) as n, char_length(key) between 1 and `+longest+` as fits
-			from read.contacts c cross join lateral jsonb_object_keys(c.fields) key`+counted.where()+` and c.fields <> '{}' group by key
-		) k order by fits desc, n desc, key limit `+most, counted.args...)
+			from read.contacts c cross join lateral jsonb_object_keys(c.fields) key`+counted.Where()+` and c.fields <> '{}' group by key
+		) k order by fits desc, n desc, key limit `+most, counted.Args...)
 	if err != nil {
 		return nil, false, err
 	}

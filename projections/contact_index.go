@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"ledgerline/projections/readmodel"
 	"strconv"
 	"strings"
 )
@@ -19,7 +20,7 @@ import (
 // questions for what is rare, larger ones more rows to sort for what is common.
 const bucketSize = 24_000
 
-var contactIndexTable = &Table{Name: "contact_index", Key: []string{"contact_id"}, Columns: []Column{
+var contactIndexTable = &readmodel.Table{Name: "contact_index", Key: []string{"contact_id"}, Columns: []readmodel.Column{
 	{Name: "contact_id", Type: `text collate "C" not null`},
 	{Name: "workspace_id", Type: "uuid not null"},
 	{Name: "position", Type: "bigint not null"},
@@ -29,14 +30,14 @@ var contactIndexTable = &Table{Name: "contact_index", Key: []string{"contact_id"
 }}
 
 // contact_places counts, by workspace, the contacts that were ever placed, and how often contacts have changed.
-var contactPlacesTable = &Table{Name: "contact_places", Key: []string{"workspace_id"}, Columns: []Column{
+var contactPlacesTable = &readmodel.Table{Name: "contact_places", Key: []string{"workspace_id"}, Columns: []readmodel.Column{
 	{Name: "workspace_id", Type: "uuid not null"},
 	{Name: "placed", Type: "bigint not null"},
 	{Name: "changes", Type: "bigint not null"},
 }}
 
 // label_counts says how many contacts have a label. The row of a deleted label stays and means nothing.
-var labelCountsTable = &Table{Name: "label_counts", Key: []string{"label_id"}, Columns: []Column{
+var labelCountsTable = &readmodel.Table{Name: "label_counts", Key: []string{"label_id"}, Columns: []readmodel.Column{
 	{Name: "label_id", Type: "uuid not null"},
 	{Name: "contacts", Type: "bigint not null"},
 }}

@@ -16,6 +16,7 @@ import (
 	"ledgerline/clock"
 	"ledgerline/eventstore"
 	"ledgerline/eventstore/feed"
+	"ledgerline/projections/readmodel"
 	"ledgerline/test/testpg"
 )
 
@@ -114,7 +115,7 @@ func TestAListOfContactsReadsNoTableFromEndToEndWhateverItsFilters(t *testing.T)
 		require.NoError(t, err)
 		var text []byte
 		sql := q.sql("i.position, "+contactColumns, nil, 51)
-		require.NoError(t, pool.QueryRow(t.Context(), "explain (analyze, format json) "+sql, q.args...).Scan(&text), about)
+		require.NoError(t, pool.QueryRow(t.Context(), "explain (analyze, format json) "+sql, q.Args...).Scan(&text), about)
 		var found []struct {
 			Plan node `json:"Plan"`
 		}
@@ -145,7 +146,7 @@ func TestEveryFilterAloneAndCombinedFindsWhatItMeansPageByPage(t *testing.T) {
 		f, none, err := by.plain(t.Context(), store, v)
 		require.NoError(t, err)
 		require.False(t, none)
-		rows, err := pool.Query(t.Context(), "select c.id from read.contacts c"+f.where()+" order by c.position desc limit 250", f.args...)
+		rows, err := pool.Query(t.Context(), "select c.id from read.contacts c"+f.Where()+" order by c.position desc limit 250", f.Args...)
 		require.NoError(t, err, about)
 		want, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		require.NoError(t, err)
@@ -153,7 +154,7 @@ func TestEveryFilterAloneAndCombinedFindsWhatItMeansPageByPage(t *testing.T) {
 			some++
 		}
 		var got []string
-		var after *Cursor
+		var after *readmodel.Cursor
 		for len(got) < 250 {
 			page, err := store.Contacts(t.Context(), v, by, after, 50)
 			require.NoError(t, err, about)

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ledgerline/domain/segment"
+	"ledgerline/projections/readmodel"
 )
 
 // ContactFilter are the filters of the contact list (interface 4.1); empty ones do not filter.
@@ -22,7 +23,7 @@ type ContactFilter struct {
 
 // contactQuery is a question about contacts: c is the contact, i its row in the index.
 type contactQuery struct {
-	*filter
+	*readmodel.Filter
 	narrowing
 	viewer Viewer
 	none   bool // nobody can fulfil it
@@ -33,12 +34,12 @@ type contactQuery struct {
 // query says in SQL what the filters mean. What it finds out on the way, ids of names and definitions of segments, is read
 // beforehand, so that the planner sees values.
 func (by ContactFilter) query(ctx context.Context, s *Store, v Viewer) (*contactQuery, error) {
-	q := &contactQuery{filter: &filter{}, viewer: v}
-	q.add("i.workspace_id = %s", v.Workspace)
+	q := &contactQuery{Filter: &readmodel.Filter{}, viewer: v}
+	q.Add("i.workspace_id = %s", v.Workspace)
 	if by.Phone != "" {
 		q.phone = true
-		q.add("c.workspace_id = %s", v.Workspace)
-		q.add("c.phone = %s", by.Phone)
+		q.Add("c.workspace_id = %s", v.Workspace)
+		q.Add("c.phone = %s", by.Phone)
 	}
 	if by.ConsentStatus != "" {
 		q.tags = append(q.tags, tagConsent+by.ConsentStatus)
@@ -60,10 +61,10 @@ func (by ContactFilter) query(ctx context.Context, s *Store, v Viewer) (*contact
 		q.groups = append(q.groups, []string{tagSeenBy, tagSeenBy + v.Agent.String()})
 	}
 	for _, tag := range q.tags {
-		q.add("i.tags @> array[%s::text]", tag)
+		q.Add("i.tags @> array[%s::text]", tag)
 	}
 	for _, group := range q.groups {
-		q.add("i.tags && %s::text[]", group)
+		q.Add("i.tags && %s::text[]", group)
 	}
 	q.search(by.Q)
 	if by.SegmentID != "" {
@@ -84,39 +85,39 @@ func (q *contactQuery) within(ctx context.Context, s *Store, id string) error {
 		q.none = true
 		return nil
 	}
-	q.conditions, q.whole = append(q.conditions, segmentSQL(node, q.filter, s.ledger.Now())), true
+	q.Conditions, q.whole = append(q.Conditions, segmentSQL(node, q.Filter, s.Ledger().Now())), true
 	var narrowed narrowing
 	narrowed.narrow(node)
 	for _, tag := range narrowed.tags {
-		q.add("i.tags @> array[%s::text]", tag)
+		q.Add("i.tags @> array[%s::text]", tag)
 	}
 	for _, group := range narrowed.groups {
-		q.add("i.tags && %s::text[]", group)
+		q.Add("i.tags && %s::text[]", group)
 	}
 	for _, pattern := range narrowed.like {
-		q.add("i.search like %s", pattern)
+		q.Add("i.search like %s", pattern)
 	}
 	q.tags, q.groups, q.like = append(q.tags, narrowed.tags...), append(q.groups, narrowed.groups...), append(q.like, narrowed.like...)
 	return nil
 }
 
 // plain is query for those who read all of the contacts there are: conditions on contact c alone.
-func (by ContactFilter) plain(ctx context.Context, s *Store, v Viewer) (f *filter, none bool, err error) {
+func (by ContactFilter) plain(ctx context.Context, s *Store, v Viewer) (f *readmodel.Filter, none bool, err error) {
 	f = v.contacts()
-	f.equal("c.phone", by.Phone)
-	f.equal("c.consent_status", by.ConsentStatus)
-	f.equal("c.owner_user_id::text", by.OwnerUserID)
-	f.equal("c.assigned_line_id", by.LineID)
+	f.Equal("c.phone", by.Phone)
+	f.Equal("c.consent_status", by.ConsentStatus)
+	f.Equal("c.owner_user_id::text", by.OwnerUserID)
+	f.Equal("c.assigned_line_id", by.LineID)
 	if by.Label != "" {
 		id, found, err := s.labelNamed(ctx, v, by.Label)
 		if err != nil || !found {
 			return nil, true, err
 		}
-		f.add("exists (select from read.contact_labels cl where cl.contact_id = c.id and cl.label_id = %s)", id)
+		f.Add("exists (select from read.contact_labels cl where cl.contact_id = c.id and cl.label_id = %s)", id)
 	}
 	if by.Q != "" {
 		if condition, _ := searchSQL(f, by.Q); condition != "" {
-			f.conditions = append(f.conditions, "exists (select from read.contact_index i where i.contact_id = c.id and "+condition+")")
+			f.Conditions = append(f.Conditions, "exists (select from read.contact_index i where i.contact_id = c.id and "+condition+")")
 		}
 	}
 	if by.SegmentID != "" {
@@ -124,16 +125,16 @@ func (by ContactFilter) plain(ctx context.Context, s *Store, v Viewer) (f *filte
 		if err != nil || !found {
 			return nil, true, err
 		}
-		f.conditions = append(f.conditions, segmentSQL(node, f, s.ledger.Now()))
+		f.Conditions = append(f.Conditions, segmentSQL(node, f, s.Ledger().Now()))
 	}
 	return f, false, nil
 }
 
 // search requires that the text is part of the contact's names, company, address or number.
 func (q *contactQuery) search(text string) {
-	condition, narrow := searchSQL(q.filter, text)
+	condition, narrow := searchSQL(q.Filter, text)
 	if condition != "" {
-		q.conditions = append(q.conditions, condition)
+		q.Conditions = append(q.Conditions, condition)
 	}
 	if narrow {
 		q.like = append(q.like, text)
@@ -146,7 +147,7 @@ const longDigits = 10
 // searchSQL is the condition on i, a contact's row in the index, that a text is part of the contact's names, company, address
 // or number; "" when the text is empty. A number may be written as people do: what is left without the marks between digits,
 // and without the zeros in front of national numbers, is looked for as well. indexed tells that the index can find it.
-func searchSQL(f *filter, text string) (condition string, indexed bool) {
+func searchSQL(f *readmodel.Filter, text string) (condition string, indexed bool) {
 	term := segment.Fold(strings.TrimSpace(text))
 	if term == "" {
 		return "", false
@@ -170,7 +171,7 @@ func searchSQL(f *filter, text string) (condition string, indexed bool) {
 	var conditions []string
 	for n, t := range terms {
 		if n == 0 || t != terms[n-1] {
-			conditions = append(conditions, column+" like "+f.arg(contains(t)))
+			conditions = append(conditions, column+" like "+f.Arg(readmodel.Containing(t)))
 		}
 	}
 	return "(" + strings.Join(conditions, " or ") + ")", column == "i.search"
@@ -193,20 +194,20 @@ func dialled(text string) (string, bool) {
 }
 
 // sql is the query for the rows of at most limit contacts before a position, newest first: columns are of contact c.
-func (q *contactQuery) sql(columns string, after *Cursor, limit int) string {
+func (q *contactQuery) sql(columns string, after *readmodel.Cursor, limit int) string {
 	if after != nil {
-		q.add("i.position < %s::text::bigint", after.ID)
+		q.Add("i.position < %s::text::bigint", after.ID)
 	}
-	most := q.arg(limit)
+	most := q.Arg(limit)
 	const of = ` from read.contact_index i join read.contacts c on c.id = i.contact_id`
 	if q.phone || len(q.tags)+len(q.groups)+len(q.like) == 0 {
-		return `select ` + columns + of + q.where() + ` order by i.position desc limit ` + most
+		return `select ` + columns + of + q.Where() + ` order by i.position desc limit ` + most
 	}
-	newest := `i.workspace_id = ` + q.arg(q.viewer.Workspace)
+	newest := `i.workspace_id = ` + q.Arg(q.viewer.Workspace)
 	if after != nil {
-		newest += ` and i.position < ` + q.arg(after.ID) + `::text::bigint`
+		newest += ` and i.position < ` + q.Arg(after.ID) + `::text::bigint`
 	}
-	place := q.arg(tagBucket + q.viewer.Workspace.String() + ":")
+	place := q.Arg(tagBucket + q.viewer.Workspace.String() + ":")
 	asked := ` from read.contact_index i`
 	if q.whole {
 		asked = of
@@ -214,7 +215,7 @@ func (q *contactQuery) sql(columns string, after *Cursor, limit int) string {
 	// The sum in "order by" keeps the planner from walking contacts in order in place of asking the index for a bucket.
 	return `select ` + columns + ` from (
 		select r.* from generate_series((select i.bucket from read.contact_index i where ` + newest + ` order by i.position desc limit 1), 0, -1) b (bucket)
-		cross join lateral (select i.contact_id, i.position` + asked + q.where(`i.tags @> array[`+place+`::text || b.bucket]`) + `
+		cross join lateral (select i.contact_id, i.position` + asked + q.Where(`i.tags @> array[`+place+`::text || b.bucket]`) + `
 			order by i.position + 0 desc limit ` + most + `) r limit ` + most + `
 		) i join read.contacts c on c.id = i.contact_id order by i.position desc`
 }
@@ -227,18 +228,18 @@ type placed struct {
 
 // Contacts lists contacts, newest first: in the order of the ledger, so that a contact that is added while a client pages
 // never moves those that it has not seen.
-func (s *Store) Contacts(ctx context.Context, v Viewer, by ContactFilter, after *Cursor, limit int) (Page[Contact], error) {
+func (s *Store) Contacts(ctx context.Context, v Viewer, by ContactFilter, after *readmodel.Cursor, limit int) (readmodel.Page[Contact], error) {
 	q, err := by.query(ctx, s, v)
 	if err != nil || q.none {
-		return Page[Contact]{}, err
+		return readmodel.Page[Contact]{}, err
 	}
 	sql := q.sql("i.position, "+contactColumns, after, limit+1)
-	found, err := list(ctx, s, "contacts", scanPlaced, sql, q.args...)
+	found, err := readmodel.List(ctx, s.Reader, "contacts", scanPlaced, sql, q.Args...)
 	if err != nil {
-		return Page[Contact]{}, err
+		return readmodel.Page[Contact]{}, err
 	}
-	rows := page(found, limit, func(p *placed) Cursor { return Cursor{ID: strconv.FormatInt(p.position, 10)} })
-	contacts := Page[Contact]{Rows: make([]Contact, len(rows.Rows)), Next: rows.Next}
+	rows := readmodel.PageOf(found, limit, func(p *placed) readmodel.Cursor { return readmodel.Cursor{ID: strconv.FormatInt(p.position, 10)} })
+	contacts := readmodel.Page[Contact]{Rows: make([]Contact, len(rows.Rows)), Next: rows.Next}
 	for i := range rows.Rows {
 		contacts.Rows[i] = rows.Rows[i].Contact
 	}
@@ -252,4 +253,11 @@ func scanPlaced(row pgx.CollectableRow) (p placed, err error) {
 	}
 	p.Contact = c.contact()
 	return p, nil
+}
+
+const contactsByIDSQL = `select ` + contactColumns + ` from unnest($1::text[]) u (id) join read.contacts c on c.id = u.id`
+
+// ContactsByID finds contacts of any workspace in no order; ids that do not exist are left out.
+func (s *Store) ContactsByID(ctx context.Context, ids []string) ([]Contact, error) {
+	return readmodel.List(ctx, s.Reader, "contacts by id", scanContact, contactsByIDSQL, ids)
 }

@@ -14,6 +14,7 @@ import (
 	"ledgerline/clock"
 	"ledgerline/eventstore"
 	"ledgerline/eventstore/feed"
+	"ledgerline/projections/readmodel"
 	"ledgerline/test/testpg"
 )
 
@@ -81,10 +82,10 @@ func TestAListReadsLittleMoreThanItShowsWhateverItsFilters(t *testing.T) {
 		v     Viewer
 		by    ConversationFilter
 		label *uuid.UUID
-		after *Cursor
+		after *readmodel.Cursor
 	}{
 		"all":                         {v: all},
-		"deep":                        {v: all, after: &Cursor{At: "2026-01-01T00:00:00.000Z", ID: "cnv_1"}},
+		"deep":                        {v: all, after: &readmodel.Cursor{At: "2026-01-01T00:00:00.000Z", ID: "cnv_1"}},
 		"status":                      {v: all, by: ConversationFilter{Status: "snoozed"}},
 		"a person":                    {v: all, by: ConversationFilter{Assignee: person(1)}},
 		"a person with few":           {v: all, by: ConversationFilter{Assignee: person(51)}},
@@ -92,7 +93,7 @@ func TestAListReadsLittleMoreThanItShowsWhateverItsFilters(t *testing.T) {
 		"nobody":                      {v: all, by: ConversationFilter{Assignee: person(0), Status: "open"}},
 		"an agent":                    {v: agent},
 		"an agent, by status":         {v: agent, by: ConversationFilter{Status: "snoozed"}},
-		"an agent, deep":              {v: agent, after: &Cursor{At: "2026-01-01T00:00:00.000Z", ID: "cnv_1"}},
+		"an agent, deep":              {v: agent, after: &readmodel.Cursor{At: "2026-01-01T00:00:00.000Z", ID: "cnv_1"}},
 		"a team":                      {v: all, by: ConversationFilter{TeamID: person(2)}},
 		"a team, by status":           {v: all, by: ConversationFilter{TeamID: person(2), Status: "open"}},
 		"a line":                      {v: all, by: ConversationFilter{LineID: "ln_3"}},
@@ -106,7 +107,7 @@ func TestAListReadsLittleMoreThanItShowsWhateverItsFilters(t *testing.T) {
 		i, err := store.newInbox(t.Context(), list.v, &list.by, list.after)
 		require.NoError(t, err)
 		i.label = list.label
-		rows, whole := plan(t, pool, i.show(i.lanes(i.f.arg(limit+1)), limit), i.f.args)
+		rows, whole := plan(t, pool, i.show(i.lanes(i.f.Arg(limit+1)), limit), i.f.Args)
 		require.Empty(t, whole, name)
 		require.Less(t, rows, 1500.0, name) // six lanes of 51, each row by way of two tables, and shown with its contact
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"ledgerline/projections/readmodel"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
@@ -47,15 +49,6 @@ type Conversation struct {
 	activeAt time.Time
 }
 
-// Note is a remark of the team's (interface 2.3).
-type Note struct {
-	ID             string  `json:"id" format:"uuid"`
-	ConversationID string  `json:"conversation_id" doc:"cnv_ id"`
-	AuthorUserID   *string `json:"author_user_id" format:"uuid" doc:"null when an API key wrote it"`
-	Body           string  `json:"body"`
-	CreatedAt      string  `json:"created_at" format:"date-time"`
-}
-
 const conversationColumns = `v.id, c.id, c.phone, c.first_name, c.last_name, c.company, v.status, v.snoozed_until, v.assignee, v.team, v.handled_by,
 	array(select l.name from read.contact_labels cl join read.labels l on l.id = cl.label_id where cl.contact_id = c.id order by l.folded_name),
 	v.line_id, v.last_message_id, v.last_direction, v.last_preview, v.active_at, v.unread_count, v.created_at, v.updated_at`
@@ -68,20 +61,12 @@ func scanConversation(row pgx.CollectableRow) (Conversation, error) {
 	var id, direction, preview *string
 	err := row.Scan(&c.ID, &c.Contact.ID, &c.Contact.Phone, &c.Contact.FirstName, &c.Contact.LastName, &c.Contact.Company, &c.Status, &snoozed,
 		&assignee, &team, &c.HandledBy, &c.Labels, &c.LineID, &id, &direction, &preview, &c.activeAt, &c.UnreadCount, &created, &updated)
-	c.SnoozedUntil, c.AssigneeUserID, c.TeamID = stampOrNull(snoozed), zeroIsNil(assignee), zeroIsNil(team)
-	c.CreatedAt, c.UpdatedAt = stamp(created), stamp(updated)
+	c.SnoozedUntil, c.AssigneeUserID, c.TeamID = readmodel.StampOrNull(snoozed), readmodel.ZeroToNil(assignee), readmodel.ZeroToNil(team)
+	c.CreatedAt, c.UpdatedAt = readmodel.Stamp(created), readmodel.Stamp(updated)
 	if id != nil && direction != nil && preview != nil {
-		c.LastMessage, c.LastMessageAt = &LastMessage{ID: *id, Direction: *direction, Preview: *preview}, stampOrNull(&c.activeAt)
+		c.LastMessage, c.LastMessageAt = &LastMessage{ID: *id, Direction: *direction, Preview: *preview}, readmodel.StampOrNull(&c.activeAt)
 	}
 	return c, err
-}
-
-func zeroIsNil(id uuid.UUID) *string {
-	if id == uuid.Nil {
-		return nil
-	}
-	text := id.String()
-	return &text
 }
 
 // ConversationFilter are the filters of the inbox (interface 4.3); empty ones do not filter.
@@ -116,18 +101,18 @@ const probed = 2000
 
 // inbox is a list on its way to becoming a statement.
 type inbox struct {
-	f      *filter
+	f      *readmodel.Filter
 	by     *ConversationFilter
 	v      Viewer
 	people []uuid.UUID // who may have them; everybody when all
 	all    bool
 	label  *uuid.UUID
-	after  *Cursor
+	after  *readmodel.Cursor
 }
 
 // newInbox looks up what the filters name; nil when nothing can fulfil them.
-func (s *Store) newInbox(ctx context.Context, v Viewer, by *ConversationFilter, after *Cursor) (*inbox, error) {
-	i := &inbox{f: &filter{}, by: by, v: v, after: after}
+func (s *Store) newInbox(ctx context.Context, v Viewer, by *ConversationFilter, after *readmodel.Cursor) (*inbox, error) {
+	i := &inbox{f: &readmodel.Filter{}, by: by, v: v, after: after}
 	if i.people, i.all = v.assignees(by.Assignee); !i.all && len(i.people) == 0 {
 		return nil, nil //nolint:nilnil // nothing is an answer here
 	}
@@ -138,12 +123,12 @@ func (s *Store) newInbox(ctx context.Context, v Viewer, by *ConversationFilter, 
 		}
 		i.label = &label
 	}
-	i.f.add("x.workspace_id = %s", v.Workspace)
+	i.f.Add("x.workspace_id = %s", v.Workspace)
 	if by.TeamID != nil {
-		i.f.add("x.team = %s", *by.TeamID)
+		i.f.Add("x.team = %s", *by.TeamID)
 	}
-	i.f.equal("x.line_id", by.LineID)
-	i.f.equal("x.contact_id", by.ContactID)
+	i.f.Equal("x.line_id", by.LineID)
+	i.f.Equal("x.contact_id", by.ContactID)
 	return i, nil
 }
 
@@ -152,12 +137,12 @@ func (i *inbox) lane(most string, conditions ...string) string {
 	from, at := "read.conversations x", "x"
 	if i.label != nil {
 		from, at = "read.labelled_conversations l join read.conversations x on x.contact_id = l.contact_id", "l"
-		conditions = append(conditions, "l.label_id = "+i.f.arg(*i.label))
+		conditions = append(conditions, "l.label_id = "+i.f.Arg(*i.label))
 	}
 	if i.after != nil {
-		conditions = append(conditions, fmt.Sprintf("(%[1]s.active_at, %[1]s.id) < (%[2]s::timestamptz, %[3]s)", at, i.f.arg(i.after.At), i.f.arg(i.after.ID)))
+		conditions = append(conditions, fmt.Sprintf("(%[1]s.active_at, %[1]s.id) < (%[2]s::timestamptz, %[3]s)", at, i.f.Arg(i.after.At), i.f.Arg(i.after.ID)))
 	}
-	return fmt.Sprintf("(select x.* from %s%s order by %[3]s.active_at desc, %[3]s.id desc limit %[4]s)", from, i.f.where(conditions...), at, most)
+	return fmt.Sprintf("(select x.* from %s%s order by %[3]s.active_at desc, %[3]s.id desc limit %[4]s)", from, i.f.Where(conditions...), at, most)
 }
 
 // lanes are one lane for every status and every assignee that are asked for. A list takes the newest of each and of those
@@ -173,15 +158,15 @@ func (i *inbox) lanes(most string) string {
 		switch {
 		case status == "":
 		case i.label != nil: // the same said of x as well would count twice with the planner
-			conditions = append(conditions, "l.status = "+i.f.arg(status))
+			conditions = append(conditions, "l.status = "+i.f.Arg(status))
 		default:
-			conditions = append(conditions, "x.status = "+i.f.arg(status))
+			conditions = append(conditions, "x.status = "+i.f.Arg(status))
 		}
 		if i.all {
 			lanes = append(lanes, i.lane(most, conditions...))
 		}
 		for _, person := range i.people {
-			lanes = append(lanes, i.lane(most, append(slices.Clip(conditions), "x.assignee = "+i.f.arg(person))...))
+			lanes = append(lanes, i.lane(most, append(slices.Clip(conditions), "x.assignee = "+i.f.Arg(person))...))
 		}
 	}
 	return strings.Join(lanes, " union all ")
@@ -189,7 +174,7 @@ func (i *inbox) lanes(most string) string {
 
 // recent looks for a text in the contacts of the newest conversations only.
 func (i *inbox) recent(limit int) string {
-	most := i.f.arg(probed)
+	most := i.f.Arg(probed)
 	newest := `select * from (` + i.lanes(most) + `) n order by n.active_at desc, n.id desc limit ` + most
 	match, _ := searchSQL(i.f, i.by.Q)
 	return i.show(`select n.* from (`+newest+`) n join read.contact_index i on i.contact_id = n.contact_id where `+match, limit)
@@ -197,25 +182,25 @@ func (i *inbox) recent(limit int) string {
 
 // few goes from the contacts that are meant to their conversations.
 func (i *inbox) few(limit int) string {
-	i.f.equal("x.status", i.by.Status)
+	i.f.Equal("x.status", i.by.Status)
 	if !i.all {
-		i.f.add("x.assignee = any(%s)", i.people)
+		i.f.Add("x.assignee = any(%s)", i.people)
 	}
 	if i.by.Q != "" {
 		match, _ := searchSQL(i.f, i.by.Q)
-		i.f.add(`x.contact_id in (select i.contact_id from read.contact_index i where i.workspace_id = %s and `+match+`)`, i.v.Workspace)
+		i.f.Add(`x.contact_id in (select i.contact_id from read.contact_index i where i.workspace_id = %s and `+match+`)`, i.v.Workspace)
 	}
-	return i.show(i.lane(i.f.arg(limit+1)), limit)
+	return i.show(i.lane(i.f.Arg(limit+1)), limit)
 }
 
 // show is the statement that gives the newest of some conversations as they are shown.
 func (i *inbox) show(conversations string, limit int) string {
 	return `select ` + conversationColumns + ` from (` + conversations + `) v join read.contacts c on c.id = v.contact_id
-		order by v.active_at desc, v.id desc limit ` + i.f.arg(limit+1)
+		order by v.active_at desc, v.id desc limit ` + i.f.Arg(limit+1)
 }
 
 // Conversations lists conversations, most recent activity first.
-func (s *Store) Conversations(ctx context.Context, v Viewer, by ConversationFilter, after *Cursor, limit int) (Page[Conversation], error) {
+func (s *Store) Conversations(ctx context.Context, v Viewer, by ConversationFilter, after *readmodel.Cursor, limit int) (readmodel.Page[Conversation], error) {
 	by.Q = strings.TrimSpace(by.Q)
 	ask := func(statement func(i *inbox) string) ([]Conversation, error) {
 		i, err := s.newInbox(ctx, v, &by, after)
@@ -224,8 +209,8 @@ func (s *Store) Conversations(ctx context.Context, v Viewer, by ConversationFilt
 		}
 		sql := statement(i)
 		// Planned each time for what is asked: one plan for all labels and people would be a bad one for most.
-		args := append([]any{pgx.QueryExecModeCacheDescribe}, i.f.args...)
-		return list(ctx, s, "conversations", scanConversation, sql, args...)
+		args := append([]any{pgx.QueryExecModeCacheDescribe}, i.f.Args...)
+		return readmodel.List(ctx, s.Reader, "conversations", scanConversation, sql, args...)
 	}
 	var found []Conversation
 	var err error
@@ -238,63 +223,47 @@ func (s *Store) Conversations(ctx context.Context, v Viewer, by ConversationFilt
 			found, err = ask(func(i *inbox) string { return i.few(limit) })
 		}
 	default:
-		found, err = ask(func(i *inbox) string { return i.show(i.lanes(i.f.arg(limit+1)), limit) })
+		found, err = ask(func(i *inbox) string { return i.show(i.lanes(i.f.Arg(limit+1)), limit) })
 	}
 	if err != nil {
-		return Page[Conversation]{}, err
+		return readmodel.Page[Conversation]{}, err
 	}
-	return page(found, limit, func(c *Conversation) Cursor { return Cursor{stamp(c.activeAt), c.ID} }), nil
+	return readmodel.PageOf(found, limit, func(c *Conversation) readmodel.Cursor {
+		return readmodel.Cursor{At: readmodel.Stamp(c.activeAt), ID: c.ID}
+	}), nil
 }
 
 // Conversation finds a conversation that the viewer can see; found is false when there is none.
 func (s *Store) Conversation(ctx context.Context, v Viewer, id string) (c Conversation, found bool, err error) {
-	f := &filter{}
-	f.add("v.workspace_id = %s", v.Workspace)
-	f.add("v.id = %s", id)
+	f := &readmodel.Filter{}
+	f.Add("v.workspace_id = %s", v.Workspace)
+	f.Add("v.id = %s", id)
 	if v.Agent != uuid.Nil {
-		f.add("v.assignee in (%s, '"+uuid.Nil.String()+"')", v.Agent)
+		f.Add("v.assignee in (%s, '"+uuid.Nil.String()+"')", v.Agent)
 	}
-	return single(ctx, s, "conversation", scanConversation,
-		`select `+conversationColumns+` from read.conversations v join read.contacts c on c.id = v.contact_id`+f.where(), f.args...)
+	return readmodel.One(ctx, s.Reader, "conversation", scanConversation,
+		`select `+conversationColumns+` from read.conversations v join read.contacts c on c.id = v.contact_id`+f.Where(), f.Args...)
 }
 
 const assignedSQL = `select v.id from read.conversations v where v.workspace_id = $1 and v.assignee = $2 limit $3`
 
 // AssignedTo finds conversations of a workspace that are assigned to somebody, whatever their status, in no order.
 func (s *Store) AssignedTo(ctx context.Context, workspace, user uuid.UUID, most int) ([]string, error) {
-	return list(ctx, s, "assigned conversations", pgx.RowTo[string], assignedSQL, workspace, user, most)
+	return readmodel.List(ctx, s.Reader, "assigned conversations", pgx.RowTo[string], assignedSQL, workspace, user, most)
 }
 
 const unreadSQL = `select unread_count from read.conversations where id = $1 and workspace_id = $2`
 
 // Unread counts what came into a conversation since a person of the team read or answered; 0 when there is none.
 func (s *Store) Unread(ctx context.Context, v Viewer, id string) (int, error) {
-	count, _, err := single(ctx, s, "unread", pgx.RowTo[int], unreadSQL, id, v.Workspace)
+	count, _, err := readmodel.One(ctx, s.Reader, "unread", pgx.RowTo[int], unreadSQL, id, v.Workspace)
 	return count, err
 }
 
-// RecentNotes is how many notes a conversation shows.
-const RecentNotes = 50
+const conversationsByIDSQL = `select ` + conversationColumns + ` from unnest($1::text[]) u (id) join read.conversations v on v.id = u.id
+	join read.contacts c on c.id = v.contact_id`
 
-const (
-	noteColumns = `n.id::text, n.conversation_id, n.author_user_id::text, n.body, n.created_at`
-	notesSQL    = `select ` + noteColumns + ` from read.notes n where n.conversation_id = $1 order by n.created_at desc, n.id desc limit $2`
-	noteSQL     = `select ` + noteColumns + ` from read.notes n join read.conversations v on v.id = n.conversation_id where n.id = $1 and v.workspace_id = $2`
-)
-
-func scanNote(row pgx.CollectableRow) (n Note, err error) {
-	var created time.Time
-	err = row.Scan(&n.ID, &n.ConversationID, &n.AuthorUserID, &n.Body, &created)
-	n.CreatedAt = stamp(created)
-	return n, err
-}
-
-// Notes lists the newest notes of a conversation that the caller was found to see, newest first.
-func (s *Store) Notes(ctx context.Context, conversationID string) ([]Note, error) {
-	return list(ctx, s, "notes", scanNote, notesSQL, conversationID, RecentNotes)
-}
-
-// Note finds a note of the workspace; found is false when there is none.
-func (s *Store) Note(ctx context.Context, v Viewer, id uuid.UUID) (Note, bool, error) {
-	return single(ctx, s, "note", scanNote, noteSQL, id, v.Workspace)
+// ConversationsByID finds conversations of any workspace in no order; ids that do not exist are left out.
+func (s *Store) ConversationsByID(ctx context.Context, ids []string) ([]Conversation, error) {
+	return readmodel.List(ctx, s.Reader, "conversations by id", scanConversation, conversationsByIDSQL, ids)
 }

@@ -12,6 +12,7 @@ import (
 
 	"ledgerline/domain/webhook"
 	"ledgerline/events"
+	"ledgerline/projections/readmodel"
 )
 
 // DeliveriesBy is the consumer that writes the deliveries: who wants to see one waits for it. It is a process, since a
@@ -62,16 +63,16 @@ func EventID(id uuid.UUID) string {
 
 // NewDelivery is a delivery that was just asked for.
 func NewDelivery(id, event uuid.UUID, endpointID, eventType string, at time.Time) Delivery {
-	due := stamp(at)
+	due := readmodel.Stamp(at)
 	return Delivery{
-		ID: id, EndpointID: endpointID, EventID: EventID(event), EventType: eventType, Status: "pending", CreatedAt: stamp(at), NextAttemptAt: &due,
+		ID: id, EndpointID: endpointID, EventID: EventID(event), EventType: eventType, Status: "pending", CreatedAt: readmodel.Stamp(at), NextAttemptAt: &due,
 		Attempts: []DeliveryAttempt{},
 	}
 }
 
 // Replayed is a finished delivery that is attempted once more.
 func (d Delivery) Replayed(at time.Time) Delivery {
-	due := stamp(at)
+	due := readmodel.Stamp(at)
 	d.Status, d.NextAttemptAt, d.Replays = "pending", &due, d.Replays+1
 	return d
 }
@@ -89,7 +90,7 @@ func scanDelivery(row pgx.CollectableRow) (Delivery, error) {
 		&created, &delivered, &next, &d.Replays, &d.Test, &d.Erased); err != nil {
 		return d, err
 	}
-	d.EventID, d.CreatedAt, d.DeliveredAt, d.NextAttemptAt = EventID(event), stamp(created), stampOrNull(delivered), stampOrNull(next)
+	d.EventID, d.CreatedAt, d.DeliveredAt, d.NextAttemptAt = EventID(event), readmodel.Stamp(created), readmodel.StampOrNull(delivered), readmodel.StampOrNull(next)
 	if err := json.Unmarshal(attempts, &d.Attempts); err != nil {
 		return d, fmt.Errorf("projections: attempts of a delivery: %w", err)
 	}
@@ -98,7 +99,7 @@ func scanDelivery(row pgx.CollectableRow) (Delivery, error) {
 
 // Delivery finds a delivery of an endpoint of the workspace; found is false when there is none.
 func (s *Store) Delivery(ctx context.Context, v Viewer, id uuid.UUID) (d Delivery, found bool, err error) {
-	return single(ctx, s, "delivery", scanDelivery, `select `+deliveryColumns+` from webhook_deliveries d
+	return readmodel.One(ctx, s.Reader, "delivery", scanDelivery, `select `+deliveryColumns+` from webhook_deliveries d
 		join webhook_endpoints w on w.endpoint_id = d.endpoint_id where d.id = $1 and w.workspace_id = $2 and w.status <> 'deleted'`, id, v.Workspace)
 }
 
@@ -107,32 +108,32 @@ type DeliveryFilter struct{ EndpointID, Status, EventType string }
 
 // Deliveries lists the deliveries of an endpoint, newest first. That the endpoint is the viewer's is for the caller to
 // have seen.
-func (s *Store) Deliveries(ctx context.Context, by DeliveryFilter, after *Cursor, limit int) (Page[Delivery], error) {
-	f := &filter{}
-	f.add("d.endpoint_id = %s", by.EndpointID)
-	f.equal("d.event_type", by.EventType)
+func (s *Store) Deliveries(ctx context.Context, by DeliveryFilter, after *readmodel.Cursor, limit int) (readmodel.Page[Delivery], error) {
+	f := &readmodel.Filter{}
+	f.Add("d.endpoint_id = %s", by.EndpointID)
+	f.Equal("d.event_type", by.EventType)
 	switch by.Status { // as the indexes have it
 	case "pending":
-		f.conditions = append(f.conditions, "d.status = 'pending'")
+		f.Conditions = append(f.Conditions, "d.status = 'pending'")
 	case "failed":
-		f.conditions = append(f.conditions, "d.status = 'failed'")
+		f.Conditions = append(f.Conditions, "d.status = 'failed'")
 	case "succeeded":
-		f.conditions = append(f.conditions, "d.status = 'succeeded'")
+		f.Conditions = append(f.Conditions, "d.status = 'succeeded'")
 	}
 	if after != nil {
-		f.add("d.id < %s::text::uuid", after.ID)
+		f.Add("d.id < %s::text::uuid", after.ID)
 	}
-	found, err := list(ctx, s, "deliveries", scanDelivery, `select `+deliveryColumns+` from webhook_deliveries d`+f.where()+
-		` order by d.id desc limit `+f.arg(limit+1), f.args...)
+	found, err := readmodel.List(ctx, s.Reader, "deliveries", scanDelivery, `select `+deliveryColumns+` from webhook_deliveries d`+f.Where()+
+		` order by d.id desc limit `+f.Arg(limit+1), f.Args...)
 	if err != nil {
-		return Page[Delivery]{}, err
+		return readmodel.Page[Delivery]{}, err
 	}
-	return page(found, limit, func(d *Delivery) Cursor { return Cursor{ID: d.ID.String()} }), nil
+	return readmodel.PageOf(found, limit, func(d *Delivery) readmodel.Cursor { return readmodel.Cursor{ID: d.ID.String()} }), nil
 }
 
 // AttemptOf is an attempt as its event tells of it.
 func AttemptOf(e *events.WebhookAttempt) DeliveryAttempt {
-	a := DeliveryAttempt{Number: e.Number, At: stamp(e.At), Error: emptyIsNull(e.Error)}
+	a := DeliveryAttempt{Number: e.Number, At: readmodel.Stamp(e.At), Error: readmodel.EmptyToNull(e.Error)}
 	if e.StatusCode != 0 {
 		a.StatusCode = &e.StatusCode
 	}

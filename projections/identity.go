@@ -10,9 +10,10 @@ import (
 	"ledgerline/domain/identity"
 	"ledgerline/events"
 	"ledgerline/eventstore"
+	"ledgerline/projections/readmodel"
 )
 
-var identitiesTable = &Table{Name: "service_identities", Key: []string{"id"}, Columns: []Column{
+var identitiesTable = &readmodel.Table{Name: "service_identities", Key: []string{"id"}, Columns: []readmodel.Column{
 	{Name: "id", Type: "uuid not null"},
 	{Name: "workspace_id", Type: "uuid not null"},
 	{Name: "name", Type: "text not null"},
@@ -26,24 +27,26 @@ var identitiesTable = &Table{Name: "service_identities", Key: []string{"id"}, Co
 	{Name: "created_at", Type: "timestamptz not null"},
 }}
 
-// projectIdentity is the part of Credentials that is about service identities.
-func projectIdentity(r *eventstore.Recorded, c *Changes) {
-	switch e := r.Event.(type) {
-	case *events.IdentityCreated:
-		c.Insert(identitiesTable, Row{
-			"id": e.IdentityID, "workspace_id": r.WorkspaceID, "name": e.Name, "kind": e.Kind, "status": "active", "scopes": e.Scopes,
-			"env": emptyIsNull(e.Env), "api_key_id": emptyIsNull(e.KeyID), "allowed_line_ids": lineIDs(e.AllowedLineIDs),
-			"daily_limit": e.DailyLimit, "created_at": stamp(r.OccurredAt),
-		})
-	case *events.IdentityUpdated:
-		c.Update(identitiesTable, Row{
-			"id": e.IdentityID, "name": e.Name, "scopes": e.Scopes, "allowed_line_ids": lineIDs(e.AllowedLineIDs), "daily_limit": e.DailyLimit,
-		})
-	case *events.IdentityDisabled:
-		c.Update(identitiesTable, Row{"id": e.IdentityID, "status": "disabled"})
-	case *events.IdentityEnabled:
-		c.Update(identitiesTable, Row{"id": e.IdentityID, "status": "active"})
-	}
+func identityCreated(c *readmodel.Changes, e *events.IdentityCreated, r *eventstore.Recorded) {
+	c.Insert(identitiesTable, readmodel.Row{
+		"id": e.IdentityID, "workspace_id": r.WorkspaceID, "name": e.Name, "kind": e.Kind, "status": "active", "scopes": e.Scopes,
+		"env": readmodel.EmptyToNull(e.Env), "api_key_id": readmodel.EmptyToNull(e.KeyID), "allowed_line_ids": lineIDs(e.AllowedLineIDs),
+		"daily_limit": e.DailyLimit, "created_at": readmodel.Stamp(r.OccurredAt),
+	})
+}
+
+func identityUpdated(c *readmodel.Changes, e *events.IdentityUpdated, _ *eventstore.Recorded) {
+	c.Update(identitiesTable, readmodel.Row{
+		"id": e.IdentityID, "name": e.Name, "scopes": e.Scopes, "allowed_line_ids": lineIDs(e.AllowedLineIDs), "daily_limit": e.DailyLimit,
+	})
+}
+
+func identityDisabled(c *readmodel.Changes, e *events.IdentityDisabled, _ *eventstore.Recorded) {
+	c.Update(identitiesTable, readmodel.Row{"id": e.IdentityID, "status": "disabled"})
+}
+
+func identityEnabled(c *readmodel.Changes, e *events.IdentityEnabled, _ *eventstore.Recorded) {
+	c.Update(identitiesTable, readmodel.Row{"id": e.IdentityID, "status": "active"})
 }
 
 // lineIDs is never null.
@@ -79,8 +82,8 @@ func NewIdentity(i *identity.Identity, token string, at time.Time) IdentityWithT
 	return IdentityWithToken{
 		Identity: Identity{
 			ID: i.ID.String(), Name: i.Name, Kind: string(i.Kind), Status: "active", Scopes: apikey.Names(i.Scopes),
-			Env: emptyIsNull(string(i.Env)), APIKeyID: emptyIsNull(i.KeyID), AllowedLineIDs: lineIDs(i.AllowedLineIDs),
-			DailyLimit: i.DailyLimit, CreatedAt: stamp(at),
+			Env: readmodel.EmptyToNull(string(i.Env)), APIKeyID: readmodel.EmptyToNull(i.KeyID), AllowedLineIDs: lineIDs(i.AllowedLineIDs),
+			DailyLimit: i.DailyLimit, CreatedAt: readmodel.Stamp(at),
 		},
 		Token: token,
 	}
@@ -92,25 +95,25 @@ const identitySQL = `select i.id::text, i.name, i.kind, i.status, i.scopes, i.en
 func scanIdentity(row pgx.CollectableRow) (i Identity, err error) {
 	var created time.Time
 	err = row.Scan(&i.ID, &i.Name, &i.Kind, &i.Status, &i.Scopes, &i.Env, &i.APIKeyID, &i.AllowedLineIDs, &i.DailyLimit, &created)
-	i.CreatedAt = stamp(created)
+	i.CreatedAt = readmodel.Stamp(created)
 	return i, err
 }
 
 // Identity finds a service identity of the workspace; found is false when there is none.
 func (s *Store) Identity(ctx context.Context, v Viewer, id string) (i Identity, found bool, err error) {
-	return single(ctx, s, "service identity", scanIdentity, identitySQL+` where i.workspace_id = $1 and i.id::text = $2`, v.Workspace, id)
+	return readmodel.One(ctx, s.Reader, "service identity", scanIdentity, identitySQL+` where i.workspace_id = $1 and i.id::text = $2`, v.Workspace, id)
 }
 
 // Identities lists the service identities of the workspace, newest first.
-func (s *Store) Identities(ctx context.Context, v Viewer, after *Cursor, limit int) (Page[Identity], error) {
-	f := &filter{}
-	f.add("i.workspace_id = %s", v.Workspace)
+func (s *Store) Identities(ctx context.Context, v Viewer, after *readmodel.Cursor, limit int) (readmodel.Page[Identity], error) {
+	f := &readmodel.Filter{}
+	f.Add("i.workspace_id = %s", v.Workspace)
 	if after != nil {
-		f.add("(i.created_at, i.id) < (%s::timestamptz, "+f.arg(after.ID)+"::text::uuid)", after.At)
+		f.Add("(i.created_at, i.id) < (%s::timestamptz, "+f.Arg(after.ID)+"::text::uuid)", after.At)
 	}
-	found, err := list(ctx, s, "service identities", scanIdentity, identitySQL+f.where()+` order by i.created_at desc, i.id desc limit `+f.arg(limit+1), f.args...)
+	found, err := readmodel.List(ctx, s.Reader, "service identities", scanIdentity, identitySQL+f.Where()+` order by i.created_at desc, i.id desc limit `+f.Arg(limit+1), f.Args...)
 	if err != nil {
-		return Page[Identity]{}, err
+		return readmodel.Page[Identity]{}, err
 	}
-	return page(found, limit, func(i *Identity) Cursor { return Cursor{i.CreatedAt, i.ID} }), nil
+	return readmodel.PageOf(found, limit, func(i *Identity) readmodel.Cursor { return readmodel.Cursor{At: i.CreatedAt, ID: i.ID} }), nil
 }

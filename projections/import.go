@@ -9,9 +9,11 @@ import (
 
 	"ledgerline/events"
 	"ledgerline/eventstore"
+	"ledgerline/eventstore/feed"
+	"ledgerline/projections/readmodel"
 )
 
-var importsTable = &Table{Name: "imports", Key: []string{"id"}, Columns: []Column{
+var importsTable = &readmodel.Table{Name: "imports", Key: []string{"id"}, Columns: []readmodel.Column{
 	{Name: "id", Type: "uuid not null"},
 	{Name: "workspace_id", Type: "uuid not null"},
 	{Name: "status", Type: "text not null"},
@@ -22,38 +24,39 @@ var importsTable = &Table{Name: "imports", Key: []string{"id"}, Columns: []Colum
 	{Name: "created_at", Type: "timestamptz not null"},
 }}
 
-var importErrorsTable = &Table{Name: "import_errors", Key: []string{"job_id", "row_number"}, Columns: []Column{
+var importErrorsTable = &readmodel.Table{Name: "import_errors", Key: []string{"job_id", "row_number"}, Columns: []readmodel.Column{
 	{Name: "job_id", Type: "uuid not null"},
 	{Name: "row_number", Type: "integer not null"},
 	{Name: "message", Type: "text not null"},
 }}
 
 // Imports is how far imports of contacts have come.
-var Imports = &Projection{
+var Imports = &readmodel.Projection{
 	ID: "imports", Program: 1,
-	Tables: []*Table{importsTable, importErrorsTable},
-	Wants: events.NamesOf((*events.ImportRequested)(nil), (*events.ImportStarted)(nil), (*events.ImportProgressed)(nil),
-		(*events.ImportCompleted)(nil), (*events.ImportFailed)(nil)),
-	Project: func(r *eventstore.Recorded, c *Changes) {
-		switch e := r.Event.(type) {
-		case *events.ImportRequested:
-			c.Insert(importsTable, Row{
+	Tables: []*readmodel.Table{importsTable, importErrorsTable},
+	Handlers: feed.NewHandlers(
+		feed.On(func(c *readmodel.Changes, e *events.ImportRequested, r *eventstore.Recorded) {
+			c.Insert(importsTable, readmodel.Row{
 				"id": e.JobID, "workspace_id": r.WorkspaceID, "status": "queued", "total_rows": e.TotalRows, "imported": 0, "skipped": 0, "updated": 0,
-				"created_at": stamp(r.OccurredAt),
+				"created_at": readmodel.Stamp(r.OccurredAt),
 			})
-		case *events.ImportStarted:
-			c.Update(importsTable, Row{"id": e.JobID, "status": "running"})
-		case *events.ImportProgressed:
-			c.Update(importsTable, Row{"id": e.JobID, "imported": e.Imported, "skipped": e.Skipped, "updated": e.Updated})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.ImportStarted, _ *eventstore.Recorded) {
+			c.Update(importsTable, readmodel.Row{"id": e.JobID, "status": "running"})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.ImportProgressed, _ *eventstore.Recorded) {
+			c.Update(importsTable, readmodel.Row{"id": e.JobID, "imported": e.Imported, "skipped": e.Skipped, "updated": e.Updated})
 			for _, wrong := range e.Errors {
-				c.Insert(importErrorsTable, Row{"job_id": e.JobID, "row_number": wrong.Row, "message": wrong.Message})
+				c.Insert(importErrorsTable, readmodel.Row{"job_id": e.JobID, "row_number": wrong.Row, "message": wrong.Message})
 			}
-		case *events.ImportCompleted:
-			c.Update(importsTable, Row{"id": e.JobID, "status": "completed"})
-		case *events.ImportFailed:
-			c.Update(importsTable, Row{"id": e.JobID, "status": "failed"})
-		}
-	},
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.ImportCompleted, _ *eventstore.Recorded) {
+			c.Update(importsTable, readmodel.Row{"id": e.JobID, "status": "completed"})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.ImportFailed, _ *eventstore.Recorded) {
+			c.Update(importsTable, readmodel.Row{"id": e.JobID, "status": "failed"})
+		}),
+	),
 }
 
 // ImportJob is an import as the API shows it (interface 2.3).
@@ -70,7 +73,7 @@ type ImportJob struct {
 
 // QueuedImport is a job as it was when it was accepted, whatever has become of it since.
 func QueuedImport(e *events.ImportRequested, at time.Time) ImportJob {
-	return ImportJob{ID: e.JobID.String(), Status: "queued", TotalRows: &e.TotalRows, Errors: []ImportError{}, CreatedAt: stamp(at)}
+	return ImportJob{ID: e.JobID.String(), Status: "queued", TotalRows: &e.TotalRows, Errors: []ImportError{}, CreatedAt: readmodel.Stamp(at)}
 }
 
 // ImportError says why a row was skipped.
@@ -87,11 +90,11 @@ const importSQL = `select i.id::text, i.status, i.total_rows, i.imported, i.skip
 func scanImport(row pgx.CollectableRow) (j ImportJob, err error) {
 	var at time.Time
 	err = row.Scan(&j.ID, &j.Status, &j.TotalRows, &j.Imported, &j.Skipped, &j.Updated, &j.Errors, &at)
-	j.CreatedAt = stamp(at)
+	j.CreatedAt = readmodel.Stamp(at)
 	return j, err
 }
 
 // Import finds a job of the viewer's workspace; found is false when there is none.
 func (s *Store) Import(ctx context.Context, v Viewer, id uuid.UUID) (j ImportJob, found bool, err error) {
-	return single(ctx, s, "import", scanImport, importSQL, v.Workspace, id)
+	return readmodel.One(ctx, s.Reader, "import", scanImport, importSQL, v.Workspace, id)
 }

@@ -8,7 +8,44 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ledgerline/domain/segment"
+	"ledgerline/events"
+	"ledgerline/eventstore"
+	"ledgerline/projections/readmodel"
 )
+
+var labelsTable = &readmodel.Table{Name: "labels", Key: []string{"id"}, Columns: []readmodel.Column{
+	{Name: "id", Type: "uuid not null"},
+	{Name: "workspace_id", Type: "uuid not null"},
+	{Name: "name", Type: "text not null"},
+	{Name: "folded_name", Type: `text collate "C" not null`},
+	{Name: "color", Type: "text"},
+	{Name: "created_at", Type: "timestamptz not null"},
+}}
+
+func labelCreated(c *readmodel.Changes, e *events.LabelCreated, r *eventstore.Recorded) {
+	c.Insert(labelsTable, readmodel.Row{
+		"id": e.LabelID, "workspace_id": r.WorkspaceID, "name": e.Name, "folded_name": segment.Fold(e.Name), "color": e.Color,
+		"created_at": readmodel.Stamp(r.OccurredAt),
+	})
+}
+
+func labelUpdated(c *readmodel.Changes, e *events.LabelUpdated, _ *eventstore.Recorded) {
+	row := readmodel.Row{"id": e.LabelID}
+	for _, name := range e.Changed {
+		switch name {
+		case "name":
+			row["name"], row["folded_name"] = e.Name, segment.Fold(e.Name)
+		case "color":
+			row["color"] = e.Color
+		}
+	}
+	c.Update(labelsTable, row)
+}
+
+// labelDeleted leaves the label's rows in contact_labels, which may be a million: every query joins labels.
+func labelDeleted(c *readmodel.Changes, e *events.LabelDeleted, _ *eventstore.Recorded) {
+	c.Delete(labelsTable, readmodel.Row{"id": e.LabelID})
+}
 
 // Label is a label as the API shows it (interface 2.3).
 type Label struct {
@@ -24,23 +61,23 @@ const labelColumns = `l.id::text, l.name, l.color, coalesce((select n.contacts f
 func scanLabel(row pgx.CollectableRow) (l Label, err error) {
 	var created time.Time
 	err = row.Scan(&l.ID, &l.Name, &l.Color, &l.ContactCount, &created)
-	l.CreatedAt = stamp(created)
+	l.CreatedAt = readmodel.Stamp(created)
 	return l, err
 }
 
 // Labels lists the labels of the workspace by name.
 func (s *Store) Labels(ctx context.Context, v Viewer) ([]Label, error) {
-	return list(ctx, s, "labels", scanLabel, `select `+labelColumns+` from read.labels l where l.workspace_id = $1 order by l.folded_name`, v.Workspace)
+	return readmodel.List(ctx, s.Reader, "labels", scanLabel, `select `+labelColumns+` from read.labels l where l.workspace_id = $1 order by l.folded_name`, v.Workspace)
 }
 
 // Label finds a label of the workspace; found is false when there is none.
 func (s *Store) Label(ctx context.Context, v Viewer, id string) (l Label, found bool, err error) {
-	return single(ctx, s, "label", scanLabel, `select `+labelColumns+` from read.labels l where l.workspace_id = $1 and l.id::text = $2`, v.Workspace, id)
+	return readmodel.One(ctx, s.Reader, "label", scanLabel, `select `+labelColumns+` from read.labels l where l.workspace_id = $1 and l.id::text = $2`, v.Workspace, id)
 }
 
 const labelNamedSQL = `select id from read.labels where workspace_id = $1 and folded_name = $2`
 
 // labelNamed finds a label of the workspace by its name, without regard to case.
 func (s *Store) labelNamed(ctx context.Context, v Viewer, name string) (id uuid.UUID, found bool, err error) {
-	return single(ctx, s, "label", pgx.RowTo[uuid.UUID], labelNamedSQL, v.Workspace, segment.Fold(segment.Clean(name)))
+	return readmodel.One(ctx, s.Reader, "label", pgx.RowTo[uuid.UUID], labelNamedSQL, v.Workspace, segment.Fold(segment.Clean(name)))
 }

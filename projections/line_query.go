@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ledgerline/domain/line"
+	"ledgerline/projections/readmodel"
 )
 
 // Line is a line as the API shows it (administration 2.4).
@@ -69,7 +70,7 @@ func scanLine(day line.Day) pgx.RowToFunc[Line] {
 		caps := state.Caps(limits, day)
 		shown.WarmupDay, shown.DailyNewCap = state.WarmupDay(day), caps.NewPerDay
 		shown.UsageToday.Day, shown.UsageToday.NewContactsCap, shown.UsageToday.SendsCap = day.Date, caps.NewPerDay, caps.SendsPerDay
-		shown.StateChangedAt, shown.CreatedAt = stampOrNull(changed), stamp(created)
+		shown.StateChangedAt, shown.CreatedAt = readmodel.StampOrNull(changed), readmodel.Stamp(created)
 		return shown, err
 	}
 }
@@ -79,59 +80,27 @@ type LineFilter struct{ PoolID, State string }
 
 // LinesNow lists the lines of a workspace as they are now, oldest first. Lines and Usage must be current.
 func (s *Store) LinesNow(ctx context.Context, organisation uuid.UUID, v Viewer, by LineFilter) ([]Line, error) {
-	day := line.DayOf(s.ledger.Now())
-	f := &filter{args: []any{day.Date, organisation}}
-	f.add("l.workspace_id = %s", v.Workspace)
-	f.equal("l.pool_id", by.PoolID)
-	f.equal("l.state", by.State)
-	return list(ctx, s, "lines", scanLine(day), lineSQL+f.where()+` order by l.created_at, l.id`, f.args...)
+	day := line.DayOf(s.Ledger().Now())
+	f := &readmodel.Filter{Args: []any{day.Date, organisation}}
+	f.Add("l.workspace_id = %s", v.Workspace)
+	f.Equal("l.pool_id", by.PoolID)
+	f.Equal("l.state", by.State)
+	return readmodel.List(ctx, s.Reader, "lines", scanLine(day), lineSQL+f.Where()+` order by l.created_at, l.id`, f.Args...)
 }
 
 // LineNow finds one; found is false when there is none.
 func (s *Store) LineNow(ctx context.Context, organisation uuid.UUID, v Viewer, id string) (Line, bool, error) {
-	day := line.DayOf(s.ledger.Now())
-	f := &filter{args: []any{day.Date, organisation}}
-	f.add("l.workspace_id = %s", v.Workspace)
-	f.add("l.id = %s", id)
-	return single(ctx, s, "line", scanLine(day), lineSQL+f.where(), f.args...)
+	day := line.DayOf(s.Ledger().Now())
+	f := &readmodel.Filter{Args: []any{day.Date, organisation}}
+	f.Add("l.workspace_id = %s", v.Workspace)
+	f.Add("l.id = %s", id)
+	return readmodel.One(ctx, s.Reader, "line", scanLine(day), lineSQL+f.Where(), f.Args...)
 }
 
-// linesByID finds lines of an organisation; those that do not exist are absent.
-func (s *Store) linesByID(ctx context.Context, organisation uuid.UUID, ids []string) ([]Line, error) {
-	day := line.DayOf(s.ledger.Now())
-	f := &filter{args: []any{day.Date, organisation}}
-	f.add("l.id = any(%s::text[])", ids)
-	return list(ctx, s, "lines", scanLine(day), lineSQL+f.where(), f.args...)
-}
-
-// Pool is a pool as the API shows it (administration 2.4).
-type Pool struct {
-	ID              string `json:"id" doc:"pool_ id"`
-	Name            string `json:"name"`
-	Rotation        string `json:"rotation" enum:"sticky,round_robin"`
-	FallbackSMSMode string `json:"fallback_sms_mode" enum:"off,not_chat,not_chat_or_failed"`
-	LineCount       int    `json:"line_count" minimum:"0" doc:"Lines that are not retired"`
-	FallbackSMS     bool   `json:"fallback_sms" deprecated:"true" doc:"true unless fallback_sms_mode is off"`
-	CreatedAt       string `json:"created_at" format:"date-time"`
-}
-
-const poolSQL = `select p.id, p.name, p.rotation, p.fallback_sms_mode, p.created_at,
-	(select count(*) from read.lines l where l.workspace_id = p.workspace_id and l.pool_id = p.id and l.state <> 'retired')
-	from read.pools p`
-
-func scanPool(row pgx.CollectableRow) (p Pool, err error) {
-	var created time.Time
-	err = row.Scan(&p.ID, &p.Name, &p.Rotation, &p.FallbackSMSMode, &created, &p.LineCount)
-	p.FallbackSMS, p.CreatedAt = p.FallbackSMSMode != string(line.FallbackOff), stamp(created)
-	return p, err
-}
-
-// PoolsNow lists the pools of a workspace, oldest first.
-func (s *Store) PoolsNow(ctx context.Context, v Viewer) ([]Pool, error) {
-	return list(ctx, s, "pools", scanPool, poolSQL+` where p.workspace_id = $1 order by p.created_at, p.id`, v.Workspace)
-}
-
-// PoolNow finds one; found is false when there is none.
-func (s *Store) PoolNow(ctx context.Context, v Viewer, id string) (Pool, bool, error) {
-	return single(ctx, s, "pool", scanPool, poolSQL+` where p.workspace_id = $1 and p.id = $2`, v.Workspace, id)
+// LinesByID finds lines of an organisation in no order; ids that do not exist are left out.
+func (s *Store) LinesByID(ctx context.Context, organisation uuid.UUID, ids []string) ([]Line, error) {
+	day := line.DayOf(s.Ledger().Now())
+	f := &readmodel.Filter{Args: []any{day.Date, organisation}}
+	f.Add("l.id = any(%s::text[])", ids)
+	return readmodel.List(ctx, s.Reader, "lines", scanLine(day), lineSQL+f.Where(), f.Args...)
 }

@@ -9,9 +9,11 @@ import (
 
 	"ledgerline/events"
 	"ledgerline/eventstore"
+	"ledgerline/eventstore/feed"
+	"ledgerline/projections/readmodel"
 )
 
-var lineRequestsTable = &Table{Name: "line_requests", Key: []string{"id"}, Columns: []Column{
+var lineRequestsTable = &readmodel.Table{Name: "line_requests", Key: []string{"id"}, Columns: []readmodel.Column{
 	{Name: "id", Type: "uuid not null"},
 	{Name: "organisation_id", Type: "uuid not null"},
 	{Name: "workspace_id", Type: "uuid not null"},
@@ -24,32 +26,31 @@ var lineRequestsTable = &Table{Name: "line_requests", Key: []string{"id"}, Colum
 }}
 
 // LineRequests are what workspaces asked the operator for.
-var LineRequests = &Projection{
+var LineRequests = &readmodel.Projection{
 	ID: "line_requests", Program: 1,
-	Tables:  []*Table{lineRequestsTable},
+	Tables:  []*readmodel.Table{lineRequestsTable},
 	Indexes: []string{`create index on @line_requests (workspace_id, created_at desc, id desc)`, `create index on @line_requests (created_at) where status in ('pending', 'in_progress')`},
-	Wants: events.NamesOf((*events.LineRequestMade)(nil), (*events.LineRequestStarted)(nil),
-		(*events.LineRequestFulfilled)(nil), (*events.LineRequestCancelled)(nil)),
-	Project: func(r *eventstore.Recorded, c *Changes) {
-		moved := func(id uuid.UUID, status string) { c.Update(lineRequestsTable, Row{"id": id, "status": status}) }
-		switch e := r.Event.(type) {
-		case *events.LineRequestMade:
+	Handlers: feed.NewHandlers(
+		feed.On(func(c *readmodel.Changes, e *events.LineRequestMade, r *eventstore.Recorded) {
 			codes := e.AreaCodes
 			if codes == nil {
 				codes = []string{}
 			}
-			c.Insert(lineRequestsTable, Row{
+			c.Insert(lineRequestsTable, readmodel.Row{
 				"id": e.RequestID, "organisation_id": r.OrganisationID, "workspace_id": r.WorkspaceID, "wanted": e.Count, "area_codes": codes,
-				"note": e.Note, "pool_id": e.PoolID, "status": "pending", "created_at": stamp(r.OccurredAt),
+				"note": e.Note, "pool_id": e.PoolID, "status": "pending", "created_at": readmodel.Stamp(r.OccurredAt),
 			})
-		case *events.LineRequestStarted:
-			moved(e.RequestID, "in_progress")
-		case *events.LineRequestFulfilled:
-			moved(e.RequestID, "fulfilled")
-		case *events.LineRequestCancelled:
-			moved(e.RequestID, "cancelled")
-		}
-	},
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.LineRequestStarted, _ *eventstore.Recorded) {
+			c.Update(lineRequestsTable, readmodel.Row{"id": e.RequestID, "status": "in_progress"})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.LineRequestFulfilled, _ *eventstore.Recorded) {
+			c.Update(lineRequestsTable, readmodel.Row{"id": e.RequestID, "status": "fulfilled"})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.LineRequestCancelled, _ *eventstore.Recorded) {
+			c.Update(lineRequestsTable, readmodel.Row{"id": e.RequestID, "status": "cancelled"})
+		}),
+	),
 }
 
 // LineRequest is a request for lines as the API shows it (administration 2.4).
@@ -68,28 +69,28 @@ const lineRequestColumns = `r.id::text, r.wanted, r.area_codes, r.note, r.pool_i
 func scanLineRequest(row pgx.CollectableRow) (r LineRequest, err error) {
 	var created time.Time
 	err = row.Scan(&r.ID, &r.Count, &r.AreaCodes, &r.Note, &r.PoolID, &r.Status, &created)
-	r.CreatedAt = stamp(created)
+	r.CreatedAt = readmodel.Stamp(created)
 	return r, err
 }
 
 // LineRequests lists the requests of a workspace, newest first.
-func (s *Store) LineRequests(ctx context.Context, v Viewer, after *Cursor, limit int) (Page[LineRequest], error) {
-	f := &filter{}
-	f.add("r.workspace_id = %s", v.Workspace)
+func (s *Store) LineRequests(ctx context.Context, v Viewer, after *readmodel.Cursor, limit int) (readmodel.Page[LineRequest], error) {
+	f := &readmodel.Filter{}
+	f.Add("r.workspace_id = %s", v.Workspace)
 	if after != nil {
-		f.add("(r.created_at, r.id) < (%s::timestamptz, "+f.arg(after.ID)+"::uuid)", after.At)
+		f.Add("(r.created_at, r.id) < (%s::timestamptz, "+f.Arg(after.ID)+"::uuid)", after.At)
 	}
-	found, err := list(ctx, s, "line requests", scanLineRequest,
-		`select `+lineRequestColumns+` from read.line_requests r`+f.where()+` order by r.created_at desc, r.id desc limit `+f.arg(limit+1), f.args...)
+	found, err := readmodel.List(ctx, s.Reader, "line requests", scanLineRequest,
+		`select `+lineRequestColumns+` from read.line_requests r`+f.Where()+` order by r.created_at desc, r.id desc limit `+f.Arg(limit+1), f.Args...)
 	if err != nil {
-		return Page[LineRequest]{}, err
+		return readmodel.Page[LineRequest]{}, err
 	}
-	return page(found, limit, func(r *LineRequest) Cursor { return Cursor{r.CreatedAt, r.ID} }), nil
+	return readmodel.PageOf(found, limit, func(r *LineRequest) readmodel.Cursor { return readmodel.Cursor{At: r.CreatedAt, ID: r.ID} }), nil
 }
 
 // LineRequest finds one; found is false when there is none.
 func (s *Store) LineRequest(ctx context.Context, v Viewer, id uuid.UUID) (LineRequest, bool, error) {
-	return single(ctx, s, "line request", scanLineRequest,
+	return readmodel.One(ctx, s.Reader, "line request", scanLineRequest,
 		`select `+lineRequestColumns+` from read.line_requests r where r.workspace_id = $1 and r.id = $2`, v.Workspace, id)
 }
 
@@ -103,7 +104,7 @@ type OpenLineRequest struct {
 func scanOpenLineRequest(row pgx.CollectableRow) (r OpenLineRequest, err error) {
 	var created time.Time
 	err = row.Scan(&r.OrganisationID, &r.WorkspaceID, &r.ID, &r.Count, &r.AreaCodes, &r.Note, &r.PoolID, &r.Status, &created)
-	r.CreatedAt = stamp(created)
+	r.CreatedAt = readmodel.Stamp(created)
 	return r, err
 }
 
@@ -111,10 +112,10 @@ const openLineRequestSQL = `select r.organisation_id, r.workspace_id, ` + lineRe
 
 // OpenLineRequests lists the open requests of all workspaces, oldest first.
 func (s *Store) OpenLineRequests(ctx context.Context) ([]OpenLineRequest, error) {
-	return list(ctx, s, "open line requests", scanOpenLineRequest, openLineRequestSQL+` where r.status in ('pending', 'in_progress') order by r.created_at, r.id`)
+	return readmodel.List(ctx, s.Reader, "open line requests", scanOpenLineRequest, openLineRequestSQL+` where r.status in ('pending', 'in_progress') order by r.created_at, r.id`)
 }
 
 // AnyLineRequest finds a request of whatever workspace, also one that is closed.
 func (s *Store) AnyLineRequest(ctx context.Context, id uuid.UUID) (OpenLineRequest, bool, error) {
-	return single(ctx, s, "line request", scanOpenLineRequest, openLineRequestSQL+` where r.id = $1`, id)
+	return readmodel.One(ctx, s.Reader, "line request", scanOpenLineRequest, openLineRequestSQL+` where r.id = $1`, id)
 }

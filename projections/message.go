@@ -10,9 +10,11 @@ import (
 
 	"ledgerline/events"
 	"ledgerline/eventstore"
+	"ledgerline/eventstore/feed"
+	"ledgerline/projections/readmodel"
 )
 
-var messagesTable = &Table{Name: "messages", Key: []string{"id"}, Columns: []Column{
+var messagesTable = &readmodel.Table{Name: "messages", Key: []string{"id"}, Columns: []readmodel.Column{
 	{Name: "id", Type: `text collate "C" not null`},
 	{Name: "workspace_id", Type: "uuid not null"},
 	{Name: "conversation_id", Type: `text collate "C" not null`},
@@ -37,69 +39,75 @@ var messagesTable = &Table{Name: "messages", Key: []string{"id"}, Columns: []Col
 	{Name: "delivered_at", Type: "timestamptz"},
 	{Name: "read_at", Type: "timestamptz"},
 	{Name: "created_at", Type: "timestamptz not null"},
-	{Name: "updated_at", Type: "timestamptz not null", Merge: Latest},
+	{Name: "updated_at", Type: "timestamptz not null", Merge: readmodel.Latest},
 }}
 
 // Messages is every message as it is now. Its timeline is not kept here: that is the message's own stream.
-var Messages = &Projection{
+var Messages = &readmodel.Projection{
 	ID: "messages", Program: 2,
-	Tables: []*Table{messagesTable},
+	Tables: []*readmodel.Table{messagesTable},
 	Indexes: []string{
 		`create index on @messages (workspace_id, created_at desc, id desc)`,
 		`create index on @messages (contact_id, created_at desc, id desc)`,
 		`create index on @messages (workspace_id, external_id) where external_id is not null`,
 	},
-	Wants: events.NamesOf(
-		(*events.MessageQueued)(nil), (*events.MessageScheduled)(nil), (*events.MessageDue)(nil), (*events.MessageRouted)(nil),
-		(*events.MessageDeferred)(nil), (*events.MessageSending)(nil), (*events.MessageSent)(nil), (*events.MessageRetried)(nil),
-		(*events.MessageDelivered)(nil), (*events.MessageRead)(nil), (*events.MessageFailed)(nil), (*events.MessageReceived)(nil),
-		(*events.MessageFellBack)(nil), (*events.ContactDeleted)(nil)),
-	Project: projectMessage,
+	Handlers: feed.NewHandlers(
+		feed.On(func(c *readmodel.Changes, e *events.MessageQueued, r *eventstore.Recorded) {
+			c.Insert(messagesTable, queuedRow(r, e))
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.MessageReceived, r *eventstore.Recorded) {
+			c.Insert(messagesTable, receivedRow(r, e))
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.MessageScheduled, r *eventstore.Recorded) {
+			updateMessage(c, r, e.MessageRef, readmodel.Row{"status": "scheduled", "scheduled_for": readmodel.Stamp(e.Until)})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.MessageDue, r *eventstore.Recorded) {
+			updateMessage(c, r, e.MessageRef, readmodel.Row{"status": "queued"})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.MessageRouted, r *eventstore.Recorded) {
+			updateMessage(c, r, e.MessageRef, readmodel.Row{"line_id": e.LineID, "sender": e.From})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.MessageDeferred, r *eventstore.Recorded) {
+			updateMessage(c, r, e.MessageRef, readmodel.Row{"scheduled_for": readmodel.StampOrNull(e.Until)})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.MessageSending, r *eventstore.Recorded) {
+			row := readmodel.Row{"scheduled_for": nil, "channel": e.Channel}
+			if !e.AfterSent {
+				row["status"] = "sending"
+			}
+			updateMessage(c, r, e.MessageRef, row)
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.MessageFellBack, r *eventstore.Recorded) {
+			updateMessage(c, r, e.MessageRef, readmodel.Row{"channel": "sms", "scheduled_for": nil})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.MessageSent, r *eventstore.Recorded) {
+			updateMessage(c, r, e.MessageRef, readmodel.Row{"status": "sent", "sent_at": readmodel.Stamp(r.OccurredAt), "channel": e.Channel})
+		}),
+		// The status stays "sending": a status never goes back.
+		feed.On(func(c *readmodel.Changes, e *events.MessageRetried, r *eventstore.Recorded) {
+			updateMessage(c, r, e.MessageRef, readmodel.Row{"scheduled_for": readmodel.Stamp(e.Until)})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.MessageDelivered, r *eventstore.Recorded) {
+			updateMessage(c, r, e.MessageRef, readmodel.Row{"status": "delivered", "delivered_at": readmodel.Stamp(e.At)})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.MessageRead, r *eventstore.Recorded) {
+			updateMessage(c, r, e.MessageRef, readmodel.Row{"status": "read", "read_at": readmodel.Stamp(e.At)})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.MessageFailed, r *eventstore.Recorded) {
+			updateMessage(c, r, e.MessageRef, readmodel.Row{"status": "failed", "error_code": e.Code, "error_details": e.Details, "scheduled_for": nil})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.ContactDeleted, _ *eventstore.Recorded) {
+			c.DeleteWhere(messagesTable, "contact_id", e.ContactID)
+		}),
+	),
 }
 
-func projectMessage(r *eventstore.Recorded, c *Changes) {
-	at := stamp(r.OccurredAt)
-	set := func(ref events.MessageRef, columns Row) {
-		columns["id"], columns["updated_at"] = ref.MessageID, at
-		c.Update(messagesTable, columns)
-	}
-	switch e := r.Event.(type) {
-	case *events.MessageQueued:
-		c.Insert(messagesTable, queuedRow(r, e))
-	case *events.MessageReceived:
-		c.Insert(messagesTable, receivedRow(r, e))
-	case *events.MessageScheduled:
-		set(e.MessageRef, Row{"status": "scheduled", "scheduled_for": stamp(e.Until)})
-	case *events.MessageDue:
-		set(e.MessageRef, Row{"status": "queued"})
-	case *events.MessageRouted:
-		set(e.MessageRef, Row{"line_id": e.LineID, "sender": e.From})
-	case *events.MessageDeferred:
-		set(e.MessageRef, Row{"scheduled_for": stampOrNull(e.Until)})
-	case *events.MessageSending:
-		columns := Row{"status": "sending", "scheduled_for": nil, "channel": e.Channel}
-		if e.AfterSent {
-			delete(columns, "status")
-		}
-		set(e.MessageRef, columns)
-	case *events.MessageFellBack:
-		set(e.MessageRef, Row{"channel": "sms", "scheduled_for": nil})
-	case *events.MessageSent:
-		set(e.MessageRef, Row{"status": "sent", "sent_at": at, "channel": e.Channel})
-	case *events.MessageRetried: // stays sending: a status never goes back
-		set(e.MessageRef, Row{"scheduled_for": stamp(e.Until)})
-	case *events.MessageDelivered:
-		set(e.MessageRef, Row{"status": "delivered", "delivered_at": stamp(e.At)})
-	case *events.MessageRead:
-		set(e.MessageRef, Row{"status": "read", "read_at": stamp(e.At)})
-	case *events.MessageFailed:
-		set(e.MessageRef, Row{"status": "failed", "error_code": e.Code, "error_details": e.Details, "scheduled_for": nil})
-	case *events.ContactDeleted:
-		c.Clear(messagesTable, "contact_id", e.ContactID)
-	}
+func updateMessage(c *readmodel.Changes, r *eventstore.Recorded, ref events.MessageRef, row readmodel.Row) {
+	row["id"], row["updated_at"] = ref.MessageID, readmodel.Stamp(r.OccurredAt)
+	c.Update(messagesTable, row)
 }
 
-func messageRow(r *eventstore.Recorded, ref events.MessageRef, p *events.MessagePersonal) Row {
+func messageRow(r *eventstore.Recorded, ref events.MessageRef, p *events.MessagePersonal) readmodel.Row {
 	media, metadata := p.Media, p.Metadata
 	if media == nil {
 		media = []events.Media{}
@@ -107,32 +115,25 @@ func messageRow(r *eventstore.Recorded, ref events.MessageRef, p *events.Message
 	if metadata == nil {
 		metadata = map[string]any{}
 	}
-	return Row{
+	return readmodel.Row{
 		"id": ref.MessageID, "workspace_id": r.WorkspaceID, "conversation_id": ref.ConversationID, "contact_id": ref.ContactID,
 		"is_test": ref.IsTest, "body": p.Body, "media": media, "metadata": metadata, "external_id": p.ExternalID,
-		"created_at": stamp(r.OccurredAt), "updated_at": stamp(r.OccurredAt), "sent_by_staff": false,
+		"created_at": readmodel.Stamp(r.OccurredAt), "updated_at": readmodel.Stamp(r.OccurredAt), "sent_by_staff": false,
 	}
 }
 
-func queuedRow(r *eventstore.Recorded, e *events.MessageQueued) Row {
+func queuedRow(r *eventstore.Recorded, e *events.MessageQueued) readmodel.Row {
 	row := messageRow(r, e.MessageRef, &e.Content)
 	row["direction"], row["channel"], row["status"] = "outbound", e.Channel, "queued"
-	row["recipient"], row["line_id"], row["source"], row["sent_by_staff"] = emptyIsNull(e.Content.To), e.LineID, e.Source, e.ByStaff
+	row["recipient"], row["line_id"], row["source"], row["sent_by_staff"] = readmodel.EmptyToNull(e.Content.To), e.LineID, e.Source, e.ByStaff
 	return row
 }
 
-func receivedRow(r *eventstore.Recorded, e *events.MessageReceived) Row {
+func receivedRow(r *eventstore.Recorded, e *events.MessageReceived) readmodel.Row {
 	row := messageRow(r, e.MessageRef, &e.Content)
 	row["direction"], row["channel"], row["status"] = "inbound", e.Channel, "received"
-	row["sender"], row["recipient"], row["line_id"] = emptyIsNull(e.Content.From), emptyIsNull(e.Content.To), e.LineID
+	row["sender"], row["recipient"], row["line_id"] = readmodel.EmptyToNull(e.Content.From), readmodel.EmptyToNull(e.Content.To), e.LineID
 	return row
-}
-
-func emptyIsNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
 
 // complete gives attachments that lie behind the service, of which the ledger has the path alone, the address under which it is
@@ -186,9 +187,9 @@ type Message struct {
 func Queued(e *events.MessageQueued, at time.Time) Message {
 	m := Message{
 		ID: e.MessageID, ConversationID: e.ConversationID, ContactID: e.ContactID, Direction: "outbound", Channel: e.Channel,
-		Status: "queued", Body: e.Content.Body, To: emptyIsNull(e.Content.To), LineID: e.LineID, ExternalID: e.Content.ExternalID,
+		Status: "queued", Body: e.Content.Body, To: readmodel.EmptyToNull(e.Content.To), LineID: e.LineID, ExternalID: e.Content.ExternalID,
 		IsTest: e.IsTest, Media: []Media{}, Metadata: e.Content.Metadata, Source: e.Source, SentByStaff: e.ByStaff,
-		CreatedAt: stamp(at), UpdatedAt: stamp(at),
+		CreatedAt: readmodel.Stamp(at), UpdatedAt: readmodel.Stamp(at),
 	}
 	for _, x := range e.Content.Media {
 		m.Media = append(m.Media, Media(x))
@@ -202,7 +203,7 @@ func Queued(e *events.MessageQueued, at time.Time) Message {
 // Accepted is an outbound message of the workspace as it was when it was accepted, from its first event in the ledger;
 // found is false when there is none or its contact was erased.
 func (s *Store) Accepted(ctx context.Context, v Viewer, id string) (m Message, found bool, err error) {
-	recorded, err := s.ledger.Load(ctx, id, 0)
+	recorded, err := s.Ledger().Load(ctx, id, 0)
 	if err != nil || len(recorded) == 0 {
 		return Message{}, false, err
 	}
@@ -227,21 +228,21 @@ func (s *Store) scanMessage(row pgx.CollectableRow) (Message, error) {
 	err := row.Scan(&m.ID, &m.ConversationID, &m.ContactID, &m.Direction, &m.Channel, &m.Status, &m.Body, &m.From, &m.To, &m.LineID,
 		&m.ExternalID, &m.IsTest, &m.Media, &m.Metadata, &m.ErrorCode, &m.ErrorDetails, &m.Source, &m.SentByStaff,
 		&scheduled, &sent, &delivered, &read, &created, &updated)
-	if scheduled != nil && m.Status != "scheduled" && !scheduled.After(s.ledger.Now()) {
+	if scheduled != nil && m.Status != "scheduled" && !scheduled.After(s.Ledger().Now()) {
 		scheduled = nil
 	}
-	m.ScheduledFor, m.SentAt, m.DeliveredAt, m.ReadAt = stampOrNull(scheduled), stampOrNull(sent), stampOrNull(delivered), stampOrNull(read)
-	m.CreatedAt, m.UpdatedAt = stamp(created), stamp(updated)
+	m.ScheduledFor, m.SentAt, m.DeliveredAt, m.ReadAt = readmodel.StampOrNull(scheduled), readmodel.StampOrNull(sent), readmodel.StampOrNull(delivered), readmodel.StampOrNull(read)
+	m.CreatedAt, m.UpdatedAt = readmodel.Stamp(created), readmodel.Stamp(updated)
 	complete(m.Media, s.base)
 	return m, err
 }
 
 // messages limits an agent to the conversations that are its own or nobody's (interface 4.3 rule 1).
-func (v Viewer) messages() *filter {
-	f := &filter{}
-	f.add("m.workspace_id = %s", v.Workspace)
+func (v Viewer) messages() *readmodel.Filter {
+	f := &readmodel.Filter{}
+	f.Add("m.workspace_id = %s", v.Workspace)
 	if v.Agent != uuid.Nil {
-		f.add(`exists (select from read.contacts c where c.id = m.contact_id
+		f.Add(`exists (select from read.contacts c where c.id = m.contact_id
 			and (c.conversation_assignee is null or c.conversation_assignee = %s))`, v.Agent)
 	}
 	return f
@@ -250,8 +251,8 @@ func (v Viewer) messages() *filter {
 // Message finds a message that the viewer can see; found is false when there is none.
 func (s *Store) Message(ctx context.Context, v Viewer, id string) (m Message, found bool, err error) {
 	f := v.messages()
-	f.add("m.id = %s", id)
-	return single(ctx, s, "message", s.scanMessage, `select `+messageColumns+` from read.messages m`+f.where(), f.args...)
+	f.Add("m.id = %s", id)
+	return readmodel.One(ctx, s.Reader, "message", s.scanMessage, `select `+messageColumns+` from read.messages m`+f.Where(), f.Args...)
 }
 
 // MessageFilter are the filters of the message list (decisions, section 7); empty ones do not filter.
@@ -260,23 +261,89 @@ type MessageFilter struct {
 }
 
 // Messages lists messages, newest first.
-func (s *Store) Messages(ctx context.Context, v Viewer, by MessageFilter, after *Cursor, limit int) (Page[Message], error) {
+func (s *Store) Messages(ctx context.Context, v Viewer, by MessageFilter, after *readmodel.Cursor, limit int) (readmodel.Page[Message], error) {
 	f := v.messages()
-	f.equal("m.contact_id", by.ContactID)
+	f.Equal("m.contact_id", by.ContactID)
 	if by.ConversationID != "" { // found through its contact, which has no other conversation
-		f.add(`m.conversation_id = %s and m.contact_id = (select v.contact_id from read.conversations v where v.id = %s)`, by.ConversationID)
+		f.Add(`m.conversation_id = %s and m.contact_id = (select v.contact_id from read.conversations v where v.id = %s)`, by.ConversationID)
 	}
-	f.equal("m.line_id", by.LineID)
-	f.equal("m.status", by.Status)
-	f.equal("m.direction", by.Direction)
-	f.equal("m.external_id", by.ExternalID)
+	f.Equal("m.line_id", by.LineID)
+	f.Equal("m.status", by.Status)
+	f.Equal("m.direction", by.Direction)
+	f.Equal("m.external_id", by.ExternalID)
 	if after != nil {
-		f.add("(m.created_at, m.id) < (%s::timestamptz, "+f.arg(after.ID)+")", after.At)
+		f.Add("(m.created_at, m.id) < (%s::timestamptz, "+f.Arg(after.ID)+")", after.At)
 	}
-	sql := `select ` + messageColumns + ` from read.messages m` + f.where() + ` order by m.created_at desc, m.id desc limit ` + f.arg(limit+1)
-	found, err := list(ctx, s, "messages", s.scanMessage, sql, f.args...)
+	sql := `select ` + messageColumns + ` from read.messages m` + f.Where() + ` order by m.created_at desc, m.id desc limit ` + f.Arg(limit+1)
+	found, err := readmodel.List(ctx, s.Reader, "messages", s.scanMessage, sql, f.Args...)
 	if err != nil {
-		return Page[Message]{}, err
+		return readmodel.Page[Message]{}, err
 	}
-	return page(found, limit, func(m *Message) Cursor { return Cursor{m.CreatedAt, m.ID} }), nil
+	return readmodel.PageOf(found, limit, func(m *Message) readmodel.Cursor { return readmodel.Cursor{At: m.CreatedAt, ID: m.ID} }), nil
+}
+
+// MessageAt is a message as the read model showed it after the event with a version of its stream, and its status before
+// that event. history is the message's stream from its first event on. ok is false when the message did not exist yet or
+// its contact was erased.
+func (s *Store) MessageAt(history []eventstore.Recorded, version int) (m Message, before string, ok bool) {
+	c := readmodel.NewChanges(messagesTable)
+	for i := range history {
+		if history[i].Version > version {
+			break
+		}
+		if history[i].Erased {
+			return Message{}, "", false
+		}
+		before, _ = c.Only(messagesTable)["status"].(string)
+		Messages.Handlers.Handle(c, history[i:i+1])
+	}
+	row := c.Only(messagesTable)
+	if row == nil {
+		return Message{}, "", false
+	}
+	m = messageOf(row)
+	complete(m.Media, s.base)
+	return m, before, true
+}
+
+// messageOf is the message that a row of its table holds.
+func messageOf(r readmodel.Row) Message {
+	m := Message{
+		ID: textIn(r, "id"), ConversationID: textIn(r, "conversation_id"), ContactID: textIn(r, "contact_id"), Direction: textIn(r, "direction"),
+		Channel: textIn(r, "channel"), Status: textIn(r, "status"), Body: textIn(r, "body"), From: optionalIn(r, "sender"),
+		To: optionalIn(r, "recipient"), LineID: optionalIn(r, "line_id"), ExternalID: optionalIn(r, "external_id"), Media: []Media{},
+		ErrorCode: optionalIn(r, "error_code"), Source: optionalIn(r, "source"), ScheduledFor: optionalIn(r, "scheduled_for"),
+		SentAt: optionalIn(r, "sent_at"), DeliveredAt: optionalIn(r, "delivered_at"), ReadAt: optionalIn(r, "read_at"),
+		CreatedAt: textIn(r, "created_at"), UpdatedAt: textIn(r, "updated_at"),
+	}
+	m.IsTest, _ = r["is_test"].(bool)
+	m.SentByStaff, _ = r["sent_by_staff"].(bool)
+	if m.Metadata, _ = r["metadata"].(map[string]any); m.Metadata == nil {
+		m.Metadata = map[string]any{}
+	}
+	if details, _ := r["error_details"].(map[string]any); details != nil {
+		m.ErrorDetails = &details
+	}
+	media, _ := r["media"].([]events.Media)
+	for _, x := range media {
+		m.Media = append(m.Media, Media(x))
+	}
+	return m
+}
+
+func textIn(r readmodel.Row, column string) string {
+	if text := optionalIn(r, column); text != nil {
+		return *text
+	}
+	return ""
+}
+
+func optionalIn(r readmodel.Row, column string) *string {
+	switch value := r[column].(type) {
+	case string:
+		return &value
+	case *string:
+		return value
+	}
+	return nil
 }

@@ -8,9 +8,11 @@ import (
 
 	"ledgerline/events"
 	"ledgerline/eventstore"
+	"ledgerline/eventstore/feed"
+	"ledgerline/projections/readmodel"
 )
 
-var organisationsTable = &Table{Name: "organisations", Key: []string{"id"}, Columns: []Column{
+var organisationsTable = &readmodel.Table{Name: "organisations", Key: []string{"id"}, Columns: []readmodel.Column{
 	{Name: "id", Type: "uuid not null"},
 	{Name: "name", Type: "text not null"},
 	{Name: "time_zone", Type: "text not null"},
@@ -18,14 +20,14 @@ var organisationsTable = &Table{Name: "organisations", Key: []string{"id"}, Colu
 	{Name: "created_at", Type: "timestamptz not null"},
 }}
 
-var workspacesTable = &Table{Name: "workspaces", Key: []string{"id"}, Columns: []Column{
+var workspacesTable = &readmodel.Table{Name: "workspaces", Key: []string{"id"}, Columns: []readmodel.Column{
 	{Name: "id", Type: "uuid not null"},
 	{Name: "organisation_id", Type: "uuid not null"},
 	{Name: "name", Type: "text not null"},
 	{Name: "created_at", Type: "timestamptz not null"},
 }}
 
-var membersTable = &Table{Name: "members", Key: []string{"user_id", "workspace_id"}, Columns: []Column{
+var membersTable = &readmodel.Table{Name: "members", Key: []string{"user_id", "workspace_id"}, Columns: []readmodel.Column{
 	{Name: "user_id", Type: "uuid not null"},
 	{Name: "workspace_id", Type: "uuid not null"},
 	{Name: "organisation_id", Type: "uuid not null"},
@@ -33,7 +35,7 @@ var membersTable = &Table{Name: "members", Key: []string{"user_id", "workspace_i
 	{Name: "since", Type: "timestamptz not null"},
 }}
 
-var usersTable = &Table{Name: "users", Key: []string{"id"}, Columns: []Column{
+var usersTable = &readmodel.Table{Name: "users", Key: []string{"id"}, Columns: []readmodel.Column{
 	{Name: "id", Type: "uuid not null"},
 	{Name: "organisation_id", Type: "uuid not null"},
 	{Name: "full_name", Type: "text not null"},
@@ -41,52 +43,64 @@ var usersTable = &Table{Name: "users", Key: []string{"id"}, Columns: []Column{
 	{Name: "created_at", Type: "timestamptz not null"},
 }}
 
-var teamsTable = &Table{Name: "teams", Key: []string{"id"}, Columns: []Column{
+var teamsTable = &readmodel.Table{Name: "teams", Key: []string{"id"}, Columns: []readmodel.Column{
 	{Name: "id", Type: "uuid not null"},
 	{Name: "workspace_id", Type: "uuid not null"},
 	{Name: "name", Type: "text not null"},
 	{Name: "created_at", Type: "timestamptz not null"},
 }}
 
-var teamMembersTable = &Table{Name: "team_members", Key: []string{"team_id", "user_id"}, Columns: []Column{
+var teamMembersTable = &readmodel.Table{Name: "team_members", Key: []string{"team_id", "user_id"}, Columns: []readmodel.Column{
 	{Name: "team_id", Type: "uuid not null"},
 	{Name: "user_id", Type: "uuid not null"},
 }}
 
 // Directory is who and what there is: organisations, workspaces, their members and teams.
-var Directory = &Projection{
+var Directory = &readmodel.Projection{
 	ID: "directory", Program: 2,
-	Tables: []*Table{organisationsTable, workspacesTable, membersTable, usersTable, teamsTable, teamMembersTable},
+	Tables: []*readmodel.Table{organisationsTable, workspacesTable, membersTable, usersTable, teamsTable, teamMembersTable},
 	Indexes: []string{
 		`create index on @workspaces (organisation_id)`, `create index on @members (workspace_id)`, `create index on @teams (workspace_id)`,
 		`create index on @team_members (user_id)`,
 	},
-	Wants: events.NamesOf((*events.OrganisationCreated)(nil), (*events.OrganisationPaused)(nil), (*events.OrganisationResumed)(nil),
-		(*events.WorkspaceCreated)(nil), (*events.UserCreated)(nil), (*events.RoleGranted)(nil), (*events.RoleRevoked)(nil),
-		(*events.TeamCreated)(nil), (*events.TeamMemberAdded)(nil)),
-	Project: func(r *eventstore.Recorded, c *Changes) {
-		at := stamp(r.OccurredAt)
-		switch e := r.Event.(type) {
-		case *events.OrganisationCreated:
-			c.Insert(organisationsTable, Row{"id": e.OrganisationID, "name": e.Name, "time_zone": e.TimeZone, "paused": false, "created_at": at})
-		case *events.OrganisationPaused:
-			c.Update(organisationsTable, Row{"id": r.OrganisationID, "paused": true})
-		case *events.OrganisationResumed:
-			c.Update(organisationsTable, Row{"id": r.OrganisationID, "paused": false})
-		case *events.WorkspaceCreated:
-			c.Insert(workspacesTable, Row{"id": e.WorkspaceID, "organisation_id": e.OrganisationID, "name": e.Name, "created_at": at})
-		case *events.RoleGranted:
-			c.Insert(membersTable, Row{"user_id": e.UserID, "workspace_id": e.WorkspaceID, "organisation_id": r.OrganisationID, "role": e.Role, "since": at})
-		case *events.RoleRevoked:
-			c.Delete(membersTable, Row{"user_id": e.UserID, "workspace_id": e.WorkspaceID})
-		case *events.UserCreated:
-			c.Insert(usersTable, Row{"id": e.UserID, "organisation_id": e.OrganisationID, "full_name": e.Person.FullName, "email": e.Person.Email, "created_at": at})
-		case *events.TeamCreated:
-			c.Insert(teamsTable, Row{"id": e.TeamID, "workspace_id": r.WorkspaceID, "name": e.Name, "created_at": at})
-		case *events.TeamMemberAdded:
-			c.Insert(teamMembersTable, Row{"team_id": e.TeamID, "user_id": e.UserID})
-		}
-	},
+	Handlers: feed.NewHandlers(
+		feed.On(func(c *readmodel.Changes, e *events.OrganisationCreated, r *eventstore.Recorded) {
+			c.Insert(organisationsTable, readmodel.Row{
+				"id": e.OrganisationID, "name": e.Name, "time_zone": e.TimeZone, "paused": false, "created_at": readmodel.Stamp(r.OccurredAt),
+			})
+		}),
+		feed.On(func(c *readmodel.Changes, _ *events.OrganisationPaused, r *eventstore.Recorded) {
+			c.Update(organisationsTable, readmodel.Row{"id": r.OrganisationID, "paused": true})
+		}),
+		feed.On(func(c *readmodel.Changes, _ *events.OrganisationResumed, r *eventstore.Recorded) {
+			c.Update(organisationsTable, readmodel.Row{"id": r.OrganisationID, "paused": false})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.WorkspaceCreated, r *eventstore.Recorded) {
+			c.Insert(workspacesTable, readmodel.Row{
+				"id": e.WorkspaceID, "organisation_id": e.OrganisationID, "name": e.Name, "created_at": readmodel.Stamp(r.OccurredAt),
+			})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.RoleGranted, r *eventstore.Recorded) {
+			c.Insert(membersTable, readmodel.Row{
+				"user_id": e.UserID, "workspace_id": e.WorkspaceID, "organisation_id": r.OrganisationID, "role": e.Role, "since": readmodel.Stamp(r.OccurredAt),
+			})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.RoleRevoked, _ *eventstore.Recorded) {
+			c.Delete(membersTable, readmodel.Row{"user_id": e.UserID, "workspace_id": e.WorkspaceID})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.UserCreated, r *eventstore.Recorded) {
+			c.Insert(usersTable, readmodel.Row{
+				"id": e.UserID, "organisation_id": e.OrganisationID, "full_name": e.Person.FullName, "email": e.Person.Email,
+				"created_at": readmodel.Stamp(r.OccurredAt),
+			})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.TeamCreated, r *eventstore.Recorded) {
+			c.Insert(teamsTable, readmodel.Row{"id": e.TeamID, "workspace_id": r.WorkspaceID, "name": e.Name, "created_at": readmodel.Stamp(r.OccurredAt)})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.TeamMemberAdded, _ *eventstore.Recorded) {
+			c.Insert(teamMembersTable, readmodel.Row{"team_id": e.TeamID, "user_id": e.UserID})
+		}),
+	),
 }
 
 // Workspace is one workspace as the operator sees it.
@@ -104,7 +118,7 @@ const workspacesSQL = `select o.id, o.name, o.paused, w.id, w.name, (select coun
 
 // Workspaces lists all workspaces of the installation, oldest first.
 func (s *Store) Workspaces(ctx context.Context) ([]Workspace, error) {
-	return list(ctx, s, "workspaces", pgx.RowToStructByPos[Workspace], workspacesSQL)
+	return readmodel.List(ctx, s.Reader, "workspaces", pgx.RowToStructByPos[Workspace], workspacesSQL)
 }
 
 // Organisation is one organisation as the operator sees it.
@@ -121,5 +135,5 @@ const organisationsSQL = `select o.id, o.name, o.time_zone, o.paused, (select co
 
 // Organisations lists all organisations of the installation, oldest first.
 func (s *Store) Organisations(ctx context.Context) ([]Organisation, error) {
-	return list(ctx, s, "organisations", pgx.RowToStructByPos[Organisation], organisationsSQL)
+	return readmodel.List(ctx, s.Reader, "organisations", pgx.RowToStructByPos[Organisation], organisationsSQL)
 }

@@ -17,6 +17,7 @@ import (
 	"ledgerline/eventstore"
 	"ledgerline/eventstore/feed"
 	"ledgerline/projections"
+	"ledgerline/projections/readmodel"
 	"ledgerline/test/testpg"
 )
 
@@ -229,7 +230,7 @@ func TestAReplayGivesTheSameRowsAndReadersNeverSeeAHalfBuiltRevision(t *testing.
 				}
 			}()
 			for range 3 {
-				_, err := projections.ReplayAll(ctx, n.Ledger, projections.All(), nil)
+				_, err := readmodel.ReplayAll(ctx, n.Ledger, projections.All(), nil)
 				require.NoError(t, err)
 			}
 			close(stop)
@@ -254,11 +255,11 @@ func TestAsOfGivesTheReadModelsAsTheyWere(t *testing.T) {
 	require.Eventually(t, func() bool { return n.Now().After(then) }, time.Second, time.Millisecond)
 	n.append(t, stream("ctc_1", eventstore.AnyVersion, optedOut("ctc_1")))
 	n.life(t, 2)
-	require.NoError(t, projections.AsOf(ctx, n.Ledger, projections.All(), then, "last_week", nil))
+	require.NoError(t, readmodel.AsOf(ctx, n.Ledger, projections.All(), then, "last_week", nil))
 	require.Equal(t, before, n.dump(t, "last_week"))
-	require.NoError(t, projections.AsOf(ctx, n.Ledger, projections.All(), then, "then", nil), "a word of SQL's own will do")
-	require.Error(t, projections.AsOf(ctx, n.Ledger, projections.All(), then, "last_week", nil), "a schema that exists is not touched")
-	require.Error(t, projections.AsOf(ctx, n.Ledger, projections.All(), then, "x; drop table ledger_events", nil))
+	require.NoError(t, readmodel.AsOf(ctx, n.Ledger, projections.All(), then, "then", nil), "a word of SQL's own will do")
+	require.Error(t, readmodel.AsOf(ctx, n.Ledger, projections.All(), then, "last_week", nil), "a schema that exists is not touched")
+	require.Error(t, readmodel.AsOf(ctx, n.Ledger, projections.All(), then, "x; drop table ledger_events", nil))
 }
 
 func TestWhoGotTheAnswerToAWriteSeesItInEveryReadOnAnotherNode(t *testing.T) {
@@ -288,7 +289,7 @@ func TestTwoNodesRunningTheSameProjectionsWriteEveryEventOnce(t *testing.T) {
 	}
 	require.NoError(t, n.Current(ctx, 0, projections.All()...))
 	live := n.dump(t, "read")
-	_, err := projections.ReplayAll(ctx, n.Ledger, projections.All(), nil)
+	_, err := readmodel.ReplayAll(ctx, n.Ledger, projections.All(), nil)
 	require.NoError(t, err)
 	require.Equal(t, live, n.dump(t, "read"))
 }

@@ -9,6 +9,7 @@ import (
 	"ledgerline/domain/number"
 	"ledgerline/events"
 	"ledgerline/eventstore"
+	"ledgerline/projections/readmodel"
 )
 
 // ConsentProof is the consent history of a number with what proves it (decisions, section 13).
@@ -26,9 +27,9 @@ const consentPage = 500
 // ProveConsent gives the whole chain of a number: the events of the number itself within the organisation, and those of
 // every contact of the viewer's workspace that ever had it.
 func (s *Store) ProveConsent(ctx context.Context, v Viewer, organisation uuid.UUID, e164 string) (ConsentProof, error) {
-	hash := s.ledger.NumberHash(organisation, e164)
+	hash := s.Ledger().NumberHash(organisation, e164)
 	p := ConsentProof{Phone: e164, PhoneHash: hash, Consent: []ConsentEvent{}}
-	history, err := s.ledger.Load(ctx, number.Stream(hash), 0)
+	history, err := s.Ledger().Load(ctx, number.Stream(hash), 0)
 	if err != nil {
 		return p, err
 	}
@@ -45,10 +46,10 @@ func (s *Store) ProveConsent(ctx context.Context, v Viewer, organisation uuid.UU
 			p.OptedOut = false
 		}
 	}
-	if p.Proof, err = s.ledger.Prove(ctx, v.Shard, streams...); err != nil {
+	if p.Proof, err = s.Ledger().Prove(ctx, v.Shard, streams...); err != nil {
 		return p, err
 	}
-	for after := (*Cursor)(nil); ; {
+	for after := (*readmodel.Cursor)(nil); ; {
 		page, err := s.ConsentEvents(ctx, v, ConsentFilter{NumberHash: hash}, after, consentPage)
 		if err != nil {
 			return p, err

@@ -12,9 +12,11 @@ import (
 	"ledgerline/domain/segment"
 	"ledgerline/events"
 	"ledgerline/eventstore"
+	"ledgerline/eventstore/feed"
+	"ledgerline/projections/readmodel"
 )
 
-var segmentsTable = &Table{Name: "segments", Key: []string{"id"}, Columns: []Column{
+var segmentsTable = &readmodel.Table{Name: "segments", Key: []string{"id"}, Columns: []readmodel.Column{
 	{Name: "id", Type: "uuid not null"},
 	{Name: "workspace_id", Type: "uuid not null"},
 	{Name: "name", Type: "text not null"},
@@ -25,20 +27,19 @@ var segmentsTable = &Table{Name: "segments", Key: []string{"id"}, Columns: []Col
 }}
 
 // Segments is the segments of every workspace as they are now. Which contacts they mean is asked of Contacts.
-var Segments = &Projection{
+var Segments = &readmodel.Projection{
 	ID: "segments", Program: 1,
-	Tables:  []*Table{segmentsTable},
+	Tables:  []*readmodel.Table{segmentsTable},
 	Indexes: []string{`create index on @segments (workspace_id, folded_name)`},
-	Wants:   events.NamesOf((*events.SegmentCreated)(nil), (*events.SegmentUpdated)(nil), (*events.SegmentDeleted)(nil)),
-	Project: func(r *eventstore.Recorded, c *Changes) {
-		switch e := r.Event.(type) {
-		case *events.SegmentCreated:
-			c.Insert(segmentsTable, Row{
+	Handlers: feed.NewHandlers(
+		feed.On(func(c *readmodel.Changes, e *events.SegmentCreated, r *eventstore.Recorded) {
+			c.Insert(segmentsTable, readmodel.Row{
 				"id": e.SegmentID, "workspace_id": r.WorkspaceID, "name": e.Name, "folded_name": segment.Fold(e.Name), "definition": e.Definition,
-				"labels": segmentLabels(e.Labels), "created_at": stamp(r.OccurredAt),
+				"labels": segmentLabels(e.Labels), "created_at": readmodel.Stamp(r.OccurredAt),
 			})
-		case *events.SegmentUpdated:
-			row := Row{"id": e.SegmentID}
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.SegmentUpdated, _ *eventstore.Recorded) {
+			row := readmodel.Row{"id": e.SegmentID}
 			for _, name := range e.Changed {
 				switch name {
 				case "name":
@@ -48,10 +49,11 @@ var Segments = &Projection{
 				}
 			}
 			c.Update(segmentsTable, row)
-		case *events.SegmentDeleted:
-			c.Delete(segmentsTable, Row{"id": e.SegmentID})
-		}
-	},
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.SegmentDeleted, _ *eventstore.Recorded) {
+			c.Delete(segmentsTable, readmodel.Row{"id": e.SegmentID})
+		}),
+	),
 }
 
 func segmentLabels(labels []events.SegmentLabel) map[string]uuid.UUID {
@@ -88,7 +90,7 @@ func scanSegment(row pgx.CollectableRow) (s segmentRow, err error) {
 	if err := row.Scan(&s.ID, &s.Name, &s.text, &labels, &created); err != nil {
 		return s, fmt.Errorf("a segment's row: %w", err)
 	}
-	s.CreatedAt = stamp(created)
+	s.CreatedAt = readmodel.Stamp(created)
 	if err := json.Unmarshal([]byte(s.text), &s.Definition); err != nil {
 		return s, fmt.Errorf("a segment's definition: %w", err)
 	}
@@ -107,7 +109,7 @@ func labelKey(name string) string { return segment.Fold(segment.Clean(name)) }
 
 // Segments lists the segments of the workspace by name, with their counts.
 func (s *Store) Segments(ctx context.Context, v Viewer) ([]Segment, error) {
-	rows, err := list(ctx, s, "segments", scanSegment, segmentColumnsSQL+` order by g.folded_name`, v.Workspace)
+	rows, err := readmodel.List(ctx, s.Reader, "segments", scanSegment, segmentColumnsSQL+` order by g.folded_name`, v.Workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +118,7 @@ func (s *Store) Segments(ctx context.Context, v Viewer) ([]Segment, error) {
 
 // Segment finds a segment of the workspace; found is false when there is none.
 func (s *Store) Segment(ctx context.Context, v Viewer, id string) (found Segment, ok bool, err error) {
-	row, ok, err := single(ctx, s, "segment", scanSegment, segmentColumnsSQL+` and g.id::text = $2`, v.Workspace, id)
+	row, ok, err := readmodel.One(ctx, s.Reader, "segment", scanSegment, segmentColumnsSQL+` and g.id::text = $2`, v.Workspace, id)
 	if err != nil || !ok {
 		return Segment{}, false, err
 	}
@@ -130,7 +132,7 @@ func (s *Store) Segment(ctx context.Context, v Viewer, id string) (found Segment
 // SegmentDefinition finds what a segment of the workspace means, ready to be asked about a contact; found is false when there
 // is no such segment.
 func (s *Store) SegmentDefinition(ctx context.Context, v Viewer, id string) (node *segment.Node, found bool, err error) {
-	row, found, err := single(ctx, s, "segment", scanSegment, segmentColumnsSQL+` and g.id::text = $2`, v.Workspace, id)
+	row, found, err := readmodel.One(ctx, s.Reader, "segment", scanSegment, segmentColumnsSQL+` and g.id::text = $2`, v.Workspace, id)
 	return row.node, found, err
 }
 
@@ -146,7 +148,7 @@ func (s *Store) shown(ctx context.Context, v Viewer, rows []segmentRow) ([]Segme
 	}
 	names := map[uuid.UUID]string{}
 	if len(ids) > 0 {
-		found, err := s.pool.Query(ctx, labelNamesSQL, v.Workspace, ids)
+		found, err := s.Pool().Query(ctx, labelNamesSQL, v.Workspace, ids)
 		if err != nil {
 			return nil, fmt.Errorf("projections: labels of segments: %w", err)
 		}

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"ledgerline/projections/readmodel"
+
 	"github.com/google/uuid"
 )
 
@@ -56,7 +58,7 @@ func (sc *segmentCounts) fill(ctx context.Context, s *Store, v Viewer, rows []se
 		return nil
 	}
 	var changes string
-	if err := s.pool.QueryRow(ctx, contactChangesSQL, v.Workspace).Scan(&changes); err != nil {
+	if err := s.Pool().QueryRow(ctx, contactChangesSQL, v.Workspace).Scan(&changes); err != nil {
 		return fmt.Errorf("projections: changes of contacts: %w", err)
 	}
 	patience := time.NewTimer(countPatience)
@@ -89,7 +91,7 @@ func (sc *segmentCounts) fill(ctx context.Context, s *Store, v Viewer, rows []se
 func (sc *segmentCounts) count(s *Store, workspace uuid.UUID, row *segmentRow, changes string) *segmentCount {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
-	now := s.ledger.Now()
+	now := s.Ledger().Now()
 	known := sc.known[row.ID]
 	if known != nil && known.text == row.text && known.changes == changes && !(known.moving && now.Sub(known.at).Abs() >= movingFor) {
 		select {
@@ -106,9 +108,9 @@ func (sc *segmentCounts) count(s *Store, workspace uuid.UUID, row *segmentRow, c
 	}
 	c := &segmentCount{changes: changes, text: row.text, at: now, moving: row.node.Moving(), done: make(chan struct{})}
 	sc.known[row.ID] = c
-	f := &filter{}
-	f.add("c.workspace_id = %s", workspace)
-	f.conditions = append(f.conditions, segmentSQL(row.node, f, now))
+	f := &readmodel.Filter{}
+	f.Add("c.workspace_id = %s", workspace)
+	f.Conditions = append(f.Conditions, segmentSQL(row.node, f, now))
 	go func() {
 		defer close(c.done)
 		sc.turns <- struct{}{}
@@ -120,8 +122,8 @@ func (sc *segmentCounts) count(s *Store, workspace uuid.UUID, row *segmentRow, c
 	return c
 }
 
-func (s *Store) countContacts(ctx context.Context, f *filter) (count int64, err error) {
-	if err := s.pool.QueryRow(ctx, `select count(*) from read.contacts c`+f.where(), f.args...).Scan(&count); err != nil {
+func (s *Store) countContacts(ctx context.Context, f *readmodel.Filter) (count int64, err error) {
+	if err := s.Pool().QueryRow(ctx, `select count(*) from read.contacts c`+f.Where(), f.Args...).Scan(&count); err != nil {
 		return 0, fmt.Errorf("projections: count a segment: %w", err)
 	}
 	return count, nil

@@ -11,11 +11,12 @@ import (
 	"github.com/google/uuid"
 
 	"ledgerline/domain/segment"
+	"ledgerline/projections/readmodel"
 )
 
 // segmentSQL makes a definition into a condition on contact c that is true exactly when the definition matches the contact
 // in memory at that time. It is never null, so that it can be negated.
-func segmentSQL(n *segment.Node, f *filter, now time.Time) string {
+func segmentSQL(n *segment.Node, f *readmodel.Filter, now time.Time) string {
 	switch {
 	case n.All != nil:
 		return joined(n.All, " and ", f, now)
@@ -27,7 +28,7 @@ func segmentSQL(n *segment.Node, f *filter, now time.Time) string {
 	return "coalesce(" + leafSQL(n.Leaf, f, now) + ", false)"
 }
 
-func joined(nodes []segment.Node, by string, f *filter, now time.Time) string {
+func joined(nodes []segment.Node, by string, f *readmodel.Filter, now time.Time) string {
 	parts := make([]string, len(nodes))
 	for i := range nodes {
 		parts[i] = segmentSQL(&nodes[i], f, now)
@@ -44,7 +45,7 @@ var segmentColumns = map[segment.Field]string{
 }
 
 // leafSQL may be null for a missing field.
-func leafSQL(l *segment.Leaf, f *filter, now time.Time) string {
+func leafSQL(l *segment.Leaf, f *readmodel.Filter, now time.Time) string {
 	switch l.Field {
 	case segment.Labels:
 		return labelsSQL(l, f)
@@ -62,28 +63,28 @@ func leafSQL(l *segment.Leaf, f *filter, now time.Time) string {
 	switch l.Op { //nolint:exhaustive // the others compare texts
 	case segment.Before, segment.After, segment.WithinDays:
 		from, to := l.Between(now)
-		return "(" + column + " >= " + f.arg(from) + "::timestamptz and " + column + " < " + f.arg(to) + "::timestamptz)"
+		return "(" + column + " >= " + f.Arg(from) + "::timestamptz and " + column + " < " + f.Arg(to) + "::timestamptz)"
 	}
 	if flag, ok := l.Values[0].(bool); ok {
-		return column + " = " + f.arg(flag == (l.Op == segment.Eq)) + "::boolean"
+		return column + " = " + f.Arg(flag == (l.Op == segment.Eq)) + "::boolean"
 	}
 	return textSQL(l, column, f)
 }
 
-func textSQL(l *segment.Leaf, column string, f *filter) string {
+func textSQL(l *segment.Leaf, column string, f *readmodel.Filter) string {
 	switch l.Op { //nolint:exhaustive // Parse lets no other through
 	case segment.In:
-		return column + " = any(" + f.arg(textValues(l.Values)) + "::text[])"
+		return column + " = any(" + f.Arg(textValues(l.Values)) + "::text[])"
 	case segment.Ne:
-		return column + " <> " + f.arg(l.Text()) + "::text"
+		return column + " <> " + f.Arg(l.Text()) + "::text"
 	case segment.Contains:
-		return column + " like " + f.arg(contains(l.Text())) + "::text"
+		return column + " like " + f.Arg(readmodel.Containing(l.Text())) + "::text"
 	case segment.NotContains:
-		return column + " not like " + f.arg(contains(l.Text())) + "::text"
+		return column + " not like " + f.Arg(readmodel.Containing(l.Text())) + "::text"
 	case segment.StartsWith:
-		return column + " like " + f.arg(likeEscaper.Replace(l.Text())+"%") + "::text"
+		return column + " like " + f.Arg(readmodel.StartingWith(l.Text())) + "::text"
 	}
-	return column + " = " + f.arg(l.Text()) + "::text"
+	return column + " = " + f.Arg(l.Text()) + "::text"
 }
 
 func textValues(values []any) []string {
@@ -97,7 +98,7 @@ func textValues(values []any) []string {
 }
 
 // labelsSQL asks for labels that exist: a deleted one is on nobody.
-func labelsSQL(l *segment.Leaf, f *filter) string {
+func labelsSQL(l *segment.Leaf, f *readmodel.Filter) string {
 	const on = `exists (select from read.contact_labels cl join read.labels l on l.id = cl.label_id where cl.contact_id = c.id`
 	if l.Op == segment.Exists {
 		if l.Wanted {
@@ -105,7 +106,7 @@ func labelsSQL(l *segment.Leaf, f *filter) string {
 		}
 		return "not " + on + ")"
 	}
-	named := on + " and cl.label_id = any(" + f.arg(labelIDs(l)) + "::uuid[]))"
+	named := on + " and cl.label_id = any(" + f.Arg(labelIDs(l)) + "::uuid[]))"
 	if l.Op == segment.NotContains {
 		return "(" + on + ") and not " + named + ")"
 	}
@@ -123,8 +124,8 @@ func labelIDs(l *segment.Leaf) []uuid.UUID {
 }
 
 // customSQL compares custom fields: texts and the elements of lists lie there folded, JSON's null is missing.
-func customSQL(l *segment.Leaf, f *filter, now time.Time) string {
-	key := f.arg(l.Key) + "::text"
+func customSQL(l *segment.Leaf, f *readmodel.Filter, now time.Time) string {
+	key := f.Arg(l.Key) + "::text"
 	value := "(c.folded_fields -> " + key + ")"
 	kind := "jsonb_typeof" + value
 	switch l.Op {
@@ -136,34 +137,34 @@ func customSQL(l *segment.Leaf, f *filter, now time.Time) string {
 	case segment.Before, segment.After, segment.WithinDays:
 		from, to := l.Between(now)
 		at := "(c.instants ->> " + key + ")::bigint"
-		return "(" + at + " >= " + f.arg(from.UnixMilli()) + "::bigint and " + at + " < " + f.arg(to.UnixMilli()) + "::bigint)"
+		return "(" + at + " >= " + f.Arg(from.UnixMilli()) + "::bigint and " + at + " < " + f.Arg(to.UnixMilli()) + "::bigint)"
 	case segment.Gt, segment.Lt:
 		number, _ := l.Values[0].(float64)
-		bound := f.arg(strconv.FormatFloat(number, 'g', -1, 64)) + "::text::numeric"
+		bound := f.Arg(strconv.FormatFloat(number, 'g', -1, 64)) + "::text::numeric"
 		op := map[segment.Op]string{segment.Gt: ">", segment.Lt: "<"}[l.Op]
 		return "case when " + kind + " = 'number' then " + value + "::numeric " + op + " " + bound + " end"
 	case segment.Ne:
-		return "(" + kind + " <> 'null' and " + value + " <> " + f.arg(scalarJSON(l.Values[0])) + "::text::jsonb)"
+		return "(" + kind + " <> 'null' and " + value + " <> " + f.Arg(scalarJSON(l.Values[0])) + "::text::jsonb)"
 	case segment.In:
 		list := make([]string, len(l.Values))
 		for i, v := range l.Values {
 			list[i] = scalarJSON(v)
 		}
-		return value + " = any(" + f.arg(list) + "::text[]::jsonb[])"
+		return value + " = any(" + f.Arg(list) + "::text[]::jsonb[])"
 	case segment.StartsWith:
-		return "case when " + kind + " = 'string' then " + value + " #>> '{}' like " + f.arg(likeEscaper.Replace(l.Text())+"%") + "::text end"
+		return "case when " + kind + " = 'string' then " + value + " #>> '{}' like " + f.Arg(readmodel.StartingWith(l.Text())) + "::text end"
 	case segment.Contains, segment.NotContains:
 		text := "false"
 		if part, ok := l.Values[0].(string); ok {
-			text = value + " #>> '{}' like " + f.arg(contains(part)) + "::text"
+			text = value + " #>> '{}' like " + f.Arg(readmodel.Containing(part)) + "::text"
 		}
-		held := "case " + kind + " when 'string' then " + text + " when 'array' then " + value + " @> " + f.arg(scalarJSON(l.Values[0])) + "::text::jsonb else false end"
+		held := "case " + kind + " when 'string' then " + text + " when 'array' then " + value + " @> " + f.Arg(scalarJSON(l.Values[0])) + "::text::jsonb else false end"
 		if l.Op == segment.NotContains {
 			return "(" + kind + " <> 'null' and not (" + held + "))"
 		}
 		return held
 	default:
-		return value + " = " + f.arg(scalarJSON(l.Values[0])) + "::text::jsonb"
+		return value + " = " + f.Arg(scalarJSON(l.Values[0])) + "::text::jsonb"
 	}
 }
 
@@ -237,7 +238,7 @@ func (w *narrowing) narrowLeaf(l *segment.Leaf) {
 		w.narrowCustom(l)
 	case segment.Phone, segment.FirstName, segment.LastName, segment.Company, segment.Email:
 		if len(l.Values) == 1 && utf8.RuneCountInString(l.Text()) >= shortestTerm {
-			w.like = append(w.like, contains(l.Text()))
+			w.like = append(w.like, readmodel.Containing(l.Text()))
 		}
 	}
 }

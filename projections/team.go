@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"ledgerline/projections/readmodel"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
@@ -21,10 +23,10 @@ const teamsSQL = `select t.id::text, t.name, array(select m.user_id::text from r
 
 // Teams lists the teams of the workspace by name.
 func (s *Store) Teams(ctx context.Context, v Viewer) ([]Team, error) {
-	return list(ctx, s, "teams", func(row pgx.CollectableRow) (t Team, err error) {
+	return readmodel.List(ctx, s.Reader, "teams", func(row pgx.CollectableRow) (t Team, err error) {
 		var created time.Time
 		err = row.Scan(&t.ID, &t.Name, &t.MemberIDs, &created)
-		t.CreatedAt = stamp(created)
+		t.CreatedAt = readmodel.Stamp(created)
 		return t, err
 	}, teamsSQL, v.Workspace)
 }
@@ -55,14 +57,14 @@ const (
 
 // Person finds a user; found is false when there is none.
 func (s *Store) Person(ctx context.Context, v Viewer, id uuid.UUID) (Person, bool, error) {
-	person, found, err := single(ctx, s, "person", func(row pgx.CollectableRow) (p Person, err error) {
+	person, found, err := readmodel.One(ctx, s.Reader, "person", func(row pgx.CollectableRow) (p Person, err error) {
 		err = row.Scan(&p.ID, &p.FullName, &p.Email, &p.TeamIDs)
 		return p, err
 	}, personSQL, id, v.Workspace)
 	if err != nil || !found {
 		return person, found, err
 	}
-	person.Workspaces, err = list(ctx, s, "memberships", pgx.RowToStructByPos[Membership], membershipsSQL, id)
+	person.Workspaces, err = readmodel.List(ctx, s.Reader, "memberships", pgx.RowToStructByPos[Membership], membershipsSQL, id)
 	return person, true, err
 }
 
@@ -80,5 +82,5 @@ const placeSQL = `select o.id::text, o.name, w.id::text, w.name, o.time_zone
 
 // Place finds an organisation, and the workspace of it that is named, if there is one; found is false without the organisation.
 func (s *Store) Place(ctx context.Context, organisation, workspace uuid.UUID) (Place, bool, error) {
-	return single(ctx, s, "workspace", pgx.RowToStructByPos[Place], placeSQL, organisation, workspace)
+	return readmodel.One(ctx, s.Reader, "workspace", pgx.RowToStructByPos[Place], placeSQL, organisation, workspace)
 }

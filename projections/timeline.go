@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ledgerline/eventstore"
+	"ledgerline/projections/readmodel"
 )
 
 // TimelineEvent is one entry of a message's timeline (interface 2.4).
@@ -28,7 +29,7 @@ var timelineTypes = map[string]string{
 // Timeline reads a message's timeline, oldest first: it is the message's own stream, and nothing else. A message
 // without events does not exist.
 func (s *Store) Timeline(ctx context.Context, messageID string) ([]TimelineEvent, error) {
-	recorded, err := s.ledger.Load(ctx, messageID, 0)
+	recorded, err := s.Ledger().Load(ctx, messageID, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +37,7 @@ func (s *Store) Timeline(ctx context.Context, messageID string) ([]TimelineEvent
 	for i := range recorded {
 		if name, ok := timelineTypes[recorded[i].Type]; ok {
 			timeline = append(timeline, TimelineEvent{
-				ID: recorded[i].ID.String(), Type: name, OccurredAt: stamp(recorded[i].OccurredAt), Detail: detail(&recorded[i]),
+				ID: recorded[i].ID.String(), Type: name, OccurredAt: readmodel.Stamp(recorded[i].OccurredAt), Detail: detail(&recorded[i]),
 			})
 		}
 	}
@@ -55,7 +56,7 @@ func detail(r *eventstore.Recorded) map[string]any {
 	for _, k := range []string{"send_at", "until", "at", "checked_at"} {
 		text, _ := d[k].(string)
 		if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
-			d[k] = stamp(at)
+			d[k] = readmodel.Stamp(at)
 		}
 	}
 	if more, ok := d["detail"].(map[string]any); ok { // what a rule adds to its reason stands beside it

@@ -11,9 +11,11 @@ import (
 	"ledgerline/domain/message"
 	"ledgerline/events"
 	"ledgerline/eventstore"
+	"ledgerline/eventstore/feed"
+	"ledgerline/projections/readmodel"
 )
 
-var lineDaysTable = &Table{Name: "line_days", Key: []string{"line_id", "day"}, Counters: true, Columns: []Column{
+var lineDaysTable = &readmodel.Table{Name: "line_days", Key: []string{"line_id", "day"}, Counters: true, Columns: []readmodel.Column{
 	{Name: "line_id", Type: `text collate "C" not null`},
 	{Name: "day", Type: "date not null"},
 	{Name: "sends", Type: "integer not null"},
@@ -26,44 +28,42 @@ var lineDaysTable = &Table{Name: "line_days", Key: []string{"line_id", "day"}, C
 // Usage is what every line did on each usage day: messages given to it, contacts that were new to it, messages that its carrier
 // refused or lost, contacts that opted out by writing to it, and contacts new to it on that day that have replied
 // since. Test traffic is not counted (interface section 8).
-var Usage = &Projection{
+var Usage = &readmodel.Projection{
 	ID: "usage", Program: 1,
-	Tables: []*Table{lineDaysTable},
-	Wants: events.NamesOf((*events.MessageRouted)(nil), (*events.MessageFailed)(nil), (*events.ContactOptedOut)(nil),
-		(*events.ContactReplied)(nil)),
-	Project: func(r *eventstore.Recorded, c *Changes) {
-		count := func(lineID, day string, columns Row) {
-			row := Row{"line_id": lineID, "day": day, "sends": Add(0), "new_contacts": Add(0), "failed": Add(0), "opt_outs": Add(0), "replied": Add(0)}
-			for name, n := range columns {
-				row[name] = n
-			}
-			c.Insert(lineDaysTable, row)
-		}
-		today := line.DayOf(r.OccurredAt).Date
-		switch e := r.Event.(type) {
-		case *events.MessageRouted:
+	Tables: []*readmodel.Table{lineDaysTable},
+	Handlers: feed.NewHandlers(
+		feed.On(func(c *readmodel.Changes, e *events.MessageRouted, r *eventstore.Recorded) {
 			if e.IsTest {
 				return
 			}
-			columns := Row{"sends": Add(1)}
+			counters := readmodel.Row{"sends": readmodel.Add(1)}
 			if e.NewContact {
-				columns["new_contacts"] = Add(1)
+				counters["new_contacts"] = readmodel.Add(1)
 			}
-			count(e.LineID, today, columns)
-		case *events.MessageFailed:
+			count(c, e.LineID, line.DayOf(r.OccurredAt).Date, counters)
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.MessageFailed, r *eventstore.Recorded) {
 			if !e.IsTest && e.LineID != nil && FailedOnLine(e.Code) {
-				count(*e.LineID, today, Row{"failed": Add(1)})
+				count(c, *e.LineID, line.DayOf(r.OccurredAt).Date, readmodel.Row{"failed": readmodel.Add(1)})
 			}
-		case *events.ContactOptedOut:
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.ContactOptedOut, r *eventstore.Recorded) {
 			if e.LineID != nil && !e.Register && e.From != e.To {
-				count(*e.LineID, today, Row{"opt_outs": Add(1)})
+				count(c, *e.LineID, line.DayOf(r.OccurredAt).Date, readmodel.Row{"opt_outs": readmodel.Add(1)})
 			}
-		case *events.ContactReplied:
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.ContactReplied, _ *eventstore.Recorded) {
 			for _, a := range e.Answers {
-				count(a.LineID, a.Day, Row{"replied": Add(1)})
+				count(c, a.LineID, a.Day, readmodel.Row{"replied": readmodel.Add(1)})
 			}
-		}
-	},
+		}),
+	),
+}
+
+// count adds to the counters of a line on a usage day.
+func count(c *readmodel.Changes, lineID, day string, counters readmodel.Row) {
+	counters["line_id"], counters["day"] = lineID, day
+	c.Insert(lineDaysTable, counters)
 }
 
 // FailedOnLine tells whether a failed message says something about its line: not when a rule ended it, or when the number is not
@@ -79,6 +79,6 @@ const lineFactsSQL = `select coalesce(sum(sends), 0), coalesce(sum(failed), 0), 
 
 // LineFacts is what the health of a line is judged by: the usage days that count, up to the one of a moment.
 func (s *Store) LineFacts(ctx context.Context, lineID string, now time.Time) (events.HealthFacts, error) {
-	f, _, err := single(ctx, s, "line facts", pgx.RowToStructByPos[events.HealthFacts], lineFactsSQL, lineID, line.DayOf(now).Date, line.HealthDays)
+	f, _, err := readmodel.One(ctx, s.Reader, "line facts", pgx.RowToStructByPos[events.HealthFacts], lineFactsSQL, lineID, line.DayOf(now).Date, line.HealthDays)
 	return f, err
 }

@@ -9,9 +9,11 @@ import (
 
 	"ledgerline/events"
 	"ledgerline/eventstore"
+	"ledgerline/eventstore/feed"
+	"ledgerline/projections/readmodel"
 )
 
-var webhooksTable = &Table{Name: "webhooks", Key: []string{"id"}, Columns: []Column{
+var webhooksTable = &readmodel.Table{Name: "webhooks", Key: []string{"id"}, Columns: []readmodel.Column{
 	{Name: "id", Type: `text collate "C" not null`},
 	{Name: "workspace_id", Type: "uuid not null"},
 	{Name: "url", Type: "text not null"},
@@ -20,53 +22,57 @@ var webhooksTable = &Table{Name: "webhooks", Key: []string{"id"}, Columns: []Col
 	{Name: "disabled_at", Type: "timestamptz"},
 	{Name: "disabled_reason", Type: "text"},
 	{Name: "created_at", Type: "timestamptz not null"},
-	{Name: "updated_at", Type: "timestamptz not null", Merge: Latest},
+	{Name: "updated_at", Type: "timestamptz not null", Merge: readmodel.Latest},
 }}
 
 // Webhooks are the webhook endpoints as they are now. Secrets are not in it: nobody is shown one again.
-var Webhooks = &Projection{
+var Webhooks = &readmodel.Projection{
 	ID: "webhooks", Program: 1,
-	Tables:  []*Table{webhooksTable},
+	Tables:  []*readmodel.Table{webhooksTable},
 	Indexes: []string{`create index on @webhooks (workspace_id, created_at desc, id desc)`},
-	Wants: events.NamesOf((*events.WebhookCreated)(nil), (*events.WebhookUpdated)(nil), (*events.WebhookPaused)(nil), (*events.WebhookResumed)(nil),
-		(*events.WebhookDisabled)(nil), (*events.WebhookEnabled)(nil), (*events.WebhookSecretRotated)(nil), (*events.WebhookDeleted)(nil)),
-	Project: projectWebhook,
+	Handlers: feed.NewHandlers(
+		feed.On(func(c *readmodel.Changes, e *events.WebhookCreated, r *eventstore.Recorded) {
+			c.Insert(webhooksTable, readmodel.Row{
+				"id": e.EndpointID, "workspace_id": r.WorkspaceID, "url": e.Private.URL, "events": e.Events, "status": "active",
+				"created_at": readmodel.Stamp(r.OccurredAt), "updated_at": readmodel.Stamp(r.OccurredAt),
+			})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.WebhookUpdated, r *eventstore.Recorded) {
+			row := readmodel.Row{}
+			if e.Moved {
+				row["url"] = e.Private.URL
+			}
+			if len(e.Events) > 0 {
+				row["events"] = e.Events
+			}
+			updateWebhook(c, r, e.EndpointID, row)
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.WebhookPaused, r *eventstore.Recorded) {
+			updateWebhook(c, r, e.EndpointID, readmodel.Row{"status": "paused"})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.WebhookResumed, r *eventstore.Recorded) {
+			updateWebhook(c, r, e.EndpointID, readmodel.Row{"status": "active"})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.WebhookDisabled, r *eventstore.Recorded) {
+			updateWebhook(c, r, e.EndpointID, readmodel.Row{
+				"status": "disabled", "disabled_at": readmodel.Stamp(r.OccurredAt), "disabled_reason": e.Reason,
+			})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.WebhookEnabled, r *eventstore.Recorded) {
+			updateWebhook(c, r, e.EndpointID, readmodel.Row{"status": "active", "disabled_at": nil, "disabled_reason": nil})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.WebhookSecretRotated, r *eventstore.Recorded) {
+			updateWebhook(c, r, e.EndpointID, readmodel.Row{})
+		}),
+		feed.On(func(c *readmodel.Changes, e *events.WebhookDeleted, _ *eventstore.Recorded) {
+			c.Delete(webhooksTable, readmodel.Row{"id": e.EndpointID})
+		}),
+	),
 }
 
-func projectWebhook(r *eventstore.Recorded, c *Changes) {
-	at := stamp(r.OccurredAt)
-	set := func(id string, columns Row) {
-		columns["id"], columns["updated_at"] = id, at
-		c.Update(webhooksTable, columns)
-	}
-	switch e := r.Event.(type) {
-	case *events.WebhookCreated:
-		c.Insert(webhooksTable, Row{
-			"id": e.EndpointID, "workspace_id": r.WorkspaceID, "url": e.Private.URL, "events": e.Events, "status": "active",
-			"created_at": at, "updated_at": at,
-		})
-	case *events.WebhookUpdated:
-		row := Row{}
-		if e.Moved {
-			row["url"] = e.Private.URL
-		}
-		if len(e.Events) > 0 {
-			row["events"] = e.Events
-		}
-		set(e.EndpointID, row)
-	case *events.WebhookPaused:
-		set(e.EndpointID, Row{"status": "paused"})
-	case *events.WebhookResumed:
-		set(e.EndpointID, Row{"status": "active"})
-	case *events.WebhookDisabled:
-		set(e.EndpointID, Row{"status": "disabled", "disabled_at": at, "disabled_reason": e.Reason})
-	case *events.WebhookEnabled:
-		set(e.EndpointID, Row{"status": "active", "disabled_at": nil, "disabled_reason": nil})
-	case *events.WebhookSecretRotated:
-		set(e.EndpointID, Row{})
-	case *events.WebhookDeleted:
-		c.Delete(webhooksTable, Row{"id": e.EndpointID})
-	}
+func updateWebhook(c *readmodel.Changes, r *eventstore.Recorded, id string, row readmodel.Row) {
+	row["id"], row["updated_at"] = id, readmodel.Stamp(r.OccurredAt)
+	c.Update(webhooksTable, row)
 }
 
 // Webhook is a webhook endpoint as the API shows it (administration 2.10).
@@ -91,13 +97,13 @@ type WebhookWithSecret struct {
 // NewWebhook is an endpoint as its first event tells of it.
 func NewWebhook(e *events.WebhookCreated, at time.Time) WebhookWithSecret {
 	return WebhookWithSecret{Webhook{
-		ID: e.EndpointID, URL: e.Private.URL, Events: e.Events, Status: "active", CreatedAt: stamp(at), UpdatedAt: stamp(at),
+		ID: e.EndpointID, URL: e.Private.URL, Events: e.Events, Status: "active", CreatedAt: readmodel.Stamp(at), UpdatedAt: readmodel.Stamp(at),
 	}, e.Private.Secret}
 }
 
 // Rotated is the endpoint with a new secret.
 func (w Webhook) Rotated(secret string, at time.Time) WebhookWithSecret {
-	w.UpdatedAt = stamp(at)
+	w.UpdatedAt = readmodel.Stamp(at)
 	return WebhookWithSecret{w, secret}
 }
 
@@ -114,34 +120,34 @@ func scanWebhook(row pgx.CollectableRow) (Webhook, error) {
 	var disabled *time.Time
 	var created, updated time.Time
 	err := row.Scan(&w.ID, &w.URL, &w.Events, &w.Status, &disabled, &w.DisabledReason, &w.FailureRate, &created, &updated)
-	w.DisabledAt, w.CreatedAt, w.UpdatedAt = stampOrNull(disabled), stamp(created), stamp(updated)
+	w.DisabledAt, w.CreatedAt, w.UpdatedAt = readmodel.StampOrNull(disabled), readmodel.Stamp(created), readmodel.Stamp(updated)
 	return w, err
 }
 
 // webhooks begins a query of the viewer's endpoints.
-func (s *Store) webhooks(v Viewer) (sql string, f *filter) {
-	f = &filter{}
-	f.add("w.workspace_id = %s", v.Workspace)
-	since := f.arg(s.ledger.Now().Add(-rateOver))
+func (s *Store) webhooks(v Viewer) (sql string, f *readmodel.Filter) {
+	f = &readmodel.Filter{}
+	f.Add("w.workspace_id = %s", v.Workspace)
+	since := f.Arg(s.Ledger().Now().Add(-rateOver))
 	return `select ` + strings.Replace(webhookColumns, "%s", since, 1) + ` from read.webhooks w`, f
 }
 
 // Webhook finds an endpoint of the workspace; found is false when there is none.
 func (s *Store) Webhook(ctx context.Context, v Viewer, id string) (w Webhook, found bool, err error) {
 	sql, f := s.webhooks(v)
-	f.add("w.id = %s", id)
-	return single(ctx, s, "webhook", scanWebhook, sql+f.where(), f.args...)
+	f.Add("w.id = %s", id)
+	return readmodel.One(ctx, s.Reader, "webhook", scanWebhook, sql+f.Where(), f.Args...)
 }
 
 // Webhooks lists the endpoints of the workspace, newest first.
-func (s *Store) Webhooks(ctx context.Context, v Viewer, after *Cursor, limit int) (Page[Webhook], error) {
+func (s *Store) Webhooks(ctx context.Context, v Viewer, after *readmodel.Cursor, limit int) (readmodel.Page[Webhook], error) {
 	sql, f := s.webhooks(v)
 	if after != nil {
-		f.add("(w.created_at, w.id) < (%s::timestamptz, "+f.arg(after.ID)+")", after.At)
+		f.Add("(w.created_at, w.id) < (%s::timestamptz, "+f.Arg(after.ID)+")", after.At)
 	}
-	found, err := list(ctx, s, "webhooks", scanWebhook, sql+f.where()+` order by w.created_at desc, w.id desc limit `+f.arg(limit+1), f.args...)
+	found, err := readmodel.List(ctx, s.Reader, "webhooks", scanWebhook, sql+f.Where()+` order by w.created_at desc, w.id desc limit `+f.Arg(limit+1), f.Args...)
 	if err != nil {
-		return Page[Webhook]{}, err
+		return readmodel.Page[Webhook]{}, err
 	}
-	return page(found, limit, func(w *Webhook) Cursor { return Cursor{w.CreatedAt, w.ID} }), nil
+	return readmodel.PageOf(found, limit, func(w *Webhook) readmodel.Cursor { return readmodel.Cursor{At: w.CreatedAt, ID: w.ID} }), nil
 }

@@ -3,6 +3,7 @@ package projections
 import (
 	"ledgerline/events"
 	"ledgerline/eventstore"
+	"ledgerline/projections/readmodel"
 )
 
 // MessageChange is the data of message.status.
@@ -70,7 +71,7 @@ type WorkflowCall struct {
 }
 
 func tellReceived(r *eventstore.Recorded, e *events.MessageReceived, v *views) (told, bool) {
-	m, _, ok := v.messageAt([]eventstore.Recorded{*r}, r.Version)
+	m, _, ok := v.store.MessageAt([]eventstore.Recorded{*r}, r.Version)
 	return told{m, e.IsTest, e.ContactID}, ok
 }
 
@@ -79,7 +80,7 @@ func tellReceived(r *eventstore.Recorded, e *events.MessageReceived, v *views) (
 func status[E any](id func(*E) string) source {
 	return tells("message.status", func(_ *eventstore.Recorded, e *E, v *views) { v.history(id(e)) },
 		func(r *eventstore.Recorded, e *E, v *views) (told, bool) {
-			m, before, ok := v.messageAt(v.histories[id(e)], r.Version)
+			m, before, ok := v.store.MessageAt(v.histories[id(e)], r.Version)
 			return told{MessageChange{m, before}, m.IsTest, m.ContactID}, ok && before != "" && before != m.Status
 		})
 }
@@ -92,7 +93,7 @@ func tellCreated(_ *eventstore.Recorded, e *events.ContactCreated, v *views) (to
 // tellConsent tells of a change; evidence that confirms what was so already is none.
 func tellConsent(r *eventstore.Recorded, e *events.ConsentEvidence, v *views) (told, bool) {
 	c, ok := v.contacts[e.ContactID]
-	at := stamp(r.OccurredAt)
+	at := readmodel.Stamp(r.OccurredAt)
 	c.ConsentStatus, c.ConsentAt, c.ConsentSource = e.To, &at, e.Source
 	return told{ContactConsent{c, e.From}, v.sandboxed(e), e.ContactID}, ok && e.From != e.To
 }
@@ -113,8 +114,8 @@ func (v *views) sandboxed(e *events.ConsentEvidence) bool {
 
 func tellAssigned(_ *eventstore.Recorded, e *events.ConversationAssigned, v *views) (told, bool) {
 	c, ok := v.conversations[e.ConversationID]
-	c.AssigneeUserID = zeroIsNil(nilIsZero(e.To))
-	return told{ConversationAssignment{c, zeroIsNil(nilIsZero(e.From))}, e.IsTest, e.ContactID}, ok
+	c.AssigneeUserID = readmodel.ZeroToNil(readmodel.NilToZero(e.To))
+	return told{ConversationAssignment{c, readmodel.ZeroToNil(readmodel.NilToZero(e.From))}, e.IsTest, e.ContactID}, ok
 }
 
 func tellHandoff(_ *eventstore.Recorded, e *events.AgentHandoff, v *views) (told, bool) {
@@ -124,7 +125,7 @@ func tellHandoff(_ *eventstore.Recorded, e *events.AgentHandoff, v *views) (told
 
 func tellLine(r *eventstore.Recorded, e *events.LineStateChanged, v *views) (told, bool) {
 	l, ok := v.lines[e.LineID]
-	at := stamp(r.OccurredAt)
+	at := readmodel.Stamp(r.OccurredAt)
 	l.State, l.StateReason, l.StateChangedAt = e.To, e.Reason, &at
 	return told{LineState{l, e.From}, l.IsSandbox, ""}, ok
 }

@@ -10,6 +10,7 @@ import (
 	"ledgerline/domain/webhook"
 	"ledgerline/events"
 	"ledgerline/eventstore"
+	"ledgerline/projections/readmodel"
 )
 
 // WebhookEvent is the body of a delivery (decisions, section 10). Data is the resource as the API shows it, at the time of
@@ -45,12 +46,12 @@ type told struct {
 type source struct {
 	event string
 	kind  string
-	needs []*Projection                          // what its views are read from
+	needs []*readmodel.Projection                // what its views are read from
 	ask   func(r *eventstore.Recorded, v *views) // which resources it will look at
 	tell  func(r *eventstore.Recorded, v *views) (told, bool)
 }
 
-func tells[E any](kind string, ask func(r *eventstore.Recorded, e *E, v *views), tell func(r *eventstore.Recorded, e *E, v *views) (told, bool), needs ...*Projection) source {
+func tells[E any](kind string, ask func(r *eventstore.Recorded, e *E, v *views), tell func(r *eventstore.Recorded, e *E, v *views) (told, bool), needs ...*readmodel.Projection) source {
 	name, _ := events.Default.Name(events.Event(new(E)))
 	return source{
 		event: name, kind: kind, needs: needs,
@@ -142,8 +143,8 @@ func (s *Store) Tell(ctx context.Context, recorded []*eventstore.Recorded) ([]Te
 	if len(recorded) == 0 {
 		return nil, nil
 	}
-	v := newViews(s.base)
-	needs := map[*Projection]bool{}
+	v := newViews(s)
+	needs := map[*readmodel.Projection]bool{}
 	for _, r := range recorded {
 		for _, source := range sourcesOf[r.Type] {
 			source.ask(r, v)
@@ -173,7 +174,7 @@ func (s *Store) Tell(ctx context.Context, recorded []*eventstore.Recorded) ([]Te
 			}
 			telling := Telling{Event: r, ID: webhook.EventID(r.ID, i), Type: source.kind, Subject: t.subject}
 			body, err := json.Marshal(&WebhookEvent[any]{
-				ID: EventID(telling.ID), Type: telling.Type, Timestamp: stamp(r.OccurredAt), WorkspaceID: r.WorkspaceID, IsTest: t.test,
+				ID: EventID(telling.ID), Type: telling.Type, Timestamp: readmodel.Stamp(r.OccurredAt), WorkspaceID: r.WorkspaceID, IsTest: t.test,
 				Sequence: r.Position, Data: t.data,
 			})
 			if err != nil {

@@ -37,42 +37,40 @@ const (
 	exampleSender    = "+12025550199"
 )
 
-func ptr[T any](v T) *T { return &v }
-
 func exampleOfContact() Contact {
 	return Contact{
-		ID: exampleContact, Phone: examplePhone, FirstName: ptr("Ada"), LastName: ptr("Example"), Company: ptr("Example Inc."),
-		Email: ptr("ada@example.com"), Fields: map[string]any{}, Labels: []string{"example"}, ConsentStatus: "opted_in", ConsentAt: ptr(exampleAt),
-		ConsentSource: ptr("example"), CreatedAt: exampleBefore, UpdatedAt: exampleAt,
+		ID: exampleContact, Phone: examplePhone, FirstName: new("Ada"), LastName: new("Example"), Company: new("Example Inc."),
+		Email: new("ada@example.com"), Fields: map[string]any{}, Labels: []string{"example"}, ConsentStatus: "opted_in", ConsentAt: new(exampleAt),
+		ConsentSource: new("example"), CreatedAt: exampleBefore, UpdatedAt: exampleAt,
 	}
 }
 
 func exampleOfMessage(direction, status string) Message {
 	m := Message{
 		ID: exampleMessage, ConversationID: exampleTalk, ContactID: exampleContact, Direction: direction, Channel: "chat", Status: status,
-		Body: "This is an example.", From: ptr(examplePhone), To: ptr(exampleSender), LineID: ptr(exampleLine), IsTest: true, Media: []Media{},
+		Body: "This is an example.", From: new(examplePhone), To: new(exampleSender), LineID: new(exampleLine), IsTest: true, Media: []Media{},
 		Metadata: map[string]any{}, CreatedAt: exampleBefore, UpdatedAt: exampleAt,
 	}
 	if direction == "outbound" {
-		m.From, m.To, m.Source = m.To, m.From, ptr("api")
-		m.SentAt, m.DeliveredAt = ptr(exampleBefore), ptr(exampleAt)
+		m.From, m.To, m.Source = m.To, m.From, new("api")
+		m.SentAt, m.DeliveredAt = new(exampleBefore), new(exampleAt)
 	}
 	return m
 }
 
 func exampleOfConversation() Conversation {
 	return Conversation{
-		ID: exampleTalk, Status: "open", HandledBy: "team", Labels: []string{"example"}, LineID: ptr(exampleLine), AssigneeUserID: ptr(exampleUser),
-		Contact:     ConversationContact{ID: exampleContact, Phone: examplePhone, FirstName: ptr("Ada"), LastName: ptr("Example"), Company: ptr("Example Inc.")},
-		LastMessage: &LastMessage{ID: exampleMessage, Direction: "inbound", Preview: "This is an example."}, LastMessageAt: ptr(exampleAt),
+		ID: exampleTalk, Status: "open", HandledBy: "team", Labels: []string{"example"}, LineID: new(exampleLine), AssigneeUserID: new(exampleUser),
+		Contact:     ConversationContact{ID: exampleContact, Phone: examplePhone, FirstName: new("Ada"), LastName: new("Example"), Company: new("Example Inc.")},
+		LastMessage: &LastMessage{ID: exampleMessage, Direction: "inbound", Preview: "This is an example."}, LastMessageAt: new(exampleAt),
 		UnreadCount: 1, CreatedAt: exampleBefore, UpdatedAt: exampleAt,
 	}
 }
 
 func exampleOfLine(state, reason string, health int) Line {
 	return Line{
-		ID: exampleLine, Phone: exampleSender, DisplayName: ptr("Example"), State: state, StateChangedAt: ptr(exampleAt), StateReason: &reason,
-		HealthScore: health, PoolID: ptr(examplePool), WarmupDay: 22, DailyNewCap: 50, ContactCard: ContactCard{Name: "Example Inc."},
+		ID: exampleLine, Phone: exampleSender, DisplayName: new("Example"), State: state, StateChangedAt: new(exampleAt), StateReason: &reason,
+		HealthScore: health, PoolID: new(examplePool), WarmupDay: 22, DailyNewCap: 50, ContactCard: ContactCard{Name: "Example Inc."},
 		UsageToday: LineUsage{Day: "2026-01-31", NewContacts: 1, NewContactsCap: 50, Sends: 2, SendsCap: 1000}, CreatedAt: exampleBefore,
 	}
 }
@@ -111,15 +109,15 @@ func WebhookDocs() []WebhookDoc {
 			example("line.recovered", exampleOfLine("active", "recovered", 75))),
 		doc("workflow.run.completed", "A run of a workflow has ended", "data is the run with its steps.",
 			example("workflow.run.completed", WorkflowRun{
-				ID: exampleRun, WorkflowID: exampleFlow, WorkflowVersionID: exampleVersion, Version: 1, ContactID: ptr(exampleContact), Status: "completed",
-				StartedAt: exampleBefore, FinishedAt: ptr(exampleAt),
+				ID: exampleRun, WorkflowID: exampleFlow, WorkflowVersionID: exampleVersion, Version: 1, ContactID: new(exampleContact), Status: "completed",
+				StartedAt: exampleBefore, FinishedAt: new(exampleAt),
 				Steps: []RunStep{{NodeID: "start", Status: "completed", At: exampleBefore, Detail: map[string]any{}}},
 			})),
 		doc("agent.handoff", "A conversation needs a person", "data is the conversation as the team gets it, with who handled it before and why it is theirs now.",
 			example("agent.handoff", Handoff{exampleOfConversation(), "agent:" + exampleAgent, "The contact asked for a person."})),
 		doc("workflow.webhook", "A workflow has reached a webhook node", "data holds what the node's config says.",
 			example("workflow.webhook", WorkflowCall{
-				WorkflowID: exampleFlow, RunID: exampleRun, NodeID: "notify", ContactID: ptr(exampleContact), Name: "example", Data: map[string]any{"example": true},
+				WorkflowID: exampleFlow, RunID: exampleRun, NodeID: "notify", ContactID: new(exampleContact), Name: "example", Data: map[string]any{"example": true},
 			})),
 	}
 }

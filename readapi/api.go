@@ -9,6 +9,7 @@ import (
 	"ledgerline/httpapi"
 	"ledgerline/httpapi/auth"
 	"ledgerline/projections"
+	"ledgerline/projections/readmodel"
 )
 
 // API is what the endpoints work on.
@@ -155,17 +156,17 @@ func (a *API) viewer(c *httpapi.Call) projections.Viewer {
 }
 
 // open reads a cursor of a list; nil without one.
-func (a *API) open(c *httpapi.Call, list string, filters any, cursor string) (*projections.Cursor, error) {
+func (a *API) open(c *httpapi.Call, list string, filters any, cursor string) (*readmodel.Cursor, error) {
 	if cursor == "" {
 		return nil, nil //nolint:nilnil // the first page has none
 	}
-	var at projections.Cursor
+	var at readmodel.Cursor
 	err := a.cursors.Open(httpapi.Binding{List: list, Workspace: c.WorkspaceID, Filters: filters}, cursor, &at)
 	return &at, err
 }
 
 // seal makes the answer of a paged list.
-func seal[T any](a *API, c *httpapi.Call, list string, filters any, page projections.Page[T], err error) (httpapi.Page[T], error) {
+func seal[T any](a *API, c *httpapi.Call, list string, filters any, page readmodel.Page[T], err error) (httpapi.Page[T], error) {
 	if err != nil {
 		return httpapi.Page[T]{}, err
 	}

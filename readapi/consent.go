@@ -11,6 +11,7 @@ import (
 	"ledgerline/domain/phone"
 	"ledgerline/httpapi"
 	"ledgerline/projections"
+	"ledgerline/projections/readmodel"
 )
 
 // ListConsentEvents is the query of GET /v1/compliance/consent-events (decisions, section 13).
@@ -110,7 +111,7 @@ func (a *API) writeConsent(ctx context.Context, w io.Writer, v projections.Viewe
 	if err != nil {
 		return err
 	}
-	for after := (*projections.Cursor)(nil); ; {
+	for after := (*readmodel.Cursor)(nil); ; {
 		page, err := a.store.ConsentEvents(ctx, v, by, after, exportPage)
 		if err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"ledgerline/httpapi"
 	"ledgerline/httpapi/auth"
 	"ledgerline/projections"
+	"ledgerline/projections/readmodel"
 )
 
 // ListConversations is the query of GET /v1/conversations (interface 4.3).
@@ -97,9 +98,9 @@ type ConversationDetail struct {
 
 func (a *API) conversation(ctx context.Context, c *httpapi.Call, in *GetConversation) (ConversationDetail, error) {
 	const messages = "conversation messages"
-	var after *projections.Cursor
+	var after *readmodel.Cursor
 	if in.MessagesCursor != "" {
-		after = &projections.Cursor{}
+		after = &readmodel.Cursor{}
 		bound := httpapi.Binding{List: messages, Workspace: c.WorkspaceID, Filters: in.ID, Param: "messages_cursor"}
 		if err := a.cursors.Open(bound, in.MessagesCursor, after); err != nil {
 			return ConversationDetail{}, err

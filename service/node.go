@@ -166,7 +166,7 @@ func (n *Node) assemble(ctx context.Context) (err error) {
 		return err
 	}
 	n.Store = projections.NewStore(n.Ledger, n.progress)
-	n.Store.ShownAt(cfg.BaseURL)
+	n.Store.SetBaseURL(cfg.BaseURL)
 	if err := projections.Prepare(ctx, n.Ledger, cfg.Logger); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"ledgerline/httpapi"
 	"ledgerline/httpapi/auth"
 	"ledgerline/projections"
+	"ledgerline/projections/readmodel"
 
 	"github.com/google/uuid"
 )
@@ -281,6 +282,6 @@ func viewer(c *httpapi.Call, shard int) projections.Viewer {
 func gone(what string) error { return fault.New(fault.NotFound, "There is no such %s.", what) }
 
 // reach waits until what a command did can be read.
-func (a *API) reach(ctx context.Context, d httpapi.WriteResult, ps ...*projections.Projection) error {
+func (a *API) reach(ctx context.Context, d httpapi.WriteResult, ps ...*readmodel.Projection) error {
 	return a.store.Reached(ctx, d.Shard, d.Position, ps...)
 }

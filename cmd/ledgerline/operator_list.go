@@ -7,11 +7,12 @@ import (
 
 	"ledgerline/domain/fault"
 	"ledgerline/projections"
+	"ledgerline/projections/readmodel"
 	"ledgerline/service"
 )
 
 // directory opens the installation with read models brought to the ledger's present, which nobody else may be doing.
-func (i *installation) directory(ctx context.Context, con *console, needed ...*projections.Projection) (*workbench, error) {
+func (i *installation) directory(ctx context.Context, con *console, needed ...*readmodel.Projection) (*workbench, error) {
 	w, err := i.open(ctx, con, service.Roles{Project: true})
 	if err != nil {
 		return nil, err

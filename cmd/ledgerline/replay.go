@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ledgerline/projections"
+	"ledgerline/projections/readmodel"
 	"ledgerline/service"
 )
 
@@ -43,12 +44,12 @@ func (c *replayCommand) Run(ctx context.Context, con *console) error {
 	defer w.Close()
 	p := newProgress(con)
 	if c.AsOf != "" {
-		if err := projections.AsOf(ctx, w.Ledger, chosen, at, c.Into, p.report); err != nil {
+		if err := readmodel.AsOf(ctx, w.Ledger, chosen, at, c.Into, p.report); err != nil {
 			return err
 		}
 		return con.print(map[string]any{"schema": c.Into, "as_of": at.UTC(), "projections": names(chosen)})
 	}
-	replayed, err := projections.ReplayAll(ctx, w.Ledger, chosen, p.report)
+	replayed, err := readmodel.ReplayAll(ctx, w.Ledger, chosen, p.report)
 	if err != nil {
 		return err
 	}
@@ -66,7 +67,7 @@ func (c *replayCommand) Run(ctx context.Context, con *console) error {
 	return con.print(map[string]any{"replayed": lines})
 }
 
-func (c *replayCommand) projections() ([]*projections.Projection, error) {
+func (c *replayCommand) projections() ([]*readmodel.Projection, error) {
 	all := projections.All()
 	known := strings.Join(names(all), ", ")
 	if c.All == (len(c.Name) > 0) {
@@ -75,7 +76,7 @@ func (c *replayCommand) projections() ([]*projections.Projection, error) {
 	if c.All {
 		return all, nil
 	}
-	var chosen []*projections.Projection
+	var chosen []*readmodel.Projection
 	for _, name := range c.Name {
 		p := projections.Named(name)
 		if p == nil {
@@ -86,7 +87,7 @@ func (c *replayCommand) projections() ([]*projections.Projection, error) {
 	return chosen, nil
 }
 
-func names(ps []*projections.Projection) []string {
+func names(ps []*readmodel.Projection) []string {
 	list := make([]string, len(ps))
 	for i, p := range ps {
 		list[i] = p.ID
@@ -118,7 +119,7 @@ func newProgress(con *console) *progress { return &progress{con: con, runs: map[
 // tellEvery is how often a replay is told about.
 const tellEvery = 2 * time.Second
 
-func (p *progress) report(of *projections.Projection, done, head int64) {
+func (p *progress) report(of *readmodel.Projection, done, head int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()

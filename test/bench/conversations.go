@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"ledgerline/projections"
+	"ledgerline/projections/readmodel"
 	"ledgerline/service"
 )
 
@@ -45,7 +46,7 @@ func measureConversations(ctx context.Context, b *bench) error {
 		what  string
 		v     projections.Viewer
 		by    projections.ConversationFilter
-		after *projections.Cursor
+		after *readmodel.Cursor
 	}{
 		{"all", all, projections.ConversationFilter{}, nil},
 		{"all, the page after 5,000", all, projections.ConversationFilter{}, deep},

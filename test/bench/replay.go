@@ -13,6 +13,7 @@ import (
 	"ledgerline/events"
 	"ledgerline/eventstore"
 	"ledgerline/projections"
+	"ledgerline/projections/readmodel"
 	"ledgerline/service"
 )
 
@@ -100,7 +101,7 @@ func measureReplay(ctx context.Context, b *bench) error {
 		}
 	})
 	started = time.Now()
-	_, err = projections.ReplayAll(ctx, s.Ledger, projections.All(), nil)
+	_, err = readmodel.ReplayAll(ctx, s.Ledger, projections.All(), nil)
 	took := time.Since(started)
 	stop()
 	watcher.Wait()

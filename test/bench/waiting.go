@@ -15,6 +15,7 @@ import (
 	"ledgerline/events"
 	"ledgerline/eventstore"
 	"ledgerline/projections"
+	"ledgerline/projections/readmodel"
 	"ledgerline/service"
 )
 
@@ -124,7 +125,7 @@ func (s *site) defers(ctx context.Context, b *bench) error {
 	if err := failure.Load(); err != nil {
 		return *err
 	}
-	if _, err := projections.ReplayAll(ctx, s.Ledger, projections.All(), nil); err != nil {
+	if _, err := readmodel.ReplayAll(ctx, s.Ledger, projections.All(), nil); err != nil {
 		return err
 	}
 	queue := fmt.Sprintf("%s/%s/%s/new", s.org, s.wsp, line)

@@ -11,6 +11,7 @@ import (
 	"ledgerline/events"
 	"ledgerline/eventstore"
 	"ledgerline/projections"
+	"ledgerline/projections/readmodel"
 )
 
 // checkLedger stops the node and holds the ledger against its own rules, the simulator, what was answered, and the read
@@ -226,7 +227,7 @@ func (t *trial) compareReplay(ctx context.Context, ledger *eventstore.Ledger) er
 			return fmt.Errorf("keep the read models: %w", err)
 		}
 	}
-	if _, err := projections.ReplayAll(ctx, ledger, projections.All(), nil); err != nil {
+	if _, err := readmodel.ReplayAll(ctx, ledger, projections.All(), nil); err != nil {
 		t.violations.add("a replay fails", "%v", err)
 		return nil
 	}

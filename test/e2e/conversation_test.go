@@ -12,6 +12,7 @@ import (
 	"ledgerline/domain/apikey"
 	"ledgerline/domain/organisation"
 	"ledgerline/projections"
+	"ledgerline/projections/readmodel"
 	"ledgerline/test/app"
 )
 
@@ -360,7 +361,7 @@ func TestUnreadCountsWhatCameSinceAPersonReadOrAnswered(t *testing.T) {
 	require.Equal(t, []any{[]any{c.conversation}, []any{c.conversation}, []any{c.conversation}, []any{}, []any{}}, before[1:])
 	a.Settle()
 	before = look()
-	_, err := projections.Replay(t.Context(), a.Nodes[0].Ledger, projections.Conversations, nil)
+	_, err := readmodel.Replay(t.Context(), a.Nodes[0].Ledger, projections.Conversations, nil)
 	require.NoError(t, err)
 	require.Equal(t, before, look(), "a replay counts the same")
 }

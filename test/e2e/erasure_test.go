@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ledgerline/projections"
+	"ledgerline/projections/readmodel"
 	"ledgerline/test/app"
 )
 
@@ -139,7 +140,7 @@ func TestAfterErasureTheContactsDataIsNowhereAndTheLedgerStillProves(t *testing.
 		}
 		verified() // also closes the blocks, whose hashes the consent events show
 		seen := look()
-		_, err := projections.ReplayAll(t.Context(), a.Nodes[0].Ledger, projections.All(), nil)
+		_, err := readmodel.ReplayAll(t.Context(), a.Nodes[0].Ledger, projections.All(), nil)
 		require.NoError(t, err)
 		require.Equal(t, seen, look(), "a replay gives the same answers")
 		for _, secret := range secrets {

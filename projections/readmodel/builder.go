@@ -1,0 +1,288 @@
+package readmodel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+
+	"ledgerline/eventstore"
+)
+
+// replayBatch is how many positions one transaction of a replay covers: large enough that most messages begin and end
+// within one batch and are written as one row, small enough that memory stays flat.
+const replayBatch = 5000
+
+// builder fills the tables of one new revision, or of one state of the past.
+type builder struct {
+	ledger   *eventstore.Ledger
+	p        *Projection
+	revision int
+	asOf     *time.Time // nil: up to now
+	into     string     // schema
+	read     atomic.Int64
+	report   func(done, head int64)
+}
+
+const (
+	newestRevisionSQL    = `select coalesce(max(revision), 0) from feed_checkpoints where name = $1`
+	deleteCheckpointsSQL = `delete from feed_checkpoints where name = $1 and revision <> $2`
+	lockCheckpointsSQL   = `select shard, position from feed_checkpoints where name = $1 and revision = $2 order by shard for update`
+	advanceSQL           = `update feed_checkpoints set position = $4 where name = $1 and revision = $2 and shard = $3`
+	deleteParkedSQL      = `delete from feed_parked where name = $1`
+)
+
+func (b *builder) build(ctx context.Context) error {
+	active, err := b.begin(ctx)
+	if err != nil {
+		return err
+	}
+	reached := make([]int64, b.ledger.Shards())
+	if err := b.catchUp(ctx, reached); err != nil {
+		return err
+	}
+	if err := pgx.BeginFunc(ctx, b.ledger.Pool(), func(tx pgx.Tx) error { return b.p.createIndexes(ctx, tx, b.into) }); err != nil {
+		return err
+	}
+	if err := b.catchUp(ctx, reached); err != nil { // events that were appended while the indexes were built
+		return err
+	}
+	if err := b.swap(ctx, active, reached); err != nil {
+		return err
+	}
+	return yieldToReaders(ctx, b.ledger.Pool(), func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "drop schema if exists "+b.p.schema(active)+" cascade")
+		return err
+	})
+}
+
+// begin creates the tables of the next revision, and drops what unfinished replays left. It returns the active revision.
+func (b *builder) begin(ctx context.Context) (active int, err error) {
+	err = pgx.BeginFunc(ctx, b.ledger.Pool(), func(tx pgx.Tx) error {
+		if err := tx.QueryRow(ctx, consumerSQL, b.p.ID).Scan(&active, new(int)); err != nil {
+			return err
+		}
+		var newest int
+		if err := tx.QueryRow(ctx, newestRevisionSQL, b.p.ID).Scan(&newest); err != nil {
+			return err
+		}
+		b.revision = max(newest, active) + 1
+		for r := active + 1; r < b.revision; r++ {
+			if _, err := tx.Exec(ctx, "drop schema if exists "+b.p.schema(r)+" cascade"); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.Exec(ctx, deleteCheckpointsSQL, b.p.ID, active); err != nil {
+			return err
+		}
+		b.into = b.p.schema(b.revision)
+		if _, err := tx.Exec(ctx, insertCheckpointSQL, b.p.ID, b.revision, b.ledger.Shards()); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, "create schema "+b.into); err != nil {
+			return err
+		}
+		return b.p.createTables(ctx, tx, b.into)
+	})
+	return active, err
+}
+
+const (
+	// A reader that holds a lock on one table of a read model and waits for another can deadlock with a transaction that
+	// replaces or drops the tables. PostgreSQL ends one of the two after deadlock_timeout, 1 s by default. A shorter
+	// lock_timeout makes sure that it is never the reader.
+	lockTimeoutSQL  = `set local lock_timeout = '500ms'`
+	lockAttempts    = 40
+	lockRetryPause  = 50 * time.Millisecond
+	lockUnavailable = "55P03"
+	deadlock        = "40P01"
+)
+
+// yieldToReaders runs a transaction that locks tables of readers. When the transaction cannot get a lock in time, it rolls
+// back and is tried again.
+func yieldToReaders(ctx context.Context, pool *pgxpool.Pool, do func(pgx.Tx) error) error {
+	for attempt := 1; ; attempt++ {
+		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, lockTimeoutSQL); err != nil {
+				return err
+			}
+			return do(tx)
+		})
+		refused := (*pgconn.PgError)(nil)
+		blocked := errors.As(err, &refused) && (refused.Code == lockUnavailable || refused.Code == deadlock)
+		if !blocked || attempt == lockAttempts {
+			return err
+		}
+		select {
+		case <-time.After(lockRetryPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// swap makes the new revision the active one. It locks the checkpoints of the old revision, so that no consumer moves on,
+// and writes the few events that the new revision still misses in the same transaction.
+func (b *builder) swap(ctx context.Context, active int, reached []int64) error {
+	caughtUp := reached
+	return yieldToReaders(ctx, b.ledger.Pool(), func(tx pgx.Tx) error {
+		reached := slices.Clone(caughtUp)
+		rows, err := tx.Query(ctx, lockCheckpointsSQL, b.p.ID, active)
+		if err != nil {
+			return err
+		}
+		var shard int
+		var position int64
+		goals := map[int]int64{}
+		if _, err := pgx.ForEachRow(rows, []any{&shard, &position}, func() error { goals[shard] = position; return nil }); err != nil {
+			return err
+		}
+		for shard, goal := range goals {
+			for reached[shard] < goal {
+				to := min(goal, reached[shard]+replayBatch)
+				found, err := b.fetch(ctx, shard, reached[shard], to)
+				if err != nil {
+					return err
+				}
+				var batch pgx.Batch
+				if err := b.addTo(&batch, shard, to, found); err != nil {
+					return err
+				}
+				if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+					return err
+				}
+				reached[shard] = to
+			}
+		}
+		// A consumer that waits for one of the old checkpoints finds it deleted and loads the new revision.
+		if _, err := tx.Exec(ctx, deleteCheckpointsSQL, b.p.ID, b.revision); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, deleteParkedSQL, b.p.ID); err != nil {
+			return err
+		}
+		return b.p.activate(ctx, tx, b.revision)
+	})
+}
+
+func (b *builder) buildAsOf(ctx context.Context) error {
+	if err := pgx.BeginFunc(ctx, b.ledger.Pool(), func(tx pgx.Tx) error { return b.p.createTables(ctx, tx, b.into) }); err != nil {
+		return err
+	}
+	if err := b.catchUp(ctx, make([]int64, b.ledger.Shards())); err != nil {
+		return err
+	}
+	return pgx.BeginFunc(ctx, b.ledger.Pool(), func(tx pgx.Tx) error { return b.p.createIndexes(ctx, tx, b.into) })
+}
+
+// catchUp writes every shard from the position in reached to its present head, and updates reached.
+func (b *builder) catchUp(ctx context.Context, reached []int64) error {
+	for shard := range reached {
+		head, err := b.ledger.Head(ctx, shard)
+		if err != nil {
+			return err
+		}
+		if err := b.catchUpShard(ctx, shard, reached[shard], head); err != nil {
+			return err
+		}
+		reached[shard] = head
+	}
+	return nil
+}
+
+// stretch is the events up to a position.
+type stretch struct {
+	to     int64
+	events []eventstore.Recorded
+}
+
+// catchUpShard reads and writes in two stages that overlap. At most three batches are in memory.
+func (b *builder) catchUpShard(ctx context.Context, shard int, from, head int64) error {
+	g, ctx := errgroup.WithContext(ctx)
+	ready := make(chan stretch, 1)
+	g.Go(func() error {
+		defer close(ready)
+		for after := from; after < head; {
+			to := min(head, after+replayBatch)
+			found, err := b.fetch(ctx, shard, after, to)
+			if err != nil {
+				return err
+			}
+			select {
+			case ready <- stretch{to, found}:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			after = to
+		}
+		return nil
+	})
+	g.Go(func() error {
+		after := from
+		for s := range ready {
+			var batch pgx.Batch
+			batch.Queue("begin")
+			batch.Queue("set local synchronous_commit = off")
+			batch.Queue(eventstore.ByIndexSQL)
+			if err := b.addTo(&batch, shard, s.to, s.events); err != nil {
+				return err
+			}
+			batch.Queue("commit")
+			if err := b.send(ctx, &batch); err != nil {
+				return fmt.Errorf("shard %d, positions %d to %d: %w", shard, after+1, s.to, err)
+			}
+			done := b.read.Add(s.to - after)
+			after = s.to
+			if b.report != nil {
+				b.report(done, head)
+			}
+		}
+		return nil
+	})
+	return g.Wait()
+}
+
+// fetch reads the events that the projection handles, with their personal data opened.
+func (b *builder) fetch(ctx context.Context, shard int, after, to int64) ([]eventstore.Recorded, error) {
+	found, err := b.ledger.Range(ctx, shard, after, to, b.p.Types()...)
+	if err != nil {
+		return nil, err
+	}
+	if b.asOf != nil {
+		found = slices.DeleteFunc(found, func(r eventstore.Recorded) bool { return r.OccurredAt.After(*b.asOf) })
+	}
+	return found, b.ledger.Open(ctx, found)
+}
+
+// addTo adds the rows of some events to a batch, with the checkpoint of the revision.
+func (b *builder) addTo(batch *pgx.Batch, shard int, to int64, found []eventstore.Recorded) error {
+	if err := b.p.write(batch, b.into, found); err != nil {
+		return err
+	}
+	if b.asOf == nil {
+		batch.Queue(advanceSQL, b.p.ID, b.revision, shard, to)
+	}
+	return nil
+}
+
+// send runs a batch that begins and commits by itself. After an error the connection, which may be within the transaction,
+// is closed.
+func (b *builder) send(ctx context.Context, batch *pgx.Batch) error {
+	conn, err := b.ledger.Pool().Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	if err := conn.SendBatch(ctx, batch).Close(); err != nil {
+		_ = conn.Conn().Close(context.WithoutCancel(ctx))
+		return err
+	}
+	return nil
+}

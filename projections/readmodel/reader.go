@@ -1,0 +1,117 @@
+package readmodel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"ledgerline/domain/fault"
+	"ledgerline/eventstore"
+	"ledgerline/eventstore/feed"
+)
+
+// Bound is how long a read or a write waits for the read models before it fails.
+const Bound = 5 * time.Second
+
+// pollInterval is how long a wait relies on notifications before it asks the database again.
+const pollInterval = 100 * time.Millisecond
+
+// Reader runs queries on the read models, and waits until they show what the ledger holds: a caller that got the answer to
+// a write sees it in every later read, on any node. A Reader may be used concurrently.
+type Reader struct {
+	pool     *pgxpool.Pool
+	ledger   *eventstore.Ledger
+	progress *feed.Progress
+}
+
+// NewReader makes a reader of a ledger's read models. progress is what this process knows of its consumers.
+func NewReader(ledger *eventstore.Ledger, progress *feed.Progress) *Reader {
+	return &Reader{pool: ledger.Pool(), ledger: ledger, progress: progress}
+}
+
+// Ledger is the ledger that the read models are built from.
+func (r *Reader) Ledger() *eventstore.Ledger { return r.ledger }
+
+// Pool is the connection pool of the read models.
+func (r *Reader) Pool() *pgxpool.Pool { return r.pool }
+
+// Current waits until the projections show everything that the ledger holds now. After Bound it fails with
+// fault.Unavailable.
+func (r *Reader) Current(ctx context.Context, shard int, ps ...*Projection) error {
+	return r.wait(ctx, shard, -1, names(ps))
+}
+
+// CurrentOf is Current for consumers of the feed, by name.
+func (r *Reader) CurrentOf(ctx context.Context, shard int, consumers ...string) error {
+	return r.wait(ctx, shard, -1, consumers)
+}
+
+// Reached waits until the projections show the event at a position. After Bound it fails with fault.Unavailable.
+func (r *Reader) Reached(ctx context.Context, shard int, position int64, ps ...*Projection) error {
+	return r.ReachedBy(ctx, shard, position, names(ps)...)
+}
+
+// ReachedBy is Reached for consumers of the feed, by name.
+func (r *Reader) ReachedBy(ctx context.Context, shard int, position int64, consumers ...string) error {
+	for _, name := range consumers {
+		if r.progress.Reached(name, shard) < position {
+			return r.wait(ctx, shard, position, consumers)
+		}
+	}
+	return nil
+}
+
+func names(ps []*Projection) []string {
+	list := make([]string, len(ps))
+	for i, p := range ps {
+		list[i] = p.ID
+	}
+	return list
+}
+
+// $1 shard, $2 consumers, $3 position, or -1 for the head.
+const reachedSQL = `select h.position, ` + feed.EpochSQL + `,
+	array(select f.name from feed_consumers f join feed_checkpoints c on c.name = f.name and c.revision = f.revision and c.shard = h.shard
+		where f.name = any($2) and c.position >= case when $3::bigint < 0 then h.position else $3 end)
+	from ledger_heads h where h.shard = $1`
+
+// wait waits until consumers have reached a position, -1 for the head at the time of the call.
+func (r *Reader) wait(ctx context.Context, shard int, position int64, consumers []string) error {
+	ctx, cancel := context.WithTimeout(ctx, Bound)
+	defer cancel()
+	for {
+		var head, epoch int64
+		var reached []string
+		if err := r.pool.QueryRow(ctx, reachedSQL, shard, consumers, position).Scan(&head, &epoch, &reached); err != nil {
+			return unavailable(ctx, err)
+		}
+		if position < 0 {
+			position = head
+		}
+		// Progress from notifications counts only for this run of the database server: after a crash the server may have
+		// lost checkpoints.
+		r.progress.Epoch(epoch)
+		behind := slices.DeleteFunc(slices.Clone(consumers), func(n string) bool { return slices.Contains(reached, n) })
+		short, done := context.WithTimeout(ctx, pollInterval)
+		err := r.progress.Wait(short, shard, position, behind...)
+		done()
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return unavailable(ctx, ctx.Err())
+		}
+	}
+}
+
+// unavailable is the error of a wait that ended without an answer, also when the database does not answer.
+func unavailable(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return fmt.Errorf("projections: wait: %w", err)
+	}
+	return &fault.Fault{Code: fault.Unavailable, Message: "The read models are behind. Try again shortly.", RetryAfter: time.Second, Cause: err}
+}
