@@ -3,26 +3,24 @@ package processes
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"ledgerline/clock"
 	"ledgerline/commands"
 	"ledgerline/domain/fault"
 	"ledgerline/events"
 	"ledgerline/eventstore"
+	"ledgerline/eventstore/feed"
 	"ledgerline/processes/tasks"
 	"ledgerline/projections"
 )
 
-// Leaving takes the conversations of somebody who is no member of a workspace any more from them, so that others see them
-// again. The key is the user in the workspace; whether the membership has really ended is asked of the user.
+// Leaving unassigns the conversations of users who have left a workspace, so that other members see them again. The key of
+// a task is a membership: organisation, workspace and user. The command checks in the ledger that it has really ended.
 type Leaving struct {
-	single
+	scheduler
 	app   *commands.App
 	store *projections.Store
 	clock clock.Clock
@@ -30,85 +28,77 @@ type Leaving struct {
 
 const (
 	leavingProcess = "leaving"
-	// leavingPage is how many conversations are taken away in one turn.
+	// leavingPage is how many conversations a task run unassigns.
 	leavingPage = 200
 )
 
-// LeavingConfig says what the process needs.
-type LeavingConfig struct {
-	App    *commands.App
-	Ledger *eventstore.Ledger
-	Store  *projections.Store
-	Clock  clock.Clock
-	Lease  time.Duration // see tasks.RunnerConfig
-	Logger *slog.Logger
-}
-
-// NewLeaving prepares the process. Run it beside a feed that carries its Consumer.
-func NewLeaving(cfg LeavingConfig) (*Leaving, error) {
+// NewLeaving makes the process.
+func NewLeaving(cfg Config) (*Leaving, error) {
 	l := &Leaving{app: cfg.App, store: cfg.Store, clock: cfg.Clock}
 	var err error
-	l.single, err = newSingle(tasks.RunnerConfig{
-		Pool: cfg.Ledger.Pool(), Clock: cfg.Clock, Process: leavingProcess, Work: l.work, Workers: 2, Lease: cfg.Lease, Logger: cfg.Logger,
-	})
+	l.scheduler, err = newScheduler(&cfg, leavingHandlers, tasks.RunnerConfig{Process: leavingProcess, Work: l.unassign, Workers: 2})
 	return l, err
 }
 
+var leavingHandlers = feed.NewHandlers(
+	feed.On(func(s *schedule, e *events.RoleRevoked, r *eventstore.Recorded) {
+		s.add(leavingProcess, membershipKey(r.OrganisationID, e.WorkspaceID, e.UserID), r.OccurredAt, r)
+	}),
+)
+
 // Name implements feed.Consumer.
-func (l *Leaving) Name() string { return "process_leaving" }
+func (*Leaving) Name() string { return "process_leaving" }
 
 // Types implements feed.Consumer.
-func (l *Leaving) Types() []string { return events.NamesOf((*events.RoleRevoked)(nil)) }
+func (*Leaving) Types() []string { return leavingHandlers.Types() }
 
-// Write implements feed.Consumer.
-func (l *Leaving) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) error {
-	var asks []tasks.Task
-	for i := range recorded {
-		r := &recorded[i]
-		if e, ok := r.Event.(*events.RoleRevoked); ok {
-			key := r.OrganisationID.String() + "/" + e.WorkspaceID.String() + "/" + e.UserID.String()
-			asks = append(asks, tasks.Task{Process: leavingProcess, Key: key, Shard: r.Shard, DueAt: r.OccurredAt, Position: r.Position})
-		}
-	}
-	l.wakeups.Schedule(b, asks...)
-	return nil
+func membershipKey(organisation, workspace, user uuid.UUID) string {
+	return organisation.String() + "/" + workspace.String() + "/" + user.String()
 }
 
-func (l *Leaving) work(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
-	var ids [3]uuid.UUID // organisation, workspace, user
-	parts := strings.Split(task.Key, "/")
+func parseMembershipKey(key string) (organisation, workspace, user uuid.UUID, err error) {
+	var ids [3]uuid.UUID
+	parts := strings.Split(key, "/")
 	if len(parts) != len(ids) {
-		return tasks.Finished, fmt.Errorf("processes: %q is not the key of a membership", task.Key)
+		return uuid.Nil, uuid.Nil, uuid.Nil, fmt.Errorf("processes: %q is not the key of a membership", key)
 	}
 	for i, part := range parts {
-		var err error
 		if ids[i], err = uuid.Parse(part); err != nil {
-			return tasks.Finished, fmt.Errorf("processes: the key of a membership: %w", err)
+			return uuid.Nil, uuid.Nil, uuid.Nil, fmt.Errorf("processes: the key of a membership: %w", err)
 		}
 	}
-	by := commands.Request{Organisation: ids[0], Workspace: ids[1], Actor: events.Actor{Type: "system", ID: leavingProcess}}
-	if err := l.store.Reached(ctx, task.Shard, task.Position, projections.Conversations); err != nil {
-		return tasks.Finished, err
-	}
-	theirs, err := l.store.AssignedTo(ctx, ids[1], ids[2], leavingPage)
+	return ids[0], ids[1], ids[2], nil
+}
+
+func (l *Leaving) unassign(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
+	organisation, workspace, user, err := parseMembershipKey(task.Key)
 	if err != nil {
 		return tasks.Finished, err
 	}
-	reached, progress := task.Position, false
-	for _, id := range theirs {
-		r, taken, err := l.app.UnassignFormer(ctx, by, id, ids[2])
+	by := commands.Request{Organisation: organisation, Workspace: workspace, Actor: events.Actor{Type: "system", ID: leavingProcess}}
+	if err := l.store.Reached(ctx, task.Shard, task.Position, projections.Conversations); err != nil {
+		return tasks.Finished, err
+	}
+	conversations, err := l.store.AssignedTo(ctx, workspace, user, leavingPage)
+	if err != nil {
+		return tasks.Finished, err
+	}
+	position, progress := task.Position, false
+	for _, id := range conversations {
+		r, unassigned, err := l.app.UnassignFormer(ctx, by, id, user)
 		switch {
 		case fault.Is(err, fault.NotFound): // its contact was erased
 		case err != nil:
 			return tasks.Finished, err
-		case taken:
-			reached, progress = max(reached, r.Position), true
+		case unassigned:
+			position, progress = max(position, r.Position), true
 		}
 	}
-	if len(theirs) < leavingPage || !progress { // a member again, perhaps
+	if len(conversations) < leavingPage || !progress { // without progress the user may be a member again
 		return tasks.Finished, nil
 	}
-	if err := l.store.Reached(ctx, task.Shard, reached, projections.Conversations); err != nil { // or they would be found again
+	// Otherwise the next run would read the same conversations.
+	if err := l.store.Reached(ctx, task.Shard, position, projections.Conversations); err != nil {
 		return tasks.Finished, err
 	}
 	return tasks.RunAgain(l.clock.Now()), nil

@@ -2,10 +2,7 @@ package processes
 
 import (
 	"context"
-	"log/slog"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"ledgerline/clock"
 	"ledgerline/commands"
@@ -18,120 +15,79 @@ import (
 	"ledgerline/projections"
 )
 
-// Lines looks after the lines: it ends warm-ups, scores health, and counts contacts that do not answer. A line is looked at
-// when something happens on it that can change its state, and when a usage day begins.
+// Lines ends the warm-up of lines, scores their health, and counts contacts that do not answer (rules LIN-14 to LIN-22). A
+// line is evaluated when an event on it can change its health or state, and when a usage day begins.
 type Lines struct {
-	app     *commands.App
-	store   *projections.Store
-	clock   clock.Clock
-	judge   *tasks.Runner
-	silent  *tasks.Runner
-	wakeups *tasks.Wakeups
+	scheduler
+	app   *commands.App
+	store *projections.Store
+	clock clock.Clock
 }
 
 const (
-	linesProcess  = "lines"
-	silentProcess = "unanswered" // one key for each first message of a line that may go without an answer
-	// silentAfter is when a first message that was delivered counts as unanswered (decisions, section 8).
-	silentAfter = 24 * time.Hour
+	linesProcess      = "lines"      // one task for each line that can still change by itself
+	unansweredProcess = "unanswered" // one task for each first message to a contact, by its message id
+	// unansweredAfter is when a delivered first message counts as unanswered (rule LIN-15).
+	unansweredAfter = 24 * time.Hour
 )
 
-// LinesConfig says what the process needs.
-type LinesConfig struct {
-	App    *commands.App
-	Ledger *eventstore.Ledger
-	Store  *projections.Store
-	Clock  clock.Clock
-	Lease  time.Duration
-	Logger *slog.Logger
-}
-
-// NewLines prepares the process. Run it beside a feed that carries its Consumer.
-func NewLines(cfg LinesConfig) (*Lines, error) {
+// NewLines makes the process.
+func NewLines(cfg Config) (*Lines, error) {
 	l := &Lines{app: cfg.App, store: cfg.Store, clock: cfg.Clock}
 	var err error
-	l.judge, err = tasks.NewRunner(tasks.RunnerConfig{
-		Pool: cfg.Ledger.Pool(), Clock: cfg.Clock, Process: linesProcess, Work: l.look, Workers: 2, Lease: cfg.Lease, Logger: cfg.Logger,
-	})
-	if err != nil {
-		return nil, err
-	}
-	l.silent, err = tasks.NewRunner(tasks.RunnerConfig{
-		Pool: cfg.Ledger.Pool(), Clock: cfg.Clock, Process: silentProcess, Work: l.unanswered, Workers: 4, Lease: cfg.Lease, Logger: cfg.Logger,
-	})
-	if err != nil {
-		return nil, err
-	}
-	l.wakeups = tasks.NewWakeups(l.judge, l.silent)
-	return l, nil
+	l.scheduler, err = newScheduler(&cfg, lineHandlers,
+		tasks.RunnerConfig{Process: linesProcess, Work: l.evaluate, Workers: 2},
+		tasks.RunnerConfig{Process: unansweredProcess, Work: l.countUnanswered, Workers: 4},
+	)
+	return l, err
 }
 
-// Run works until ctx ends.
-func (l *Lines) Run(ctx context.Context) error { return runAll(ctx, l.judge, l.silent) }
+var lineHandlers = feed.NewHandlers(
+	feed.On(func(s *schedule, e *events.LineProvisioned, r *eventstore.Recorded) { s.evaluateLine(e.LineID, r) }),
+	feed.On(func(s *schedule, e *events.LineStateChanged, r *eventstore.Recorded) { s.evaluateLine(e.LineID, r) }),
+	feed.On(func(s *schedule, e *events.MessageRouted, r *eventstore.Recorded) {
+		if e.NewContact {
+			s.evaluateLine(e.LineID, r)
+		}
+	}),
+	feed.On(func(s *schedule, e *events.MessageFailed, r *eventstore.Recorded) {
+		if e.LineID != nil && !e.IsTest && projections.FailedOnLine(e.Code) {
+			s.evaluateLine(*e.LineID, r)
+		}
+	}),
+	feed.On(func(s *schedule, e *events.MessageDelivered, r *eventstore.Recorded) {
+		if e.LineID != "" {
+			s.add(unansweredProcess, e.MessageID, r.OccurredAt.Add(unansweredAfter), r)
+		}
+	}),
+	feed.On(func(s *schedule, e *events.ContactOptedOut, r *eventstore.Recorded) {
+		if e.LineID != nil && !e.Register {
+			s.evaluateLine(*e.LineID, r)
+		}
+	}),
+	feed.On(func(s *schedule, e *events.ContactReplied, r *eventstore.Recorded) {
+		for _, answer := range e.Answers {
+			s.evaluateLine(answer.LineID, r)
+		}
+	}),
+)
+
+func (s *schedule) evaluateLine(lineID string, r *eventstore.Recorded) {
+	s.add(linesProcess, lineID, r.OccurredAt, r)
+}
 
 // Name implements feed.Consumer.
-func (l *Lines) Name() string { return "process_lines" }
+func (*Lines) Name() string { return "process_lines" }
 
 // Types implements feed.Consumer.
-func (l *Lines) Types() []string {
-	return events.NamesOf((*events.LineProvisioned)(nil), (*events.LineStateChanged)(nil), (*events.MessageRouted)(nil), (*events.MessageFailed)(nil),
-		(*events.MessageDelivered)(nil), (*events.ContactOptedOut)(nil), (*events.ContactReplied)(nil))
-}
-
-// Committed implements feed.Consumer.
-func (l *Lines) Committed(b *feed.Batch) { l.wakeups.Send(b.Shard) }
-
-// Write implements feed.Consumer.
-func (l *Lines) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) error {
-	var asks []tasks.Task
-	for i := range recorded {
-		r := &recorded[i]
-		for _, lineID := range touched(r) {
-			asks = append(asks, tasks.Task{Process: linesProcess, Key: lineID, Shard: r.Shard, DueAt: r.OccurredAt, Position: r.Position})
-		}
-		if e, ok := r.Event.(*events.MessageDelivered); ok && e.LineID != "" {
-			asks = append(asks, tasks.Task{Process: silentProcess, Key: e.MessageID, Shard: r.Shard, DueAt: r.OccurredAt.Add(silentAfter), Position: r.Position})
-		}
-	}
-	l.wakeups.Schedule(b, asks...)
-	return nil
-}
-
-// touched are the lines whose health or state an event may change.
-func touched(r *eventstore.Recorded) []string {
-	switch e := r.Event.(type) {
-	case *events.LineProvisioned:
-		return []string{e.LineID}
-	case *events.LineStateChanged:
-		return []string{e.LineID}
-	case *events.MessageRouted:
-		if e.NewContact {
-			return []string{e.LineID}
-		}
-	case *events.MessageFailed:
-		if e.LineID != nil && !e.IsTest && projections.FailedOnLine(e.Code) {
-			return []string{*e.LineID}
-		}
-	case *events.ContactOptedOut:
-		if e.LineID != nil && !e.Register {
-			return []string{*e.LineID}
-		}
-	case *events.ContactReplied:
-		lines := make([]string, len(e.Answers))
-		for i, a := range e.Answers {
-			lines[i] = a.LineID
-		}
-		return lines
-	}
-	return nil
-}
+func (*Lines) Types() []string { return lineHandlers.Types() }
 
 func (l *Lines) request() commands.Request {
 	return commands.Request{Actor: events.Actor{Type: "system", ID: linesProcess}}
 }
 
-// look judges a line by everything that was counted until it was asked for.
-func (l *Lines) look(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
+// evaluate scores the health of a line by all that was counted up to the event that scheduled the task.
+func (l *Lines) evaluate(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
 	if err := l.store.Reached(ctx, task.Shard, task.Position, projections.Usage); err != nil {
 		return tasks.Finished, err
 	}
@@ -147,8 +103,8 @@ func (l *Lines) look(ctx context.Context, task tasks.Leased) (tasks.Result, erro
 	return tasks.RunAgain(line.DayOf(now).End), nil
 }
 
-// unanswered counts a first message that had no answer in time.
-func (l *Lines) unanswered(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
+// countUnanswered counts a first message that was not answered in time.
+func (l *Lines) countUnanswered(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
 	if l.clock.Now().Before(task.DueAt) {
 		return tasks.RunAgain(task.DueAt), nil
 	}

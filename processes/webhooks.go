@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -47,28 +46,16 @@ const webhooksProcess = "webhooks"
 // than would be needed otherwise; they cost a goroutine each.
 const webhookWorkers = 512
 
-// WebhooksConfig says what the process needs.
-type WebhooksConfig struct {
-	App    *commands.App
-	Store  *projections.Store
-	Ledger *eventstore.Ledger
-	Clock  clock.Clock
-	Poster Poster
-	Lease  time.Duration // of an endpoint that is served, see tasks.RunnerConfig
-	Logger *slog.Logger
-}
-
-// NewWebhooks prepares the process. Run it beside a feed that carries it as a Consumer.
-func NewWebhooks(cfg WebhooksConfig) (*Webhooks, error) {
+// NewWebhooks makes the process. The poster posts its deliveries.
+func NewWebhooks(cfg Config, poster Poster) (*Webhooks, error) {
 	w := &Webhooks{
-		app: cfg.App, store: cfg.Store, ledger: cfg.Ledger, clock: cfg.Clock, poster: cfg.Poster, log: cfg.Logger,
+		app: cfg.App, store: cfg.Store, ledger: cfg.Ledger, clock: cfg.Clock, poster: poster, log: cfg.Logger,
 		begins: make(chan beginning, maxBegins), reports: make(chan report, maxReports), draining: map[chan struct{}]struct{}{},
 	}
 	var err error
-	w.runner, err = tasks.NewRunner(tasks.RunnerConfig{
-		Pool: cfg.Ledger.Pool(), Clock: cfg.Clock, Process: webhooksProcess, Work: w.serve, Workers: webhookWorkers, Batch: 128, Lease: cfg.Lease,
-		Logger: cfg.Logger,
-	})
+	w.runner, err = tasks.NewRunner(cfg.RunnerConfig(tasks.RunnerConfig{
+		Process: webhooksProcess, Work: w.serve, Workers: webhookWorkers, Batch: 128,
+	}))
 	if err != nil {
 		return nil, err
 	}

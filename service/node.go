@@ -96,7 +96,8 @@ type Node struct {
 	running  sync.WaitGroup
 	failed   chan error
 
-	wakeWebhooks func() // nil when the node does not process
+	processes []processes.Process // empty when the node does not process
+	closers   []func()            // called when everything that Start began has ended
 }
 
 // Start migrates the database and starts a node. Stop it with Stop.
@@ -207,36 +208,12 @@ func (n *Node) follow(ctx, run context.Context) error {
 		n.goes(run, "housekeeping", n.keepHouse)
 	}
 	if cfg.Roles.Process {
-		sending, err := n.sending(ctx, run)
-		if err != nil {
+		if err := n.startProcesses(ctx, run); err != nil {
 			return err
 		}
-		consumers = append(consumers, sending)
-		snooze, err := n.snooze(ctx, run)
-		if err != nil {
-			return err
+		for _, p := range n.processes {
+			consumers = append(consumers, p)
 		}
-		consumers = append(consumers, snooze)
-		lines, err := n.lines(ctx, run)
-		if err != nil {
-			return err
-		}
-		consumers = append(consumers, lines)
-		importing, err := n.importing(ctx, run)
-		if err != nil {
-			return err
-		}
-		consumers = append(consumers, importing)
-		webhooks, err := n.webhooks(ctx, run)
-		if err != nil {
-			return err
-		}
-		consumers = append(consumers, webhooks)
-		leaving, err := n.leaving(ctx, run)
-		if err != nil {
-			return err
-		}
-		consumers = append(consumers, leaving)
 	}
 	if len(consumers) == 0 {
 		return nil
@@ -250,72 +227,6 @@ func (n *Node) follow(ctx, run context.Context) error {
 	}
 	n.goes(run, "feed", n.Runner.Run)
 	return nil
-}
-
-func (n *Node) sending(ctx, run context.Context) (*processes.Sending, error) {
-	sending, err := processes.NewSending(processes.SendingConfig{
-		App: n.App, Ledger: n.Ledger, Clock: n.Clock, Carriers: n.carriers, Workers: n.cfg.Workers, Lease: n.cfg.Lease, Logger: n.cfg.Logger,
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := processes.Prepare(ctx, n.Ledger, sending.Name()); err != nil {
-		return nil, err
-	}
-	n.goes(run, "sending", sending.Run)
-	return sending, nil
-}
-
-func (n *Node) snooze(ctx, run context.Context) (*processes.Snooze, error) {
-	snooze, err := processes.NewSnooze(processes.SnoozeConfig{App: n.App, Ledger: n.Ledger, Clock: n.Clock, Lease: n.cfg.Lease, Logger: n.cfg.Logger})
-	if err != nil {
-		return nil, err
-	}
-	if err := processes.Prepare(ctx, n.Ledger, snooze.Name()); err != nil {
-		return nil, err
-	}
-	n.goes(run, "snooze", snooze.Run)
-	return snooze, nil
-}
-
-func (n *Node) leaving(ctx, run context.Context) (*processes.Leaving, error) {
-	leaving, err := processes.NewLeaving(processes.LeavingConfig{
-		App: n.App, Ledger: n.Ledger, Store: n.Store, Clock: n.Clock, Lease: n.cfg.Lease, Logger: n.cfg.Logger,
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := processes.Prepare(ctx, n.Ledger, leaving.Name()); err != nil {
-		return nil, err
-	}
-	n.goes(run, "leaving", leaving.Run)
-	return leaving, nil
-}
-
-func (n *Node) lines(ctx, run context.Context) (*processes.Lines, error) {
-	lines, err := processes.NewLines(processes.LinesConfig{
-		App: n.App, Ledger: n.Ledger, Store: n.Store, Clock: n.Clock, Lease: n.cfg.Lease, Logger: n.cfg.Logger,
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := processes.Prepare(ctx, n.Ledger, lines.Name()); err != nil {
-		return nil, err
-	}
-	n.goes(run, "lines", lines.Run)
-	return lines, nil
-}
-
-func (n *Node) importing(ctx, run context.Context) (*processes.Importing, error) {
-	importing, err := processes.NewImporting(processes.ImportingConfig{App: n.App, Ledger: n.Ledger, Clock: n.Clock, Lease: n.cfg.Lease, Logger: n.cfg.Logger})
-	if err != nil {
-		return nil, err
-	}
-	if err := processes.Prepare(ctx, n.Ledger, importing.Name()); err != nil {
-		return nil, err
-	}
-	n.goes(run, "import", importing.Run)
-	return importing, nil
 }
 
 // goes runs a part of the node until it stops; a part that fails is told once, through Failed.
@@ -427,6 +338,9 @@ func (n *Node) Stop() {
 	n.running.Wait()
 	if n.Simulator != nil {
 		n.Simulator.Close()
+	}
+	for _, closeIt := range n.closers {
+		closeIt()
 	}
 	n.Store.Close()
 	n.Ledger.Close()

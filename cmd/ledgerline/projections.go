@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ledgerline/eventstore/feed"
-	"ledgerline/processes"
 	"ledgerline/projections"
 	"ledgerline/service"
 )
@@ -41,7 +40,7 @@ type shardLag struct {
 
 // wants pairs the consumers with the events that they take.
 func wants() (consumers, types []string) {
-	all := processes.Consumers()
+	all := service.ProcessConsumers()
 	for _, p := range projections.All() {
 		all = append(all, p)
 	}

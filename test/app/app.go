@@ -262,7 +262,7 @@ const settleFor = time.Minute
 // Settle returns when nothing more happens until the clock moves or somebody asks for something.
 func (a *App) Settle() {
 	a.t.Helper()
-	consumers := processes.Consumers()
+	consumers := service.ProcessConsumers()
 	for _, p := range projections.All() {
 		consumers = append(consumers, p)
 	}

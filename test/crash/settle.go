@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"ledgerline/processes"
 	"ledgerline/projections"
+	"ledgerline/service"
 )
 
 // settledSQL looks at everything that can still move without a request, in one snapshot: keys that are due or worked on,
@@ -25,7 +25,7 @@ const settledSQL = `select
 
 // consumers pairs all consumers of a node with the events that they want.
 func consumers() (names, types []string) {
-	all := processes.Consumers()
+	all := service.ProcessConsumers()
 	for _, p := range projections.All() {
 		all = append(all, p)
 	}

@@ -1,0 +1,118 @@
+package processes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"ledgerline/clock"
+	"ledgerline/commands"
+	"ledgerline/eventstore"
+	"ledgerline/eventstore/feed"
+	"ledgerline/processes/tasks"
+	"ledgerline/projections"
+)
+
+// Process follows the feed as a consumer, which schedules tasks, and runs those tasks. To start one: make it, call Prepare
+// once with its name, run it with Run, and give it to the feed as a consumer.
+type Process interface {
+	feed.Consumer
+	// Run runs the due tasks until ctx ends.
+	Run(ctx context.Context) error
+}
+
+// Config is what processes need.
+type Config struct {
+	App    *commands.App
+	Ledger *eventstore.Ledger
+	Store  *projections.Store
+	Clock  clock.Clock
+	Lease  time.Duration // of tasks, see tasks.RunnerConfig
+	Logger *slog.Logger
+}
+
+// RunnerConfig returns the configuration of a runner of the process: own, with what all runners have in common.
+func (c *Config) RunnerConfig(own tasks.RunnerConfig) tasks.RunnerConfig {
+	own.Pool, own.Clock, own.Lease, own.Logger = c.Ledger.Pool(), c.Clock, c.Lease, c.Logger
+	return own
+}
+
+const (
+	registerSQL   = `insert into feed_consumers (name, revision, program, changed_at) values ($1, 1, 1, now()) on conflict do nothing`
+	checkpointSQL = `insert into feed_checkpoints (name, revision, shard, position)
+		select $1, 1, s, 0 from generate_series(0, $2 - 1) s on conflict do nothing`
+)
+
+// Prepare creates the checkpoints of a process, unless it has some. A process has one revision: a replay of projections
+// does not touch it, so it never handles an event again.
+func Prepare(ctx context.Context, ledger *eventstore.Ledger, name string) error {
+	err := pgx.BeginFunc(ctx, ledger.Pool(), func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, registerSQL, name); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, checkpointSQL, name, ledger.Shards())
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("processes: prepare %s: %w", name, err)
+	}
+	return nil
+}
+
+// schedule is what a process does with a batch of events: it schedules tasks.
+type schedule struct{ tasks []tasks.Task }
+
+// add schedules a task for an event.
+func (s *schedule) add(process, key string, due time.Time, r *eventstore.Recorded) {
+	s.tasks = append(s.tasks, tasks.Task{Process: process, Key: key, Shard: r.Shard, DueAt: due, Position: r.Position})
+}
+
+// scheduler is embedded by processes that do nothing with events but schedule tasks. It has the runners of the tasks.
+type scheduler struct {
+	handlers *feed.Handlers[*schedule]
+	runners  []*tasks.Runner
+	wakeups  *tasks.Wakeups
+}
+
+func newScheduler(cfg *Config, handlers *feed.Handlers[*schedule], runners ...tasks.RunnerConfig) (scheduler, error) {
+	s := scheduler{handlers: handlers}
+	for _, own := range runners {
+		r, err := tasks.NewRunner(cfg.RunnerConfig(own))
+		if err != nil {
+			return s, err
+		}
+		s.runners = append(s.runners, r)
+	}
+	s.wakeups = tasks.NewWakeups(s.runners...)
+	return s, nil
+}
+
+// Write implements feed.Consumer.
+func (s *scheduler) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) error {
+	var todo schedule
+	s.handlers.Handle(&todo, recorded)
+	s.wakeups.Schedule(b, todo.tasks...)
+	return nil
+}
+
+// Committed implements feed.Consumer.
+func (s *scheduler) Committed(b *feed.Batch) { s.wakeups.Send(b.Shard) }
+
+// Run implements Process.
+func (s *scheduler) Run(ctx context.Context) error { return runAll(ctx, s.runners...) }
+
+// runAll runs several runners until ctx ends.
+func runAll(ctx context.Context, runners ...*tasks.Runner) error {
+	errs := make([]error, len(runners))
+	var running sync.WaitGroup
+	for i, r := range runners {
+		running.Go(func() { errs[i] = r.Run(ctx) })
+	}
+	running.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,66 @@
+package service
+
+import (
+	"context"
+
+	"ledgerline/adapters/poster"
+	"ledgerline/eventstore/feed"
+	"ledgerline/processes"
+)
+
+// processList is every process: an empty value, for its name and the events that it consumes, and the function that makes
+// it for a node.
+var processList = []struct {
+	empty feed.Consumer
+	make  func(*Node, processes.Config) (processes.Process, error)
+}{
+	{&processes.Sending{}, func(n *Node, cfg processes.Config) (processes.Process, error) {
+		return processes.NewSending(processes.SendingConfig{
+			App: cfg.App, Ledger: cfg.Ledger, Clock: cfg.Clock, Carriers: n.carriers, Workers: n.cfg.Workers, Lease: cfg.Lease, Logger: cfg.Logger,
+		})
+	}},
+	{&processes.Snooze{}, func(_ *Node, cfg processes.Config) (processes.Process, error) { return processes.NewSnooze(cfg) }},
+	{&processes.Lines{}, func(_ *Node, cfg processes.Config) (processes.Process, error) { return processes.NewLines(cfg) }},
+	{&processes.Importing{}, func(_ *Node, cfg processes.Config) (processes.Process, error) { return processes.NewImporting(cfg) }},
+	{&processes.Webhooks{}, func(n *Node, cfg processes.Config) (processes.Process, error) {
+		post := poster.New(poster.Config{Inside: n.cfg.Inside, TLS: n.cfg.WebhooksTLS})
+		n.closers = append(n.closers, post.Close)
+		return processes.NewWebhooks(cfg, post)
+	}},
+	{&processes.Leaving{}, func(_ *Node, cfg processes.Config) (processes.Process, error) { return processes.NewLeaving(cfg) }},
+}
+
+// ProcessConsumers are the processes as consumers of the feed, good for their names and event types only.
+func ProcessConsumers() []feed.Consumer {
+	list := make([]feed.Consumer, len(processList))
+	for i, p := range processList {
+		list[i] = p.empty
+	}
+	return list
+}
+
+// startProcesses makes, prepares and runs every process.
+func (n *Node) startProcesses(ctx, run context.Context) error {
+	cfg := processes.Config{App: n.App, Ledger: n.Ledger, Store: n.Store, Clock: n.Clock, Lease: n.cfg.Lease, Logger: n.cfg.Logger}
+	for _, listed := range processList {
+		p, err := listed.make(n, cfg)
+		if err != nil {
+			return err
+		}
+		if err := processes.Prepare(ctx, n.Ledger, p.Name()); err != nil {
+			return err
+		}
+		n.processes = append(n.processes, p)
+		n.goes(run, p.Name(), p.Run)
+	}
+	return nil
+}
+
+// WakeWebhooks makes the node look for webhook endpoints to serve now, for tests that change the database themselves.
+func (n *Node) WakeWebhooks() {
+	for _, p := range n.processes {
+		if webhooks, ok := p.(*processes.Webhooks); ok {
+			webhooks.Wake()
+		}
+	}
+}
