@@ -111,13 +111,17 @@ func Read[In, Out any](a *API, r Route, get func(ctx context.Context, c *Call, i
 	})
 }
 
+// View builds the answer of a write from its result: either the result of the write itself, or what the idempotency record
+// of an earlier, identical request remembers of it. It returns not_found when what was written does not exist any more.
+type View[Out any] func(ctx context.Context, c *Call, w WriteResult) (Out, error)
+
 // Write registers an endpoint that changes something. do decides and appends; view builds the answer from what do did,
 // or from what the receipt of an earlier, identical request remembers of it. view may be nil when every Done carries its
 // Body and Stored. In may have a method IdempotencyKey() string for a key that travels in the body, and then in no header.
 func Write[In, Out any](
 	a *API, r Route,
 	do func(ctx context.Context, c *Call, in *In) (WriteResult, error),
-	view func(ctx context.Context, c *Call, done WriteResult) (Out, error),
+	view View[Out],
 ) {
 	fill := fillerOf(reflect.TypeFor[Out]())
 	bodyOf := func(q *request, done WriteResult) ([]byte, error) {

@@ -300,7 +300,7 @@ func (n *Node) serve() error {
 	}
 	if cfg.Roles.Write { // tools are POSTs, and some of them write
 		writeapi.Register(n.API, n.App, n.Store, n.carriers)
-		toolapi.Register(n.API, readapi.New(n.Store, cursors), writeapi.ForTools(n.App, n.Store, n.carriers))
+		toolapi.Register(n.API, readapi.New(n.Store, cursors), writeapi.NewForTools(n.App, n.Store, n.carriers))
 		if err := toolapi.ServeMCP(n.API, cfg.Version, cfg.BaseURL); err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ func OpenAPI(version, baseURL string) ([]byte, error) {
 	defer api.Close()
 	writeapi.Register(api, nil, nil, nil)
 	readapi.Register(api, nil, nil)
-	toolapi.Register(api, readapi.New(nil, nil), writeapi.ForTools(nil, nil, nil))
+	toolapi.Register(api, readapi.New(nil, nil), writeapi.NewForTools(nil, nil, nil))
 	return api.OpenAPI()
 }
 

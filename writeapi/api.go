@@ -1,31 +1,25 @@
-// Package writeapi holds the endpoints that change something, one file per resource. An endpoint translates a request
-// into a command and names the view that answers it; it decides nothing.
+// Package writeapi holds the endpoints that change something, one file per resource. An endpoint converts a request into
+// a command and names the view that answers it: resource.view in view.go. Commands decide; endpoints do not.
 package writeapi
 
 import (
-	"context"
-	"errors"
 	"reflect"
 
 	"ledgerline/commands"
-	"ledgerline/domain/fault"
 	"ledgerline/httpapi"
 	"ledgerline/httpapi/auth"
 	"ledgerline/projections"
-	"ledgerline/projections/readmodel"
-
-	"github.com/google/uuid"
 )
 
-// API is what the endpoints work on.
+// API holds what the endpoints work on.
 type API struct {
 	app    *commands.App
 	store  *projections.Store
 	prober commands.Prober
-	source string // of messages; "" for what the caller's kind says
+	source string // of accepted messages; "" derives it from the kind of caller
 }
 
-// Register puts all write endpoints on a router. This is the whole table: who may call what, and what it answers.
+// Register registers all write endpoints. It is the whole route table: who may call which route, and what answers it.
 // The prober asks carriers on behalf of lookups.
 func Register(r *httpapi.API, app *commands.App, store *projections.Store, prober commands.Prober) {
 	a := &API{app: app, store: store, prober: prober}
@@ -33,102 +27,105 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 	sends := []auth.Scope{auth.ScopeSend}
 	either := []auth.Scope{auth.ScopeSend, auth.ScopeAdmin}
 
+	contact, label, segment := a.contacts().view, a.labels().view, a.segments().view
+	accepted, pool, savedReply, delivery := a.acceptedMessages().view, a.pools().view, a.savedReplies().view, a.deliveries().view
+
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/contacts", ID: "create_contact", Summary: "Create a contact", Tags: []string{"contacts"}, Status: 201,
 		Access:      auth.Access{Keys: admin, Roles: auth.PermContacts},
 		Description: "The number is normalised to E.164. A number that opted out before makes the contact opted out, whatever was asked for.",
-	}, a.createContact, a.contact)
+	}, a.createContact, contact)
 	httpapi.Write(r, httpapi.Route{
 		Method: "PATCH", Path: "/v1/contacts/{id}", ID: "update_contact", Summary: "Update a contact", Tags: []string{"contacts"},
 		Access:      auth.Access{Keys: admin, Roles: auth.PermContacts},
 		Description: "What is left out stays; null empties. labels and fields replace what is there. A changed phone that opted out before makes the contact opted out.",
-	}, a.updateContact, a.contact)
+	}, a.updateContact, contact)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/contacts/{id}/labels", ID: "change_contact_labels", Summary: "Add and remove labels of a contact", Tags: []string{"contacts"},
 		Access:      auth.Access{Keys: admin, Roles: auth.PermContacts},
 		Description: "By name. A name in add that does not exist makes the label; in remove it means nothing. A name in both is added.",
-	}, a.changeLabels, a.contact)
+	}, a.changeLabels, contact)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/contacts/import", ID: "import_contacts", Summary: "Import contacts from CSV", Tags: []string{"contacts"}, Status: 202, MaxBody: maxImport,
 		Access: auth.Access{Keys: admin, Roles: auth.PermContacts},
 		Description: "Header and mapping are checked at once, then the import is queued; GET /v1/contacts/imports/{id} tells how far it has come. " +
 			"An empty cell says nothing. Labels are separated by semicolons and are added. A row never opts in a number that opted out; `opted_out` in a row opts the number out.",
-	}, a.importContacts, a.importJob)
+	}, a.importContacts, a.imports().view)
 	httpapi.Write(r, httpapi.Route{
 		Method: "DELETE", Path: "/v1/contacts/{id}", ID: "delete_contact", Summary: "Delete a contact", Tags: []string{"contacts"},
 		Access:      auth.Access{Keys: admin, Roles: auth.PermContacts},
 		Description: "Erases the contact with its conversations, messages and notes. Its opt-out, if there is one, stays registered.",
-	}, a.deleteContact, a.deleted)
+	}, a.deleteContact, a.deletedFrom(projections.Contacts, projections.Messages, projections.Conversations, projections.Consent))
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/contacts/{id}/consent", ID: "set_contact_consent", Summary: "Set the consent of a contact", Tags: []string{"contacts"},
 		Access: auth.Access{Keys: admin, Roles: auth.PermContacts},
-	}, a.setConsent, a.contact)
+	}, a.setConsent, contact)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/contacts/{id}/opt-out", ID: "opt_out_contact", Summary: "Opt a contact out", Tags: []string{"contacts"},
 		Access:      auth.Access{Keys: either, Roles: auth.PermContacts | auth.PermOptOut},
 		Description: "Sending stops at once, on every channel and in every workspace of the organisation.",
-	}, a.optOut, a.contact)
+	}, a.optOut, contact)
 
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/labels", ID: "create_label", Summary: "Create a label", Tags: []string{"labels"}, Status: 201,
 		Access: auth.Access{Keys: admin, Roles: auth.PermContacts},
-	}, a.createLabel, a.label)
+	}, a.createLabel, label)
 	httpapi.Write(r, httpapi.Route{
 		Method: "PATCH", Path: "/v1/labels/{id}", ID: "update_label", Summary: "Update a label", Tags: []string{"labels"},
 		Access:      auth.Access{Keys: admin, Roles: auth.PermContacts},
 		Description: "A label that is renamed keeps its contacts.",
-	}, a.updateLabel, a.label)
+	}, a.updateLabel, label)
 	httpapi.Write(r, httpapi.Route{
 		Method: "DELETE", Path: "/v1/labels/{id}", ID: "delete_label", Summary: "Delete a label", Tags: []string{"labels"},
 		Access:      auth.Access{Keys: admin, Roles: auth.PermContacts},
 		Description: "Takes it off every contact and frees its name.",
-	}, a.deleteLabel, a.labelDeleted)
+	}, a.deleteLabel, a.deletedFrom(projections.Contacts))
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/segments", ID: "create_segment", Summary: "Create a segment", Tags: []string{"segments"}, Status: 201,
 		Access:      auth.Access{Keys: admin, Roles: auth.PermContacts},
 		Description: "A segment is a condition on contacts. Labels that it names must exist; they may be renamed later.",
-	}, a.createSegment, a.segment)
+	}, a.createSegment, segment)
 	httpapi.Write(r, httpapi.Route{
 		Method: "PATCH", Path: "/v1/segments/{id}", ID: "update_segment", Summary: "Update a segment", Tags: []string{"segments"},
 		Access: auth.Access{Keys: admin, Roles: auth.PermContacts},
-	}, a.updateSegment, a.segment)
+	}, a.updateSegment, segment)
 	httpapi.Write(r, httpapi.Route{
 		Method: "DELETE", Path: "/v1/segments/{id}", ID: "delete_segment", Summary: "Delete a segment", Tags: []string{"segments"},
 		Access:      auth.Access{Keys: admin, Roles: auth.PermContacts},
 		Description: "Its contacts stay.",
-	}, a.deleteSegment, a.segmentDeleted)
+	}, a.deleteSegment, a.deletedFrom(projections.Segments))
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/messages", ID: "send_message", Summary: "Send a message", Tags: []string{"messages"}, Status: 201,
 		Access: auth.Access{Keys: sends, Roles: auth.PermSending}, Sending: true, Errors: []int{422},
 		Description:  "Accepts the message; it is sent as soon as the rules allow. An unknown number makes a contact.",
 		DryRunAnswer: reflect.TypeFor[Preview](),
-	}, a.sendMessage, a.accepted)
+	}, a.sendMessage, accepted)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/messages/{id}/cancel", ID: "cancel_message", Summary: "Cancel a message that waits", Tags: []string{"messages"},
 		Access:      auth.Access{Keys: sends, Roles: auth.PermSending},
 		Description: "Only a message that is queued or scheduled: one that has been tried is 409. A test key cancels test messages only.",
-	}, a.cancelMessage, a.message)
+	}, a.cancelMessage, a.messages().view)
 	lines := auth.Access{Keys: admin, Roles: auth.PermLines}
 	httpapi.Write(r, httpapi.Route{
 		Method: "PATCH", Path: "/v1/lines/{id}", ID: "update_line", Summary: "Change a line", Tags: []string{"lines"}, Access: lines,
-	}, a.updateLine, a.line)
+	}, a.updateLine, a.lineView)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/lines/{id}/pause", ID: "pause_line", Summary: "Pause a line that is in use", Tags: []string{"lines"}, Access: lines,
-	}, a.pauseLine, a.line)
+	}, a.pauseLine, a.lineView)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/lines/{id}/resume", ID: "resume_line", Summary: "Resume a line", Tags: []string{"lines"}, Access: lines,
 		Description: "The line goes back to the state that it was paused from. One that the platform has paused stays paused.",
-	}, a.resumeLine, a.line)
+	}, a.resumeLine, a.lineView)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/pools", ID: "create_pool", Summary: "Create a pool", Tags: []string{"lines"}, Status: 201, Access: lines,
-	}, a.createPool, a.pool)
+	}, a.createPool, pool)
 	httpapi.Write(r, httpapi.Route{
 		Method: "PATCH", Path: "/v1/pools/{id}", ID: "update_pool", Summary: "Change a pool", Tags: []string{"lines"}, Access: lines,
-	}, a.updatePool, a.pool)
+	}, a.updatePool, pool)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/line-requests", ID: "request_lines", Summary: "Request more lines", Tags: []string{"lines"}, Status: 201, Access: lines,
 		Description: "The operator of the service provisions them. At most five requests may be open.",
-	}, a.requestLines, a.lineRequest)
+	}, a.requestLines, a.lineRequests().view)
 
 	httpapi.Write[Lookup, LookupAnswer](r, httpapi.Route{
 		Method: "POST", Path: "/v1/lookup", ID: "lookup", Summary: "Look up whether a number is on the chat channel", Tags: []string{"messages"},
@@ -145,7 +142,7 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 		Method: "DELETE", Path: "/v1/api-keys/{id}", ID: "revoke_api_key", Summary: "Revoke an API key", Tags: []string{"api_keys"},
 		Access:      auth.Access{Keys: admin, Roles: auth.PermDeveloper},
 		Description: "At once, on every node, and for good. Revoking again changes nothing.",
-	}, a.revokeAPIKey, a.apiKey)
+	}, a.revokeAPIKey, a.apiKeys().view)
 	httpapi.Write[httpapi.IDParam, projections.APIKeyWithSecret](r, httpapi.Route{
 		Method: "POST", Path: "/v1/api-keys/{id}/rotate", ID: "rotate_api_key", Summary: "Give an API key another secret", Tags: []string{"api_keys"},
 		Access:      auth.Access{Keys: admin, Roles: auth.PermDeveloper},
@@ -160,46 +157,46 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 		Method: "PATCH", Path: "/v1/service-identities/{id}", ID: "change_service_identity", Summary: "Change a service identity",
 		Tags: []string{"service_identities"}, Access: auth.Access{Keys: admin, Roles: auth.PermDeveloper},
 		Description: "The token's rights change at once. The identity of an agent changes through its agent: 409.",
-	}, a.changeIdentity, a.identity)
+	}, a.changeIdentity, a.identities().view)
 	httpapi.Write(r, httpapi.Route{
 		Method: "PATCH", Path: "/v1/conversations/{id}", ID: "update_conversation", Summary: "Change a conversation", Tags: []string{"conversations"},
 		Access: auth.Access{Keys: sends, Roles: auth.PermInbox},
 		Description: "All of it happens or nothing. Agents change what is assigned to them or to nobody, and assign to themselves or to nobody. " +
 			"The team, the handler and the labels need full access to the inbox, and the labels access to contacts (`admin`) as well.",
-	}, a.updateConversation, a.conversation)
+	}, a.updateConversation, a.conversations().view)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/conversations/{id}/messages", ID: "reply_to_conversation", Summary: "Reply in a conversation", Tags: []string{"conversations"}, Status: 201,
 		Access: auth.Access{Keys: sends, Roles: auth.PermInbox}, Sending: true, Errors: []int{422},
 		Description: "Goes the way of every message, under the same rules. A person's reply makes the team the handler and marks the conversation as read.",
-	}, a.reply, a.accepted)
+	}, a.reply, accepted)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/conversations/{id}/notes", ID: "add_note", Summary: "Add a note to a conversation", Tags: []string{"conversations"}, Status: 201,
 		Access:      auth.Access{Keys: sends, Roles: auth.PermInbox},
 		Description: "For the team only; a note is never sent.",
-	}, a.addNote, a.note)
+	}, a.addNote, a.notes().view)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/saved-replies", ID: "create_saved_reply", Summary: "Create a saved reply", Tags: []string{"saved replies"}, Status: 201,
 		Access: auth.Access{Keys: admin, Roles: auth.PermInboxFull},
-	}, a.createSavedReply, a.savedReply)
+	}, a.createSavedReply, savedReply)
 	httpapi.Write(r, httpapi.Route{
 		Method: "PATCH", Path: "/v1/saved-replies/{id}", ID: "update_saved_reply", Summary: "Change a saved reply", Tags: []string{"saved replies"},
 		Access: auth.Access{Keys: admin, Roles: auth.PermInboxFull},
-	}, a.updateSavedReply, a.savedReply)
+	}, a.updateSavedReply, savedReply)
 	httpapi.Write(r, httpapi.Route{
 		Method: "DELETE", Path: "/v1/saved-replies/{id}", ID: "delete_saved_reply", Summary: "Delete a saved reply", Tags: []string{"saved replies"},
 		Access: auth.Access{Keys: admin, Roles: auth.PermInboxFull},
-	}, a.deleteSavedReply, a.deletedSavedReply)
+	}, a.deleteSavedReply, a.deletedFrom(projections.SavedReplies))
 
 	developer := auth.Access{Keys: admin, Roles: auth.PermDeveloper}
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/webhooks", ID: "create_webhook", Summary: "Create a webhook endpoint", Tags: []string{"webhooks"}, Status: 201,
 		Access:      developer,
 		Description: "The answer shows the secret that signs the deliveries, once. At most 20 endpoints in a workspace and 50 in an organisation.",
-	}, a.createWebhook, a.shown)
+	}, a.createWebhook, a.secretErased)
 	httpapi.Write(r, httpapi.Route{
 		Method: "PATCH", Path: "/v1/webhooks/{id}", ID: "update_webhook", Summary: "Change, pause, resume or enable a webhook endpoint", Tags: []string{"webhooks"},
 		Access: developer,
-	}, a.updateWebhook, a.webhook)
+	}, a.updateWebhook, a.webhooks().view)
 	httpapi.Write(r, httpapi.Route{
 		Method: "DELETE", Path: "/v1/webhooks/{id}", ID: "delete_webhook", Summary: "Delete a webhook endpoint", Tags: []string{"webhooks"},
 		Access:      developer,
@@ -209,79 +206,18 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 		Method: "POST", Path: "/v1/webhooks/{id}/rotate", ID: "rotate_webhook", Summary: "Give a webhook endpoint a new secret", Tags: []string{"webhooks"},
 		Access:      developer,
 		Description: "The answer shows the new secret, once. For 24 hours deliveries carry a signature with each of the two.",
-	}, a.rotateWebhook, a.shown)
+	}, a.rotateWebhook, a.secretErased)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/webhooks/{id}/test", ID: "test_webhook", Summary: "Send an example event", Tags: []string{"webhooks"}, Status: 202,
 		Access:      developer,
 		Description: "One attempt, whether or not the endpoint subscribes to the type. At most 10 a minute in a workspace.",
-	}, a.testWebhook, a.delivery)
+	}, a.testWebhook, delivery)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/webhook-deliveries/{id}/replay", ID: "replay_delivery", Summary: "Deliver an event once more", Tags: []string{"webhooks"}, Status: 202,
 		Access:      developer,
 		Description: "One more attempt of a finished delivery whose endpoint is active: the same event id, a new signature. At most 30 a minute in a workspace.",
-	}, a.replayDelivery, a.delivery)
+	}, a.replayDelivery, delivery)
 	for _, w := range projections.WebhookDocs() {
 		r.Webhook(httpapi.Webhook{Type: w.Type, Summary: w.Summary, Description: w.Description, Body: w.Body})
 	}
-}
-
-// request says in the commands' terms who asks.
-func request(c *httpapi.Call) commands.Request {
-	r := commands.Request{
-		Organisation: c.OrganisationID, Workspace: c.WorkspaceID, Actor: actor(c), RequestID: c.RequestID,
-		UserAgent: c.UserAgent, Test: c.Test,
-	}
-	if c.IP.IsValid() {
-		r.IP = c.IP.String()
-	}
-	for _, g := range c.Guards {
-		r.Guards = append(r.Guards, commands.Guard(g))
-	}
-	if c.Idempotency != nil {
-		r.Receipt = &commands.Promise{Workspace: c.WorkspaceID, Key: c.Idempotency.Key, Fingerprint: c.Idempotency.Fingerprint, Status: c.Idempotency.Status}
-	}
-	return r
-}
-
-func actor(c *httpapi.Call) commands.Actor {
-	if c.Kind == auth.KindSession {
-		return commands.Actor{Type: "user", ID: c.ID}
-	}
-	return commands.Actor{Type: string(c.Kind), ID: c.ID}
-}
-
-// done says in HTTP's terms what a command did.
-func done(r commands.Result, err error) (httpapi.WriteResult, error) {
-	if err != nil {
-		return httpapi.WriteResult{}, translate(err)
-	}
-	return httpapi.WriteResult{Ref: r.Ref, Shard: r.Shard, Position: r.Position}, nil
-}
-
-func translate(err error) error {
-	exists := (*commands.ReceiptExists)(nil)
-	switch {
-	case errors.Is(err, commands.ErrCredentialChanged):
-		return errors.Join(auth.ErrCredentialChanged, err)
-	case errors.As(err, &exists):
-		return errors.Join(httpapi.ErrIdempotencyKeyUsed, err)
-	}
-	return err
-}
-
-// viewer says what the caller sees.
-func viewer(c *httpapi.Call, shard int) projections.Viewer {
-	v := projections.Viewer{Workspace: c.WorkspaceID, Shard: shard}
-	if c.OwnOnly() {
-		v.Agent = uuid.MustParse(c.ID) // a session's id is a user's
-	}
-	return v
-}
-
-// gone is for what a retry asks about and is not there any more.
-func gone(what string) error { return fault.New(fault.NotFound, "There is no such %s.", what) }
-
-// reach waits until what a command did can be read.
-func (a *API) reach(ctx context.Context, d httpapi.WriteResult, ps ...*readmodel.Projection) error {
-	return a.store.Reached(ctx, d.Shard, d.Position, ps...)
 }

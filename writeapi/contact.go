@@ -14,7 +14,7 @@ import (
 	"ledgerline/projections"
 )
 
-// CreateContact is the request of POST /v1/contacts (interface 4.1).
+// CreateContact is the request of POST /v1/contacts.
 type CreateContact struct {
 	Body struct {
 		Phone         string         `json:"phone" maxLength:"32" doc:"E.164 or a US/Canada national format"`
@@ -33,7 +33,8 @@ type CreateContact struct {
 // Check implements httpapi.Checked.
 func (in *CreateContact) Check() []fault.Issue { return phoneIssues("/phone", in.Body.Phone) }
 
-// phoneIssues tells what is wrong with a number that was given.
+// phoneIssues lists what is wrong with a phone number. An empty number has no issues: a required property is checked
+// by the schema.
 func phoneIssues(pointer, number string) []fault.Issue {
 	if number == "" {
 		return nil
@@ -54,22 +55,10 @@ func (a *API) createContact(ctx context.Context, c *httpapi.Call, in *CreateCont
 	if b.ConsentStatus != nil {
 		create.ConsentStatus = consent.Status(*b.ConsentStatus)
 	}
-	return done(a.app.CreateContact(ctx, request(c), create))
+	return result(a.app.CreateContact(ctx, request(c), create))
 }
 
-// contact is the view that answers writes on a contact.
-func (a *API) contact(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.Contact, error) {
-	if err := a.reach(ctx, d, projections.Contacts); err != nil {
-		return projections.Contact{}, err
-	}
-	found, ok, err := a.store.Contact(ctx, viewer(c, d.Shard), d.Ref)
-	if err == nil && !ok {
-		err = gone("contact")
-	}
-	return found, err
-}
-
-// UpdateContact is the request of PATCH /v1/contacts/{id} (interface 4.1).
+// UpdateContact is the request of PATCH /v1/contacts/{id}.
 type UpdateContact struct {
 	httpapi.IDParam
 	Body struct {
@@ -97,7 +86,7 @@ func (in *UpdateContact) Check() []fault.Issue {
 }
 
 func (a *API) updateContact(ctx context.Context, c *httpapi.Call, in *UpdateContact) (httpapi.WriteResult, error) {
-	if err := a.visible(ctx, c, in.ID); err != nil {
+	if err := a.checkVisible(ctx, c, in.ID); err != nil {
 		return httpapi.WriteResult{}, err
 	}
 	b := &in.Body
@@ -105,15 +94,15 @@ func (a *API) updateContact(ctx context.Context, c *httpapi.Call, in *UpdateCont
 		Phone: b.Phone.Ptr(), FirstName: given(b.FirstName), LastName: given(b.LastName), Company: given(b.Company), Email: given(b.Email),
 		Owner: given(b.OwnerUserID), Fields: b.Fields.Value, Labels: b.Labels.Value,
 	}
-	return done(a.app.UpdateContact(ctx, request(c), in.ID, update))
+	return result(a.app.UpdateContact(ctx, request(c), in.ID, update))
 }
 
-// given says in the commands' terms whether a property was left out, null, or a value.
+// given converts a property that may be left out, null or a value.
 func given[T any](n httpapi.Nullable[T]) contact.Given[T] {
 	return contact.Given[T]{Set: n.Set, Value: n.Ptr()}
 }
 
-// ChangeLabels is the request of POST /v1/contacts/{id}/labels (interface 4.1).
+// ChangeLabels is the request of POST /v1/contacts/{id}/labels.
 type ChangeLabels struct {
 	httpapi.IDParam
 	Body struct {
@@ -123,25 +112,20 @@ type ChangeLabels struct {
 }
 
 func (a *API) changeLabels(ctx context.Context, c *httpapi.Call, in *ChangeLabels) (httpapi.WriteResult, error) {
-	if err := a.visible(ctx, c, in.ID); err != nil {
+	if err := a.checkVisible(ctx, c, in.ID); err != nil {
 		return httpapi.WriteResult{}, err
 	}
-	return done(a.app.ChangeLabels(ctx, request(c), in.ID, in.Body.Add, in.Body.Remove))
+	return result(a.app.ChangeLabels(ctx, request(c), in.ID, in.Body.Add, in.Body.Remove))
 }
 
 func (a *API) deleteContact(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (httpapi.WriteResult, error) {
-	if err := a.visible(ctx, c, in.ID); err != nil {
+	if err := a.checkVisible(ctx, c, in.ID); err != nil {
 		return httpapi.WriteResult{}, err
 	}
-	return done(a.app.DeleteContact(ctx, request(c), in.ID))
+	return result(a.app.DeleteContact(ctx, request(c), in.ID))
 }
 
-// deleted answers the deletion of a contact when nothing shows the contact any more.
-func (a *API) deleted(ctx context.Context, _ *httpapi.Call, d httpapi.WriteResult) (httpapi.Deleted, error) {
-	return httpapi.Deleted{Deleted: true, ID: d.Ref}, a.reach(ctx, d, projections.Contacts, projections.Messages, projections.Conversations, projections.Consent)
-}
-
-// SetConsent is the request of POST /v1/contacts/{id}/consent (interface 4.1).
+// SetConsent is the request of POST /v1/contacts/{id}/consent.
 type SetConsent struct {
 	httpapi.IDParam
 	Body struct {
@@ -151,13 +135,13 @@ type SetConsent struct {
 }
 
 func (a *API) setConsent(ctx context.Context, c *httpapi.Call, in *SetConsent) (httpapi.WriteResult, error) {
-	if err := a.visible(ctx, c, in.ID); err != nil {
+	if err := a.checkVisible(ctx, c, in.ID); err != nil {
 		return httpapi.WriteResult{}, err
 	}
-	return done(a.app.SetConsent(ctx, request(c), in.ID, consent.Status(in.Body.Status), in.Body.Source))
+	return result(a.app.SetConsent(ctx, request(c), in.ID, consent.Status(in.Body.Status), in.Body.Source))
 }
 
-// OptOut is the request of POST /v1/contacts/{id}/opt-out (interface 4.1).
+// OptOut is the request of POST /v1/contacts/{id}/opt-out.
 type OptOut struct {
 	httpapi.IDParam
 	Body struct {
@@ -167,23 +151,21 @@ type OptOut struct {
 }
 
 func (a *API) optOut(ctx context.Context, c *httpapi.Call, in *OptOut) (httpapi.WriteResult, error) {
-	if err := a.visible(ctx, c, in.ID); err != nil {
+	if err := a.checkVisible(ctx, c, in.ID); err != nil {
 		return httpapi.WriteResult{}, err
 	}
-	return done(a.app.OptOut(ctx, request(c), in.ID, in.Body.Source, in.Body.Keyword))
+	return result(a.app.OptOut(ctx, request(c), in.ID, in.Body.Source, in.Body.Keyword))
 }
 
-// visible refuses an agent's request about a contact that it cannot see, as if there were none (decisions, section 2).
-func (a *API) visible(ctx context.Context, c *httpapi.Call, id string) error {
+// checkVisible returns not_found for a contact that the caller may not see (rule ACC-19).
+func (a *API) checkVisible(ctx context.Context, c *httpapi.Call, id string) error {
 	if !c.OwnOnly() {
 		return nil
 	}
-	shard := a.store.Ledger().ShardOf(c.OrganisationID)
-	if err := a.store.Current(ctx, shard, projections.Contacts); err != nil {
-		return err
-	}
-	if _, ok, err := a.store.Contact(ctx, viewer(c, shard), id); err != nil || ok {
-		return err
-	}
-	return gone("contact")
+	_, err := a.contacts().current(ctx, c, id)
+	return err
+}
+
+func (a *API) contacts() resource[projections.Contact] {
+	return resource[projections.Contact]{a.store, "contact", a.store.Contact, consumers(projections.Contacts)}
 }

@@ -14,7 +14,7 @@ import (
 	"ledgerline/projections"
 )
 
-// UpdateConversation is the request of PATCH /v1/conversations/{id} (interface 4.3).
+// UpdateConversation is the request of PATCH /v1/conversations/{id}.
 type UpdateConversation struct {
 	httpapi.IDParam
 	Body struct {
@@ -28,11 +28,11 @@ type UpdateConversation struct {
 	}
 }
 
-// mayChange refuses what takes more than the inbox (interface 4.3 rule 2).
-func (in *UpdateConversation) mayChange(c *httpapi.Call) error {
+// checkAccess returns forbidden when the request changes more than the caller may change (rule INB-13).
+func (in *UpdateConversation) checkAccess(c *httpapi.Call) error {
 	b := &in.Body
 	full, contacts := c.Can(auth.PermInboxFull), c.Can(auth.PermContacts)
-	if c.Kind != auth.KindSession { // it has the scope for conversations, or would not have come here
+	if c.Kind != auth.KindSession { // the route requires a scope that covers conversations
 		full, contacts = true, c.Has(auth.ScopeAdmin)
 	}
 	switch {
@@ -55,7 +55,7 @@ func (a *API) updateConversation(ctx context.Context, c *httpapi.Call, in *Updat
 			Status: conversation.Status(b.Status.Value), SnoozedUntil: setting(b.SnoozedUntil), Assignee: setting(b.AssigneeUserID), Team: setting(b.TeamID),
 			HandledBy: b.HandledBy.Ptr(),
 		},
-		Labels: b.Labels.Value, Agent: agent(c), Forbidden: in.mayChange(c),
+		Labels: b.Labels.Value, Agent: agent(c), Forbidden: in.checkAccess(c),
 	}
 	if b.MarkRead.Value {
 		var err error
@@ -63,11 +63,11 @@ func (a *API) updateConversation(ctx context.Context, c *httpapi.Call, in *Updat
 			return httpapi.WriteResult{}, err
 		}
 	}
-	return done(a.app.UpdateConversation(ctx, request(c), in.ID, update))
+	return result(a.app.UpdateConversation(ctx, request(c), in.ID, update))
 }
 
-// unread tells whether there is anything to read in a conversation, so that a client that marks what it shows as read
-// again and again leaves no events. What the conversation itself does not know, the read model counts.
+// unread reports whether a conversation has unread messages, so that a client that repeats mark_read appends no events.
+// Only the read model counts unread messages.
 func (a *API) unread(ctx context.Context, c *httpapi.Call, id string) (bool, error) {
 	v := viewer(c, a.store.Ledger().ShardOf(c.OrganisationID))
 	if err := a.store.Current(ctx, v.Shard, projections.Conversations); err != nil {
@@ -77,27 +77,7 @@ func (a *API) unread(ctx context.Context, c *httpapi.Call, id string) (bool, err
 	return count > 0, err
 }
 
-// agent is the caller if it sees its own and nobody's conversations only, else uuid.Nil.
-func agent(c *httpapi.Call) uuid.UUID {
-	if c.OwnOnly() {
-		return uuid.MustParse(c.ID) // a session's id is a user's
-	}
-	return uuid.Nil
-}
-
-// conversation is the view that answers writes on a conversation.
-func (a *API) conversation(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.Conversation, error) {
-	if err := a.reach(ctx, d, projections.Conversations, projections.Contacts); err != nil {
-		return projections.Conversation{}, err
-	}
-	found, ok, err := a.store.Conversation(ctx, viewer(c, d.Shard), d.Ref)
-	if err == nil && !ok {
-		err = gone("conversation")
-	}
-	return found, err
-}
-
-// ReplyToConversation is the request of POST /v1/conversations/{id}/messages (interface 4.3).
+// ReplyToConversation is the request of POST /v1/conversations/{id}/messages.
 type ReplyToConversation struct {
 	httpapi.IDParam
 	Body struct {
@@ -112,12 +92,12 @@ func (in *ReplyToConversation) Check() []fault.Issue {
 }
 
 func (a *API) reply(ctx context.Context, c *httpapi.Call, in *ReplyToConversation) (httpapi.WriteResult, error) {
-	return a.queue(ctx, c, commands.QueueMessage{
-		Reply: &commands.Reply{ConversationID: in.ID, Agent: agent(c)}, Body: in.Body.Body, Media: attached(in.Body.Media),
+	return a.accept(ctx, c, commands.QueueMessage{
+		Reply: &commands.Reply{ConversationID: in.ID, Agent: agent(c)}, Body: in.Body.Body, Media: attachments(in.Body.Media),
 	})
 }
 
-// AddNote is the request of POST /v1/conversations/{id}/notes (interface 4.3).
+// AddNote is the request of POST /v1/conversations/{id}/notes.
 type AddNote struct {
 	httpapi.IDParam
 	Body struct {
@@ -126,21 +106,15 @@ type AddNote struct {
 }
 
 func (a *API) addNote(ctx context.Context, c *httpapi.Call, in *AddNote) (httpapi.WriteResult, error) {
-	return done(a.app.AddNote(ctx, request(c), in.ID, agent(c), in.Body.Body))
+	return result(a.app.AddNote(ctx, request(c), in.ID, agent(c), in.Body.Body))
 }
 
-// note is the view that answers a new note.
-func (a *API) note(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.Note, error) {
-	if err := a.reach(ctx, d, projections.Conversations); err != nil {
-		return projections.Note{}, err
+func (a *API) conversations() resource[projections.Conversation] {
+	return resource[projections.Conversation]{
+		a.store, "conversation", a.store.Conversation, consumers(projections.Conversations, projections.Contacts),
 	}
-	id, err := uuid.Parse(d.Ref)
-	if err != nil {
-		return projections.Note{}, err
-	}
-	found, ok, err := a.store.Note(ctx, viewer(c, d.Shard), id)
-	if err == nil && !ok {
-		err = gone("note")
-	}
-	return found, err
+}
+
+func (a *API) notes() resource[projections.Note] {
+	return resource[projections.Note]{a.store, "note", byUUID(a.store.Note), consumers(projections.Conversations)}
 }

@@ -11,7 +11,7 @@ import (
 	"ledgerline/projections"
 )
 
-// CreateIdentity is the request of POST /v1/service-identities (administration 4.2).
+// CreateIdentity is the request of POST /v1/service-identities.
 type CreateIdentity struct {
 	Body struct {
 		Name           string                  `json:"name" maxLength:"80"`
@@ -28,17 +28,17 @@ func (in *CreateIdentity) Check() []fault.Issue { return apikey.NameIssues(in.Bo
 
 func (a *API) createIdentity(ctx context.Context, c *httpapi.Call, in *CreateIdentity) (httpapi.WriteResult, error) {
 	b := &in.Body
-	show := func(i commands.Identity) projections.IdentityWithToken {
+	body := func(i commands.Identity) projections.IdentityWithToken {
 		return projections.NewIdentity(&i.Identity, i.Token.Secret, i.Token.Key.CreatedAt)
 	}
 	made, err := a.app.CreateIdentity(ctx, request(c), commands.CreateIdentity{
 		Name: b.Name, Kind: identity.Kind(b.Kind), Env: apikey.Env(b.Env), Scopes: b.Scopes, AllowedLineIDs: b.AllowedLineIDs,
-		DailyLimit: b.DailyLimit.Ptr(), By: grantor(c), Answer: stored(c, show),
+		DailyLimit: b.DailyLimit.Ptr(), By: grantor(c), Answer: recordedBody(c, body),
 	})
-	return shownOnce(c, made.Result, show(made), err)
+	return resultWithBody(c, made.Result, made, body, err)
 }
 
-// ChangeIdentity is the request of PATCH /v1/service-identities/{id} (administration 4.2). What is left out stays.
+// ChangeIdentity is the request of PATCH /v1/service-identities/{id}. What is left out stays.
 type ChangeIdentity struct {
 	httpapi.UUIDParam
 	Body struct {
@@ -67,17 +67,11 @@ func (a *API) changeIdentity(ctx context.Context, c *httpapi.Call, in *ChangeIde
 		disabled := *b.Status == "disabled"
 		change.Disabled = &disabled
 	}
-	return done(a.app.ChangeIdentity(ctx, request(c), in.ID, change, grantor(c)))
+	return result(a.app.ChangeIdentity(ctx, request(c), in.ID, change, grantor(c)))
 }
 
-// identity is the view that answers changes of a service identity.
-func (a *API) identity(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.Identity, error) {
-	if err := a.reach(ctx, d, projections.Credentials); err != nil {
-		return projections.Identity{}, err
+func (a *API) identities() resource[projections.Identity] {
+	return resource[projections.Identity]{
+		a.store, "service identity", a.store.Identity, consumers(projections.Credentials),
 	}
-	found, ok, err := a.store.Identity(ctx, viewer(c, d.Shard), d.Ref)
-	if err == nil && !ok {
-		err = gone("service identity")
-	}
-	return found, err
 }

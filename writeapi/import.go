@@ -2,9 +2,6 @@ package writeapi
 
 import (
 	"context"
-	"encoding/json"
-
-	"github.com/google/uuid"
 
 	"ledgerline/commands"
 	"ledgerline/domain/fault"
@@ -12,10 +9,10 @@ import (
 	"ledgerline/projections"
 )
 
-// maxImport is what the body of an import may weigh (decisions, section 3).
+// maxImport is the largest body of an import, in bytes (rule API-26).
 const maxImport = 32 << 20
 
-// ImportContacts is the request of POST /v1/contacts/import (interface 4.1).
+// ImportContacts is the request of POST /v1/contacts/import.
 type ImportContacts struct {
 	Body struct {
 		CSV            string            `json:"csv" maxLength:"5000000" doc:"UTF-8, comma-separated, with a header and at most 50,000 rows"`
@@ -39,33 +36,13 @@ func (in *ImportContacts) Check() []fault.Issue {
 }
 
 func (a *API) importContacts(ctx context.Context, c *httpapi.Call, in *ImportContacts) (httpapi.WriteResult, error) {
+	body := func(i commands.ImportAccepted) projections.ImportJob { return projections.QueuedImport(&i.Event, i.At) }
 	command := in.command()
-	if c.Idempotency != nil {
-		command.Answer = func(accepted commands.ImportAccepted) ([]byte, error) {
-			return json.Marshal(projections.QueuedImport(&accepted.Event, accepted.At))
-		}
-	}
+	command.Answer = recordedBody(c, body)
 	accepted, err := a.app.ImportContacts(ctx, request(c), command)
-	d, err := done(accepted.Result, err)
-	if err != nil {
-		return d, err
-	}
-	d.Body, d.BodyStored = projections.QueuedImport(&accepted.Event, accepted.At), c.Idempotency != nil
-	return d, nil
+	return resultWithBody(c, accepted.Result, accepted, body, err)
 }
 
-// importJob answers a retry whose first answer is not known any more.
-func (a *API) importJob(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.ImportJob, error) {
-	id, err := uuid.Parse(d.Ref)
-	if err != nil {
-		return projections.ImportJob{}, gone("import")
-	}
-	if err := a.reach(ctx, d, projections.Imports); err != nil {
-		return projections.ImportJob{}, err
-	}
-	found, ok, err := a.store.Import(ctx, viewer(c, d.Shard), id)
-	if err == nil && !ok {
-		err = gone("import")
-	}
-	return found, err
+func (a *API) imports() resource[projections.ImportJob] {
+	return resource[projections.ImportJob]{a.store, "import", byUUID(a.store.Import), consumers(projections.Imports)}
 }

@@ -3,12 +3,14 @@ package writeapi
 import (
 	"context"
 
+	"github.com/google/uuid"
+
 	"ledgerline/domain/line"
 	"ledgerline/httpapi"
 	"ledgerline/projections"
 )
 
-// UpdateLine is the request of PATCH /v1/lines/{id} (administration 4.4).
+// UpdateLine is the request of PATCH /v1/lines/{id}.
 type UpdateLine struct {
 	httpapi.IDParam
 	Body struct {
@@ -26,13 +28,13 @@ type ContactCardInput struct {
 
 func (a *API) updateLine(ctx context.Context, c *httpapi.Call, in *UpdateLine) (httpapi.WriteResult, error) {
 	b := &in.Body
-	return done(a.app.UpdateLine(ctx, request(c), in.ID, line.Change{
+	return result(a.app.UpdateLine(ctx, request(c), in.ID, line.Change{
 		DisplayName: line.Text{Given: b.DisplayName.Set, To: b.DisplayName.Value}, Pool: line.PoolChoice{Given: b.PoolID.Set, To: b.PoolID.Ptr()},
 		CardName: b.ContactCard.Value.Name.Ptr(), CardImage: (*string)(b.ContactCard.Value.ImageURL.Ptr()),
 	}))
 }
 
-// MoveLine is the request of POST /v1/lines/{id}/pause and …/resume (administration 4.4).
+// MoveLine is the request of POST /v1/lines/{id}/pause and …/resume.
 type MoveLine struct {
 	httpapi.IDParam
 	Body *struct {
@@ -48,21 +50,22 @@ func (in *MoveLine) reason() string {
 }
 
 func (a *API) pauseLine(ctx context.Context, c *httpapi.Call, in *MoveLine) (httpapi.WriteResult, error) {
-	return done(a.app.PauseLine(ctx, request(c), in.ID, in.reason()))
+	return result(a.app.PauseLine(ctx, request(c), in.ID, in.reason()))
 }
 
 func (a *API) resumeLine(ctx context.Context, c *httpapi.Call, in *MoveLine) (httpapi.WriteResult, error) {
-	return done(a.app.ResumeLine(ctx, request(c), in.ID, in.reason()))
+	return result(a.app.ResumeLine(ctx, request(c), in.ID, in.reason()))
 }
 
-// line is the view that answers writes on a line.
-func (a *API) line(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.Line, error) {
-	if err := a.reach(ctx, d, projections.Lines, projections.Usage); err != nil {
-		return projections.Line{}, err
+// lines are read for one organisation, because their usage counts the messages of all its workspaces.
+func (a *API) lines(organisation uuid.UUID) resource[projections.Line] {
+	find := func(ctx context.Context, v projections.Viewer, id string) (projections.Line, bool, error) {
+		return a.store.LineNow(ctx, organisation, v, id)
 	}
-	found, ok, err := a.store.LineNow(ctx, c.OrganisationID, viewer(c, d.Shard), d.Ref)
-	if err == nil && !ok {
-		err = gone("line")
-	}
-	return found, err
+	return resource[projections.Line]{a.store, "line", find, consumers(projections.Lines, projections.Usage)}
+}
+
+// lineView is the view that answers writes on a line.
+func (a *API) lineView(ctx context.Context, c *httpapi.Call, w httpapi.WriteResult) (projections.Line, error) {
+	return a.lines(c.OrganisationID).view(ctx, c, w)
 }

@@ -3,14 +3,12 @@ package writeapi
 import (
 	"context"
 
-	"github.com/google/uuid"
-
 	"ledgerline/commands"
 	"ledgerline/httpapi"
 	"ledgerline/projections"
 )
 
-// RequestLines is the request of POST /v1/line-requests (administration 4.4).
+// RequestLines is the request of POST /v1/line-requests.
 type RequestLines struct {
 	Body struct {
 		Count     int                      `json:"count" minimum:"1" maximum:"50"`
@@ -22,23 +20,13 @@ type RequestLines struct {
 
 func (a *API) requestLines(ctx context.Context, c *httpapi.Call, in *RequestLines) (httpapi.WriteResult, error) {
 	b := &in.Body
-	return done(a.app.RequestLines(ctx, request(c), commands.RequestLines{
+	return result(a.app.RequestLines(ctx, request(c), commands.RequestLines{
 		Count: b.Count, AreaCodes: b.AreaCodes, Note: b.Note.Ptr(), PoolID: b.PoolID.Ptr(),
 	}))
 }
 
-// lineRequest is the view that answers a request for lines.
-func (a *API) lineRequest(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.LineRequest, error) {
-	if err := a.reach(ctx, d, projections.LineRequests); err != nil {
-		return projections.LineRequest{}, err
+func (a *API) lineRequests() resource[projections.LineRequest] {
+	return resource[projections.LineRequest]{
+		a.store, "line request", byUUID(a.store.LineRequest), consumers(projections.LineRequests),
 	}
-	id, err := uuid.Parse(d.Ref)
-	if err != nil {
-		return projections.LineRequest{}, err
-	}
-	found, ok, err := a.store.LineRequest(ctx, viewer(c, d.Shard), id)
-	if err == nil && !ok {
-		err = gone("line request")
-	}
-	return found, err
 }

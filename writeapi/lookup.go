@@ -2,7 +2,6 @@ package writeapi
 
 import (
 	"context"
-	"encoding/json"
 
 	"ledgerline/commands"
 	"ledgerline/domain/fault"
@@ -10,7 +9,7 @@ import (
 	"ledgerline/projections"
 )
 
-// Lookup is the request of POST /v1/lookup (decisions section 7).
+// Lookup is the request of POST /v1/lookup.
 type Lookup struct {
 	Body struct {
 		Phone string `json:"phone" maxLength:"32" doc:"E.164"`
@@ -20,7 +19,7 @@ type Lookup struct {
 // Check implements httpapi.Checked.
 func (in *Lookup) Check() []fault.Issue { return phoneIssues("/phone", in.Body.Phone) }
 
-// LookupAnswer tells whether a number is on the chat channel (interface 4.5, check_chat).
+// LookupAnswer says whether a number is on the chat channel.
 type LookupAnswer struct {
 	Phone     string            `json:"phone" doc:"E.164"`
 	Chat      bool              `json:"chat" doc:"Whether the number is reachable on the chat channel"`
@@ -33,17 +32,12 @@ func lookupAnswer(found commands.LookedUp) LookupAnswer {
 }
 
 func (a *API) lookup(ctx context.Context, c *httpapi.Call, in *Lookup) (httpapi.WriteResult, error) {
-	ask := commands.Lookup{Phone: in.Body.Phone, Lines: func(ctx context.Context) ([]string, error) {
+	ask := commands.Lookup{Phone: in.Body.Phone, Answer: recordedBody(c, lookupAnswer), Lines: func(ctx context.Context) ([]string, error) {
 		if err := a.store.Current(ctx, a.store.Ledger().ShardOf(c.OrganisationID), projections.Lines); err != nil {
 			return nil, err
 		}
 		return a.store.LineIDs(ctx, c.WorkspaceID, c.Test)
 	}}
-	if c.Idempotency != nil {
-		ask.Answer = func(found commands.LookedUp) ([]byte, error) { return json.Marshal(lookupAnswer(found)) }
-	}
 	found, err := a.app.Lookup(ctx, request(c), ask, a.prober)
-	d, err := done(found.Result, err)
-	d.Body, d.BodyStored = lookupAnswer(found), c.Idempotency != nil
-	return d, err
+	return resultWithBody(c, found.Result, found, lookupAnswer, err)
 }

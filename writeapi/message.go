@@ -2,7 +2,6 @@ package writeapi
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"ledgerline/commands"
@@ -13,17 +12,17 @@ import (
 	"ledgerline/projections"
 )
 
-// MediaInput is one attachment of a message to be sent (interface 4.3).
+// MediaInput is one attachment of a message to be sent.
 type MediaInput struct {
 	URL      string  `json:"url" format:"uri" maxLength:"2048" doc:"Publicly fetchable"`
 	Filename *string `json:"filename,omitempty" maxLength:"255"`
 	MIME     *string `json:"mime,omitempty" maxLength:"100"`
 }
 
-// SendMessage is the request of POST /v1/messages (interface 4.4, decisions section 7).
+// SendMessage is the request of POST /v1/messages.
 type SendMessage struct {
-	Rehearse bool `query:"dry_run" doc:"true answers 200 with what would happen, and does nothing"`
-	Body     struct {
+	PreviewOnly bool `query:"dry_run" doc:"true answers 200 with what would happen, and does nothing"`
+	Body        struct {
 		To         *string        `json:"to,omitempty" doc:"E.164; this or contact_id"`
 		ContactID  *string        `json:"contact_id,omitempty"`
 		Body       string         `json:"body,omitempty" maxLength:"2000"`
@@ -37,22 +36,23 @@ type SendMessage struct {
 	}
 }
 
-// DryRun tells that nothing is to be done.
-func (in *SendMessage) DryRun() bool { return in.Rehearse }
+// DryRun reports whether the request only asks what would happen. httpapi then answers 200 with a Preview.
+func (in *SendMessage) DryRun() bool { return in.PreviewOnly }
 
-// Preview is what would become of a message (an extension).
+// Preview is what would become of a message: the answer to a dry run.
 type Preview struct {
-	Outcome   string         `json:"outcome" enum:"send,schedule,hold,refuse" doc:"send: it leaves at once; schedule: it leaves at its send_at; hold: a rule would hold it; refuse: it would be refused"`
+	Outcome   string         `json:"outcome" enum:"send,schedule,hold,refuse" doc:"send: it leaves at once; schedule: it leaves at its send_at; hold: a rule would defer it; refuse: it would be refused"`
 	At        *string        `json:"at" format:"date-time" doc:"When it would leave, or may be tried again; null when that is not known"`
-	Reason    *string        `json:"reason" doc:"The rule that would hold it, as in deferred events"`
+	Reason    *string        `json:"reason" doc:"The rule that would defer it, as in deferred events"`
 	Code      *string        `json:"code" doc:"With refuse: the error code"`
-	LineID    *string        `json:"line_id" doc:"ln_ id of the line that would send it, or whose room it would wait for"`
+	LineID    *string        `json:"line_id" doc:"ln_ id of the line that would send it, or whose capacity it would wait for"`
 	From      *string        `json:"from" doc:"E.164"`
 	To        string         `json:"to" doc:"E.164"`
 	ContactID *string        `json:"contact_id" doc:"ctc_ id; null for a number that is no contact's yet"`
 	Detail    map[string]any `json:"detail" doc:"What the rule adds to its reason"`
 }
 
+// preview decides what would become of a message and writes nothing.
 func (a *API) preview(ctx context.Context, c *httpapi.Call, in commands.QueueMessage) (httpapi.WriteResult, error) {
 	p, err := a.app.PreviewMessage(ctx, request(c), in)
 	if err != nil {
@@ -105,7 +105,7 @@ func (in *SendMessage) Check() []fault.Issue {
 	return issues
 }
 
-// contentIssues tells of a message that says nothing.
+// contentIssues refuses a message without text and media.
 func contentIssues(body string, media []MediaInput) []fault.Issue {
 	if body != "" || len(media) > 0 {
 		return nil
@@ -117,66 +117,50 @@ const maxMetadata = 50
 
 func (a *API) sendMessage(ctx context.Context, c *httpapi.Call, in *SendMessage) (httpapi.WriteResult, error) {
 	b := &in.Body
-	queue := commands.QueueMessage{
-		To: b.To, ContactID: b.ContactID, Body: b.Body, Media: attached(b.Media), PoolID: b.PoolID, LineID: b.LineID, SendAt: b.SendAt, Fallback: b.Fallback,
-		ExternalID: b.ExternalID, Metadata: b.Metadata,
+	message := commands.QueueMessage{
+		To: b.To, ContactID: b.ContactID, Body: b.Body, Media: attachments(b.Media), PoolID: b.PoolID, LineID: b.LineID,
+		SendAt: b.SendAt, Fallback: b.Fallback, ExternalID: b.ExternalID, Metadata: b.Metadata,
 	}
-	if in.Rehearse {
-		queue.ByStaff = c.Kind == auth.KindSession
-		return a.preview(ctx, c, queue)
+	if in.PreviewOnly {
+		message.ByStaff = c.Kind == auth.KindSession
+		return a.preview(ctx, c, message)
 	}
-	return a.queue(ctx, c, queue)
+	return a.accept(ctx, c, message)
 }
 
-func attached(media []MediaInput) (list []commands.Media) {
+func attachments(media []MediaInput) (list []commands.Media) {
 	for _, m := range media {
 		list = append(list, commands.Media{URL: m.URL, Filename: m.Filename, MIME: m.MIME})
 	}
 	return list
 }
 
-// queue accepts a message in the name of the caller and answers it from its event.
-func (a *API) queue(ctx context.Context, c *httpapi.Call, queue commands.QueueMessage) (httpapi.WriteResult, error) {
-	queue.Source = "api"
+// accept accepts a message in the name of the caller and answers from its event, without waiting for a read model (rule
+// API-29).
+func (a *API) accept(ctx context.Context, c *httpapi.Call, message commands.QueueMessage) (httpapi.WriteResult, error) {
+	message.Source = "api"
 	if c.Kind == auth.KindSession {
-		queue.Source, queue.ByStaff = "dashboard", true
+		message.Source, message.ByStaff = "dashboard", true
 	}
 	if a.source != "" {
-		queue.Source = a.source
+		message.Source = a.source
 	}
-	if c.Idempotency != nil {
-		queue.Answer = func(q commands.Queued) ([]byte, error) { return json.Marshal(projections.Queued(&q.Event, q.At)) }
-	}
-	queued, err := a.app.QueueMessage(ctx, request(c), queue)
-	d, err := done(queued.Result, err)
-	if err != nil {
-		return d, err
-	}
-	d.Body, d.BodyStored = projections.Queued(&queued.Event, queued.At), c.Idempotency != nil
-	return d, nil
-}
-
-// accepted answers a retry as the first request was answered, whatever has become of the message since.
-func (a *API) accepted(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.Message, error) {
-	first, ok, err := a.store.Accepted(ctx, viewer(c, d.Shard), d.Ref)
-	if err == nil && !ok {
-		err = gone("message")
-	}
-	return first, err
-}
-
-// message is the view that answers writes on a message.
-func (a *API) message(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.Message, error) {
-	if err := a.reach(ctx, d, projections.Messages); err != nil {
-		return projections.Message{}, err
-	}
-	found, ok, err := a.store.Message(ctx, viewer(c, d.Shard), d.Ref)
-	if err == nil && !ok {
-		err = gone("message")
-	}
-	return found, err
+	body := func(q commands.Queued) projections.Message { return projections.Queued(&q.Event, q.At) }
+	message.Answer = recordedBody(c, body)
+	queued, err := a.app.QueueMessage(ctx, request(c), message)
+	return resultWithBody(c, queued.Result, queued, body, err)
 }
 
 func (a *API) cancelMessage(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (httpapi.WriteResult, error) {
-	return done(a.app.Sending.WithdrawMessage(ctx, request(c), in.ID))
+	return result(a.app.Sending.WithdrawMessage(ctx, request(c), in.ID))
+}
+
+func (a *API) messages() resource[projections.Message] {
+	return resource[projections.Message]{a.store, "message", a.store.Message, consumers(projections.Messages)}
+}
+
+// acceptedMessages are messages as they were when they were accepted, whatever has become of them since: a retry gets
+// the first answer. They are read from the ledger, so there is no consumer to wait for.
+func (a *API) acceptedMessages() resource[projections.Message] {
+	return resource[projections.Message]{a.store, "message", a.store.Accepted, nil}
 }

@@ -9,7 +9,7 @@ import (
 	"ledgerline/projections"
 )
 
-// CreatePool is the request of POST /v1/pools (administration 4.4).
+// CreatePool is the request of POST /v1/pools.
 type CreatePool struct {
 	Body struct {
 		Name     string `json:"name" maxLength:"80"`
@@ -18,7 +18,7 @@ type CreatePool struct {
 	}
 }
 
-// Fallback is when a pool goes by SMS. The deprecated field counts only without the other one (decisions section 8).
+// Fallback is when a pool goes by SMS. The deprecated field counts only without the other one.
 type Fallback struct {
 	Mode httpapi.Optional[string] `json:"fallback_sms_mode,omitzero" enum:"off,not_chat,not_chat_or_failed"`
 	Old  httpapi.Optional[bool]   `json:"fallback_sms,omitzero" deprecated:"true" doc:"true is not_chat, false is off; fallback_sms_mode wins"`
@@ -45,10 +45,10 @@ func (a *API) createPool(ctx context.Context, c *httpapi.Call, in *CreatePool) (
 	if mode := in.Body.mode(); mode != nil {
 		create.Fallback = *mode
 	}
-	return done(a.app.CreatePool(ctx, request(c), create))
+	return result(a.app.CreatePool(ctx, request(c), create))
 }
 
-// UpdatePool is the request of PATCH /v1/pools/{id} (administration 4.4).
+// UpdatePool is the request of PATCH /v1/pools/{id}.
 type UpdatePool struct {
 	httpapi.IDParam
 	Body struct {
@@ -64,17 +64,9 @@ func (a *API) updatePool(ctx context.Context, c *httpapi.Call, in *UpdatePool) (
 		rotation := line.Rotation(in.Body.Rotation.Value)
 		change.Rotation = &rotation
 	}
-	return done(a.app.UpdatePool(ctx, request(c), in.ID, change))
+	return result(a.app.UpdatePool(ctx, request(c), in.ID, change))
 }
 
-// pool is the view that answers writes on a pool.
-func (a *API) pool(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.Pool, error) {
-	if err := a.reach(ctx, d, projections.Lines); err != nil {
-		return projections.Pool{}, err
-	}
-	found, ok, err := a.store.PoolNow(ctx, viewer(c, d.Shard), d.Ref)
-	if err == nil && !ok {
-		err = gone("pool")
-	}
-	return found, err
+func (a *API) pools() resource[projections.Pool] {
+	return resource[projections.Pool]{a.store, "pool", a.store.PoolNow, consumers(projections.Lines)}
 }

@@ -11,7 +11,7 @@ import (
 	"ledgerline/projections"
 )
 
-// CreateSavedReply is the request of POST /v1/saved-replies (interface 4.3).
+// CreateSavedReply is the request of POST /v1/saved-replies.
 type CreateSavedReply struct {
 	Body struct {
 		Title  string                      `json:"title" maxLength:"120"`
@@ -22,10 +22,10 @@ type CreateSavedReply struct {
 
 func (a *API) createSavedReply(ctx context.Context, c *httpapi.Call, in *CreateSavedReply) (httpapi.WriteResult, error) {
 	b := &in.Body
-	return done(a.app.CreateSavedReply(ctx, request(c), savedreply.Text{Title: b.Title, Body: b.Body, TeamID: b.TeamID.Ptr()}))
+	return result(a.app.CreateSavedReply(ctx, request(c), savedreply.Text{Title: b.Title, Body: b.Body, TeamID: b.TeamID.Ptr()}))
 }
 
-// UpdateSavedReply is the request of PATCH /v1/saved-replies/{id} (interface 4.3).
+// UpdateSavedReply is the request of PATCH /v1/saved-replies/{id}.
 type UpdateSavedReply struct {
 	httpapi.UUIDParam
 	Body struct {
@@ -37,32 +37,17 @@ type UpdateSavedReply struct {
 
 func (a *API) updateSavedReply(ctx context.Context, c *httpapi.Call, in *UpdateSavedReply) (httpapi.WriteResult, error) {
 	b := &in.Body
-	return done(a.app.UpdateSavedReply(ctx, request(c), in.ID, commands.UpdateSavedReply{
+	return result(a.app.UpdateSavedReply(ctx, request(c), in.ID, commands.UpdateSavedReply{
 		Title: b.Title.Ptr(), Body: b.Body.Ptr(), SetTeam: b.TeamID.Set, TeamID: b.TeamID.Ptr(),
 	}))
 }
 
-// savedReply is the view that answers writes on a saved reply.
-func (a *API) savedReply(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.SavedReply, error) {
-	if err := a.reach(ctx, d, projections.SavedReplies); err != nil {
-		return projections.SavedReply{}, err
-	}
-	id, err := uuid.Parse(d.Ref)
-	if err != nil {
-		return projections.SavedReply{}, err
-	}
-	found, ok, err := a.store.SavedReply(ctx, viewer(c, d.Shard), id)
-	if err == nil && !ok {
-		err = gone("saved reply")
-	}
-	return found, err
-}
-
 func (a *API) deleteSavedReply(ctx context.Context, c *httpapi.Call, in *httpapi.UUIDParam) (httpapi.WriteResult, error) {
-	return done(a.app.DeleteSavedReply(ctx, request(c), in.ID))
+	return result(a.app.DeleteSavedReply(ctx, request(c), in.ID))
 }
 
-// deletedSavedReply answers a deletion when nothing shows the saved reply any more.
-func (a *API) deletedSavedReply(ctx context.Context, _ *httpapi.Call, d httpapi.WriteResult) (httpapi.Deleted, error) {
-	return httpapi.Deleted{Deleted: true, ID: d.Ref}, a.reach(ctx, d, projections.SavedReplies)
+func (a *API) savedReplies() resource[projections.SavedReply] {
+	return resource[projections.SavedReply]{
+		a.store, "saved reply", byUUID(a.store.SavedReply), consumers(projections.SavedReplies),
+	}
 }

@@ -7,7 +7,7 @@ import (
 	"ledgerline/projections"
 )
 
-// CreateSegment is the request of POST /v1/segments (interface 4.2).
+// CreateSegment is the request of POST /v1/segments.
 type CreateSegment struct {
 	Body struct {
 		Name       string `json:"name" maxLength:"80"`
@@ -16,10 +16,10 @@ type CreateSegment struct {
 }
 
 func (a *API) createSegment(ctx context.Context, c *httpapi.Call, in *CreateSegment) (httpapi.WriteResult, error) {
-	return done(a.app.CreateSegment(ctx, request(c), in.Body.Name, in.Body.Definition))
+	return result(a.app.CreateSegment(ctx, request(c), in.Body.Name, in.Body.Definition))
 }
 
-// UpdateSegment is the request of PATCH /v1/segments/{id} (interface 4.2).
+// UpdateSegment is the request of PATCH /v1/segments/{id}.
 type UpdateSegment struct {
 	httpapi.UUIDParam
 	Body struct {
@@ -29,26 +29,15 @@ type UpdateSegment struct {
 }
 
 func (a *API) updateSegment(ctx context.Context, c *httpapi.Call, in *UpdateSegment) (httpapi.WriteResult, error) {
-	return done(a.app.UpdateSegment(ctx, request(c), in.ID, in.Body.Name.Ptr(), in.Body.Definition.Set, in.Body.Definition.Value))
+	return result(a.app.UpdateSegment(ctx, request(c), in.ID, in.Body.Name.Ptr(), in.Body.Definition.Set, in.Body.Definition.Value))
 }
 
 func (a *API) deleteSegment(ctx context.Context, c *httpapi.Call, in *httpapi.UUIDParam) (httpapi.WriteResult, error) {
-	return done(a.app.DeleteSegment(ctx, request(c), in.ID))
+	return result(a.app.DeleteSegment(ctx, request(c), in.ID))
 }
 
-// segmentDeleted answers the deletion of a segment when no list shows it any more.
-func (a *API) segmentDeleted(ctx context.Context, _ *httpapi.Call, d httpapi.WriteResult) (httpapi.Deleted, error) {
-	return httpapi.Deleted{Deleted: true, ID: d.Ref}, a.reach(ctx, d, projections.Segments)
-}
-
-// segment is the view that answers writes on a segment.
-func (a *API) segment(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.Segment, error) {
-	if err := a.reach(ctx, d, projections.Segments, projections.Contacts); err != nil {
-		return projections.Segment{}, err
+func (a *API) segments() resource[projections.Segment] {
+	return resource[projections.Segment]{
+		a.store, "segment", a.store.Segment, consumers(projections.Segments, projections.Contacts),
 	}
-	found, ok, err := a.store.Segment(ctx, viewer(c, d.Shard), d.Ref)
-	if err == nil && !ok {
-		err = gone("segment")
-	}
-	return found, err
 }

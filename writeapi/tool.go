@@ -11,10 +11,9 @@ import (
 	"ledgerline/projections"
 )
 
-// What the tools run (interface 4.5): the endpoints themselves, for callers that were let in already.
-
-// ForTools makes the endpoints without registering them. Messages that are sent through them are of the source mcp.
-func ForTools(app *commands.App, store *projections.Store, prober commands.Prober) *API {
+// NewForTools makes the write endpoints for toolapi, without registering them. The tools check access themselves.
+// Messages that are accepted through them have the source mcp.
+func NewForTools(app *commands.App, store *projections.Store, prober commands.Prober) *API {
 	return &API{app: app, store: store, prober: prober, source: "mcp"}
 }
 
@@ -23,19 +22,19 @@ func (a *API) Lookup(ctx context.Context, c *httpapi.Call, in *Lookup) (httpapi.
 	return a.lookup(ctx, c, in)
 }
 
-// Send is POST /v1/messages; Accepted answers its retries.
+// Send is POST /v1/messages. Accepted is its view.
 func (a *API) Send(ctx context.Context, c *httpapi.Call, in *SendMessage) (httpapi.WriteResult, error) {
 	return a.sendMessage(ctx, c, in)
 }
 
-// Reply is POST /v1/conversations/{id}/messages; Accepted answers its retries.
+// Reply is POST /v1/conversations/{id}/messages. Accepted is its view.
 func (a *API) Reply(ctx context.Context, c *httpapi.Call, in *ReplyToConversation) (httpapi.WriteResult, error) {
 	return a.reply(ctx, c, in)
 }
 
-// Accepted answers a message that was accepted as it was then.
-func (a *API) Accepted(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.Message, error) {
-	return a.accepted(ctx, c, d)
+// Accepted is the view of Send and Reply: the message as it was when it was accepted.
+func (a *API) Accepted(ctx context.Context, c *httpapi.Call, w httpapi.WriteResult) (projections.Message, error) {
+	return a.acceptedMessages().view(ctx, c, w)
 }
 
 // UpsertContact is the request of the tool upsert_contact.
@@ -53,34 +52,37 @@ type UpsertContact struct {
 // Check implements httpapi.Checked.
 func (in *UpsertContact) Check() []fault.Issue { return phoneIssues("/phone", in.Body.Phone) }
 
-// UpsertContact is PATCH /v1/contacts/{id} for the contact that has the number, and POST /v1/contacts when none has. It
-// gives the contact as it is then, and whether it was made.
+// UpsertContact changes the contact that has the number, or creates one (rule ACC-30). It returns the contact as it is
+// afterwards, and whether it was created.
 func (a *API) UpsertContact(ctx context.Context, c *httpapi.Call, in *UpsertContact) (projections.Contact, bool, error) {
 	b := &in.Body
 	r, created, err := a.app.UpsertContact(ctx, request(c), commands.UpsertContact{
 		Phone: b.Phone, FirstName: b.FirstName, LastName: b.LastName, Company: b.Company, Email: b.Email, Fields: b.Fields,
 	})
-	d, err := done(r, err)
+	w, err := result(r, err)
 	if err != nil {
 		return projections.Contact{}, false, err
 	}
-	shown, err := a.contact(ctx, c, d)
-	return shown, created, err
+	contact, err := a.contacts().view(ctx, c, w)
+	return contact, created, err
 }
 
-// HandOff is PATCH /v1/conversations/{id} with a handler, perhaps a team, and a note with the reason, in one step. It gives
-// the conversation as it is then, and whether something else than people had handled it.
-func (a *API) HandOff(ctx context.Context, c *httpapi.Call, id, reason string, team *uuid.UUID) (projections.Conversation, bool, error) {
+// HandOff makes the team the handler of a conversation, assigns it to a team if one is given, and adds the reason as a
+// note, in one append (rule INB-16). It returns the conversation as it is afterwards, and whether an agent or a workflow
+// had handled it before.
+func (a *API) HandOff(
+	ctx context.Context, c *httpapi.Call, id, reason string, team *uuid.UUID,
+) (projections.Conversation, bool, error) {
 	patch := UpdateConversation{}
 	patch.Body.HandledBy.Set, patch.Body.TeamID.Set = true, team != nil
-	if err := patch.mayChange(c); err != nil {
+	if err := patch.checkAccess(c); err != nil {
 		return projections.Conversation{}, false, err
 	}
 	r, handedOff, err := a.app.HandOff(ctx, request(c), id, commands.Handoff{Reason: reason, TeamID: team, Agent: agent(c)})
-	d, err := done(r, err)
+	w, err := result(r, err)
 	if err != nil {
 		return projections.Conversation{}, false, err
 	}
-	shown, err := a.conversation(ctx, c, d)
-	return shown, handedOff, err
+	conversation, err := a.conversations().view(ctx, c, w)
+	return conversation, handedOff, err
 }

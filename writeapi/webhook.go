@@ -2,9 +2,6 @@ package writeapi
 
 import (
 	"context"
-	"encoding/json"
-
-	"github.com/google/uuid"
 
 	"ledgerline/commands"
 	"ledgerline/domain/fault"
@@ -13,7 +10,7 @@ import (
 	"ledgerline/projections"
 )
 
-// CreateWebhook is the request of POST /v1/webhooks (administration 4.9).
+// CreateWebhook is the request of POST /v1/webhooks.
 type CreateWebhook struct {
 	Body struct {
 		URL    string   `json:"url" format:"uri" maxLength:"2048" doc:"https://"`
@@ -21,28 +18,26 @@ type CreateWebhook struct {
 	}
 }
 
-// Check implements httpapi.Checked. Whether plain http is taken is for the command to know.
+// Check implements httpapi.Checked. It accepts plain http: whether the installation does is checked by the command.
 func (in *CreateWebhook) Check() []fault.Issue {
 	return append(webhook.CheckURL(in.Body.URL, true), webhook.CheckEvents(in.Body.Events)...)
 }
 
 func (a *API) createWebhook(ctx context.Context, c *httpapi.Call, in *CreateWebhook) (httpapi.WriteResult, error) {
-	create := commands.CreateWebhook{URL: in.Body.URL, Events: in.Body.Events}
-	if c.Idempotency != nil {
-		create.Answer = func(m commands.WebhookMade) ([]byte, error) {
-			return json.Marshal(projections.NewWebhook(&m.Event, m.At)) //nolint:gosec // the secret is what is answered, once
-		}
+	body := func(m commands.WebhookMade) projections.WebhookWithSecret {
+		return projections.NewWebhook(&m.Event, m.At)
 	}
-	made, err := a.app.CreateWebhook(ctx, request(c), create)
-	d, err := done(made.Result, err)
+	made, err := a.app.CreateWebhook(ctx, request(c), commands.CreateWebhook{
+		URL: in.Body.URL, Events: in.Body.Events, Answer: recordedBody(c, body),
+	})
+	w, err := resultWithBody(c, made.Result, made, body, err)
 	if err != nil {
-		return d, err
+		return w, err
 	}
-	d.Body, d.BodyStored = projections.NewWebhook(&made.Event, made.At), c.Idempotency != nil
-	return d, a.reach(ctx, d, projections.Webhooks)
+	return w, a.store.Reached(ctx, w.Shard, w.Position, projections.Webhooks)
 }
 
-// UpdateWebhook is the request of PATCH /v1/webhooks/{id} (administration 4.9).
+// UpdateWebhook is the request of PATCH /v1/webhooks/{id}.
 type UpdateWebhook struct {
 	httpapi.IDParam
 	Body struct {
@@ -52,7 +47,7 @@ type UpdateWebhook struct {
 	}
 }
 
-// Check implements httpapi.Checked, as for creation.
+// Check implements httpapi.Checked in the same way as CreateWebhook.
 func (in *UpdateWebhook) Check() []fault.Issue {
 	var issues []fault.Issue
 	if in.Body.URL.Set {
@@ -70,65 +65,42 @@ func (a *API) updateWebhook(ctx context.Context, c *httpapi.Call, in *UpdateWebh
 		status := webhook.Status(in.Body.Status.Value)
 		change.Status = &status
 	}
-	return done(a.app.UpdateWebhook(ctx, request(c), in.ID, change))
+	return result(a.app.UpdateWebhook(ctx, request(c), in.ID, change))
 }
 
-// shown is in place of the view of an answer with a secret: that is stored with its receipt, until the endpoint is deleted.
-func (a *API) shown(context.Context, *httpapi.Call, httpapi.WriteResult) (projections.WebhookWithSecret, error) {
-	return projections.WebhookWithSecret{}, gone("webhook endpoint")
+// secretErased is the view of answers with a secret. No read model has the secret: it is stored with the idempotency
+// record only, until the endpoint is deleted. A retry that comes later gets not_found.
+func (a *API) secretErased(context.Context, *httpapi.Call, httpapi.WriteResult) (projections.WebhookWithSecret, error) {
+	return projections.WebhookWithSecret{}, notFound("webhook endpoint")
 }
 
-// webhook is the view that answers the other writes on a webhook endpoint.
-func (a *API) webhook(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.Webhook, error) {
-	if err := a.reach(ctx, d, projections.Webhooks); err != nil {
-		return projections.Webhook{}, err
-	}
-	found, ok, err := a.store.Webhook(ctx, viewer(c, d.Shard), d.Ref)
-	if err == nil && !ok {
-		err = gone("webhook endpoint")
-	}
-	return found, err
+func (a *API) webhooks() resource[projections.Webhook] {
+	return resource[projections.Webhook]{a.store, "webhook endpoint", a.store.Webhook, consumers(projections.Webhooks)}
 }
 
 func (a *API) rotateWebhook(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (httpapi.WriteResult, error) {
-	shard := a.store.Ledger().ShardOf(c.OrganisationID)
-	if err := a.store.Current(ctx, shard, projections.Webhooks); err != nil {
-		return httpapi.WriteResult{}, err
-	}
-	before, ok, err := a.store.Webhook(ctx, viewer(c, shard), in.ID)
+	before, err := a.webhooks().current(ctx, c, in.ID)
 	if err != nil {
 		return httpapi.WriteResult{}, err
 	}
-	if !ok {
-		return httpapi.WriteResult{}, gone("webhook endpoint")
-	}
-	rotated := func(r commands.WebhookRotated) projections.WebhookWithSecret { return before.Rotated(r.Secret, r.At) }
-	var answer func(commands.WebhookRotated) ([]byte, error)
-	if c.Idempotency != nil {
-		answer = func(r commands.WebhookRotated) ([]byte, error) { return json.Marshal(rotated(r)) } //nolint:gosec // the secret is what is answered, once
-	}
-	made, err := a.app.RotateWebhook(ctx, request(c), in.ID, answer)
-	d, err := done(made.Result, err)
-	if err != nil {
-		return d, err
-	}
-	d.Body, d.BodyStored = rotated(made), c.Idempotency != nil
-	return d, nil
+	body := func(r commands.WebhookRotated) projections.WebhookWithSecret { return before.Rotated(r.Secret, r.At) }
+	made, err := a.app.RotateWebhook(ctx, request(c), in.ID, recordedBody(c, body))
+	return resultWithBody(c, made.Result, made, body, err)
 }
 
 func (a *API) deleteWebhook(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (httpapi.WriteResult, error) {
-	return done(a.app.DeleteWebhook(ctx, request(c), in.ID))
+	return result(a.app.DeleteWebhook(ctx, request(c), in.ID))
 }
 
-// webhookDeleted answers when nothing shows the endpoint any more, and no further delivery to it is begun.
-func (a *API) webhookDeleted(ctx context.Context, _ *httpapi.Call, d httpapi.WriteResult) (httpapi.Deleted, error) {
-	if err := a.reach(ctx, d, projections.Webhooks); err != nil {
+// webhookDeleted answers when no read model shows the endpoint any more and no further delivery to it begins.
+func (a *API) webhookDeleted(ctx context.Context, _ *httpapi.Call, w httpapi.WriteResult) (httpapi.Deleted, error) {
+	if err := a.store.Reached(ctx, w.Shard, w.Position, projections.Webhooks); err != nil {
 		return httpapi.Deleted{}, err
 	}
-	return httpapi.Deleted{Deleted: true, ID: d.Ref}, a.store.ReachedBy(ctx, d.Shard, d.Position, projections.DeliveriesBy)
+	return httpapi.Deleted{Deleted: true, ID: w.Ref}, a.store.ReachedBy(ctx, w.Shard, w.Position, projections.DeliveriesBy)
 }
 
-// TestWebhook is the request of POST /v1/webhooks/{id}/test (administration 4.9).
+// TestWebhook is the request of POST /v1/webhooks/{id}/test.
 type TestWebhook struct {
 	httpapi.IDParam
 	Body *struct {
@@ -141,49 +113,34 @@ func (a *API) testWebhook(ctx context.Context, c *httpapi.Call, in *TestWebhook)
 	if in.Body != nil && in.Body.Type != "" {
 		kind = in.Body.Type
 	}
-	asked, err := a.app.TestWebhook(ctx, request(c), in.ID, kind)
-	d, err := done(asked.Result, err)
+	test, err := a.app.TestWebhook(ctx, request(c), in.ID, kind)
+	w, err := result(test.Result, err)
 	if err == nil {
-		d.Body = projections.NewDelivery(asked.DeliveryID, asked.EventID, in.ID, kind, asked.At)
+		w.Body = projections.NewDelivery(test.DeliveryID, test.EventID, in.ID, kind, test.At)
 	}
-	return d, err
+	return w, err
 }
 
 func (a *API) replayDelivery(ctx context.Context, c *httpapi.Call, in *httpapi.UUIDParam) (httpapi.WriteResult, error) {
-	shard := a.store.Ledger().ShardOf(c.OrganisationID)
-	if err := a.store.CurrentOf(ctx, shard, projections.DeliveriesBy); err != nil {
-		return httpapi.WriteResult{}, err
-	}
-	found, ok, err := a.store.Delivery(ctx, viewer(c, shard), in.ID)
+	found, err := a.deliveries().current(ctx, c, in.ID.String())
 	switch {
 	case err != nil:
 		return httpapi.WriteResult{}, err
-	case !ok:
-		return httpapi.WriteResult{}, gone("delivery")
 	case found.Status == "pending":
 		return httpapi.WriteResult{}, fault.New(fault.Conflict, "The delivery is pending. Only a finished one can be replayed.")
 	case found.Erased:
 		return httpapi.WriteResult{}, fault.New(fault.Conflict, "What the delivery told of was erased or is too old.")
 	}
-	d, err := done(a.app.ReplayDelivery(ctx, request(c), found.EndpointID, in.ID, found.Test, found.Replays))
+	w, err := result(a.app.ReplayDelivery(ctx, request(c), found.EndpointID, in.ID, found.Test, found.Replays))
 	if err == nil {
-		d.Body = found.Replayed(a.store.Ledger().Now())
+		w.Body = found.Replayed(a.store.Ledger().Now())
 	}
-	return d, err
+	return w, err
 }
 
-// delivery is the view that answers tests and replays when they are asked for again.
-func (a *API) delivery(ctx context.Context, c *httpapi.Call, d httpapi.WriteResult) (projections.Delivery, error) {
-	id, err := uuid.Parse(d.Ref)
-	if err != nil {
-		return projections.Delivery{}, gone("delivery")
+// deliveries are shown by the process that makes the attempts, not by a projection.
+func (a *API) deliveries() resource[projections.Delivery] {
+	return resource[projections.Delivery]{
+		a.store, "delivery", byUUID(a.store.Delivery), []string{projections.DeliveriesBy},
 	}
-	if err := a.store.ReachedBy(ctx, d.Shard, d.Position, projections.DeliveriesBy); err != nil {
-		return projections.Delivery{}, err
-	}
-	found, ok, err := a.store.Delivery(ctx, viewer(c, d.Shard), id)
-	if err == nil && !ok {
-		err = gone("delivery")
-	}
-	return found, err
 }
