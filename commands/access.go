@@ -33,7 +33,7 @@ type Access struct {
 // Whether scopes and addresses cover the call is the caller's to check, and whether the organisation is paused.
 func (a *App) FindKey(ctx context.Context, secret string, fresh bool) (Access, error) {
 	unknown := fault.New(fault.Unauthorized, "The API key is not known.")
-	if !apikey.Genuine(secret, a.apiKeyCheck) {
+	if !apikey.IsGenuine(secret, a.apiKeyCheck) {
 		return Access{}, unknown
 	}
 	id, found, err := a.engine.Owner(ctx, claimSecret, apikey.Hash(secret))
@@ -47,7 +47,7 @@ func (a *App) FindKey(ctx context.Context, secret string, fresh bool) (Access, e
 	if err != nil {
 		return Access{}, err
 	}
-	if !key.State.Matches(secret) || !key.State.Usable(a.engine.Ledger.Now()) {
+	if !key.State.MatchesSecret(secret) || !key.State.Usable(a.engine.Ledger.Now()) {
 		return Access{}, unknown
 	}
 	org, err := a.engine.Organisations.Read(ctx, organisation.Stream(key.State.Organisation), fresh)

@@ -25,7 +25,7 @@ func TestAKeyIsFoundByItsSecretUntilItIsRevokedOrExpires(t *testing.T) {
 	access, err := h.FindKey(t.Context(), k.Secret, true)
 	require.NoError(t, err)
 	require.Equal(t, []any{k.ID, h.wsp.ID, h.org, "Acme"}, []any{access.Key.ID, access.Key.Workspace, access.Organisation.ID, access.Organisation.Name})
-	require.True(t, access.Key.Has(apikey.Read) && access.Key.Has(apikey.Send) && !access.Key.Has(apikey.Admin))
+	require.True(t, access.Key.HasScope(apikey.Read) && access.Key.HasScope(apikey.Send) && !access.Key.HasScope(apikey.Admin))
 	require.Len(t, access.Guards, 2)
 
 	for _, wrong := range []string{"", "ll_live_", k.Secret + "a", strings.Replace(k.Secret, "test", "live", 1), k.Secret[:len(k.Secret)-1] + "\x00"} {

@@ -67,11 +67,11 @@ func (a *App) CreateAPIKey(ctx context.Context, req Request, in CreateAPIKey) (A
 
 // secret makes up a secret.
 func (a *App) secret(env apikey.Env) (APIKey, error) {
-	var random [apikey.Randomness]byte
+	var random [apikey.RandomBytes]byte
 	if _, err := io.ReadFull(a.engine.Random, random[:]); err != nil {
 		return APIKey{}, fmt.Errorf("commands: randomness: %w", err)
 	}
-	secret := apikey.Mint(env, random, a.apiKeyCheck)
+	secret := apikey.NewSecret(env, random, a.apiKeyCheck)
 	return APIKey{Secret: secret, Prefix: apikey.Prefix(secret)}, nil
 }
 
@@ -123,7 +123,7 @@ func (a *App) RotateAPIKey(ctx context.Context, req Request, keyID string, by *a
 				return err
 			}
 			key.State.Scopes = i.State.Scopes
-			if err := i.State.OwnToken(); err != nil {
+			if err := i.State.MayChangeToken(); err != nil {
 				return err
 			}
 		}
@@ -160,7 +160,7 @@ func (a *App) RevokeAPIKey(ctx context.Context, req Request, keyID string) (Resu
 			if err != nil {
 				return err
 			}
-			if err := i.State.OwnToken(); err != nil {
+			if err := i.State.MayChangeToken(); err != nil {
 				return err
 			}
 		}

@@ -47,7 +47,7 @@ func (u *unit) createContact(ctx context.Context, in *CreateContact) error {
 		return err
 	}
 	issues = append(issues, wrong...)
-	n := contact.New{
+	n := contact.NewContact{
 		Person: events.ContactPersonal{
 			Phone: e164, FirstName: in.FirstName, LastName: in.LastName, Company: in.Company, Email: in.Email, Fields: in.Fields,
 		},
@@ -116,8 +116,8 @@ func (a *App) UpsertContact(ctx context.Context, req Request, in UpsertContact) 
 	return r, created, err
 }
 
-func given(value *string) contact.Given[string] {
-	return contact.Given[string]{Set: value != nil, Value: value}
+func given(value *string) contact.Setting[string] {
+	return contact.Setting[string]{Given: value != nil, Value: value}
 }
 
 // collect moves the issues of a validation fault into the list, and leaves other errors.
@@ -145,9 +145,9 @@ func (u *unit) memberAt(ctx context.Context, now, id *uuid.UUID, pointer string)
 }
 
 // newContact makes a contact with a number that nobody in the workspace has.
-func (u *unit) newContact(num engine.Number, n contact.New) (*engine.Aggregate[contact.Contact], error) {
+func (u *unit) newContact(num engine.Number, n contact.NewContact) (*engine.Aggregate[contact.Contact], error) {
 	n.ID, n.ConversationID = u.Engine.IDs.TypeID("ctc"), u.Engine.IDs.TypeID("cnv")
-	n.NumberHash, n.Registered = num.Hash, num.State.OptedOut
+	n.NumberHash, n.NumberOptedOut = num.Hash, num.State.OptedOut
 	made, err := contact.Create(n)
 	if err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func (u *unit) contact(ctx context.Context, id string) (*engine.Aggregate[contac
 
 // holder loads the contact of the request's workspace that has a number; nil when none has.
 func (u *unit) holder(ctx context.Context, num engine.Number) (*engine.Aggregate[contact.Contact], error) {
-	id, found := num.State.Contact(u.Request.Workspace)
+	id, found := num.State.ContactIn(u.Request.Workspace)
 	if !found {
 		return nil, nil //nolint:nilnil // nobody is an answer here
 	}

@@ -15,11 +15,11 @@ import (
 // UpdateContact is what may be changed of a contact (interface 4.1). The zero value changes nothing.
 type UpdateContact struct {
 	Phone     *string // as it was typed
-	FirstName contact.Given[string]
-	LastName  contact.Given[string]
-	Company   contact.Given[string]
-	Email     contact.Given[string]
-	Owner     contact.Given[uuid.UUID]
+	FirstName contact.Setting[string]
+	LastName  contact.Setting[string]
+	Company   contact.Setting[string]
+	Email     contact.Setting[string]
+	Owner     contact.Setting[uuid.UUID]
 	// Fields replaces the custom fields, MergeFields sets some of them and leaves the others; at most one is given.
 	Fields      map[string]any
 	MergeFields map[string]any
@@ -134,7 +134,7 @@ func (u *unit) changeLabels(ctx context.Context, c *engine.Aggregate[contact.Con
 	if err != nil {
 		return issues, err
 	}
-	changed, err := c.State.Relabel(add, remove, pointer)
+	changed, err := c.State.ChangeLabels(add, remove, pointer)
 	c.Record(changed...)
 	return collect(issues, err)
 }

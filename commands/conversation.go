@@ -30,7 +30,7 @@ func (u *unit) conversation(ctx context.Context, id string, agent uuid.UUID) (*e
 		return nil, err
 	}
 	s := &conv.State
-	if !s.Exists() || s.Workspace != u.Request.Workspace || agent != uuid.Nil && !s.SeenBy(agent) {
+	if !s.Exists() || s.Workspace != u.Request.Workspace || agent != uuid.Nil && !s.VisibleTo(agent) {
 		return nil, engine.NotFound("conversation")
 	}
 	if _, err := u.contact(ctx, s.ContactID); err != nil {
@@ -47,7 +47,7 @@ func (u *unit) conversation(ctx context.Context, id string, agent uuid.UUID) (*e
 func (u *unit) takeOver(ctx context.Context, c *engine.Aggregate[contact.Contact]) error {
 	conv, err := engine.Load(ctx, u.Unit, u.Engine.Conversations, c.State.ConversationID)
 	if err == nil {
-		conv.Record(conv.State.TakeOver()...)
+		conv.Record(conv.State.HandleByTeam()...)
 	}
 	return err
 }
@@ -75,7 +75,7 @@ func (a *App) UpdateConversation(ctx context.Context, req Request, id string, in
 		if in.Forbidden != nil {
 			return in.Forbidden
 		}
-		if to := in.Assignee.To; in.Agent != uuid.Nil && to != nil && *to != in.Agent {
+		if to := in.Assignee.Value; in.Agent != uuid.Nil && to != nil && *to != in.Agent {
 			return fault.New(fault.Forbidden, "You can assign a conversation to yourself or to nobody.")
 		}
 		if in.HandledBy != nil && req.Test && strings.HasPrefix(*in.HandledBy, conversation.AgentPrefix) {
@@ -84,8 +84,8 @@ func (a *App) UpdateConversation(ctx context.Context, req Request, id string, in
 		changed, err := conv.State.Change(in.Change, u.Now)
 		issues, err := collect(nil, err)
 		for _, check := range []func() error{
-			func() error { return u.memberAt(ctx, conv.State.Assignee, in.Assignee.To, "/assignee_user_id") },
-			func() error { return u.teamAt(ctx, in.Team.To, "/team_id") },
+			func() error { return u.memberAt(ctx, conv.State.Assignee, in.Assignee.Value, "/assignee_user_id") },
+			func() error { return u.teamAt(ctx, in.Team.Value, "/team_id") },
 			func() error { return u.handlerAt(in.HandledBy) },
 		} {
 			if err == nil {
@@ -218,7 +218,7 @@ func (a *App) HandOff(ctx context.Context, req Request, id string, in Handoff) (
 			return fault.Invalids(issues...)
 		}
 		if in.TeamID != nil {
-			conv.Record(conv.State.GiveTo(*in.TeamID)...)
+			conv.Record(conv.State.AssignTeam(*in.TeamID)...)
 		}
 		handed, ok := conv.State.Handoff(in.Reason)
 		handedOff = ok
@@ -242,9 +242,9 @@ func (a *App) WakeConversation(ctx context.Context, req Request, id string) (unt
 		if conv, err = u.conversation(ctx, id, uuid.Nil); err != nil {
 			return err
 		}
-		conv.Record(conv.State.Wake(u.Now)...)
+		conv.Record(conv.State.EndSnooze(u.Now)...)
 		if conv.State.Status == conversation.Snoozed {
-			until = &conv.State.Until
+			until = &conv.State.SnoozedUntil
 		}
 		return nil
 	})

@@ -101,7 +101,7 @@ func TestOfAReplyAndAnAssignmentAtTheSameMomentTheSecondSeesTheFirst(t *testing.
 		<-start
 		to := h.user
 		_, err := other.UpdateConversation(t.Context(), h.live(), r.ConversationID, commands.UpdateConversation{
-			Change: conversation.Change{Assignee: conversation.Setting[uuid.UUID]{Given: true, To: &to}},
+			Change: conversation.Change{Assignee: conversation.Setting[uuid.UUID]{Given: true, Value: &to}},
 		})
 		require.NoError(t, err)
 	})
@@ -124,7 +124,7 @@ func TestWakingTellsUntilWhenAConversationSleepsOn(t *testing.T) {
 	r := h.says(number(1), "hi")
 	until := noon.Add(time.Hour)
 	_, err := h.UpdateConversation(t.Context(), h.live(), r.ConversationID, commands.UpdateConversation{
-		Change: conversation.Change{SnoozedUntil: conversation.Setting[time.Time]{Given: true, To: &until}},
+		Change: conversation.Change{SnoozedUntil: conversation.Setting[time.Time]{Given: true, Value: &until}},
 	})
 	require.NoError(t, err)
 	sleeps, err := h.WakeConversation(t.Context(), system(), r.ConversationID)

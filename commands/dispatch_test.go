@@ -49,7 +49,7 @@ func TestAMessageIsRoutedSentDeliveredAndRead(t *testing.T) {
 	before := h.head()
 	a := h.begin(id)
 	require.Equal(t, []any{sending.Send, 1, h.line, linePhone, "hello", number(1)},
-		[]any{a.Step, a.Number, a.Line.ID, a.Message.From, a.Message.Content.Body, a.Message.Content.To})
+		[]any{a.Step, a.Number, a.Line.ID, a.Message.FromNumber, a.Message.Content.Body, a.Message.Content.To})
 	require.Equal(t, sending.Reconcile, h.begin(id).Step, "an attempt is under way")
 	require.Equal(t, message.Sent, h.complete(id, 1, sent).Status)
 	require.Equal(t, message.Sent, h.complete(id, 1, sending.AttemptOutcome{Retry: "late"}).Status)
@@ -133,8 +133,8 @@ func TestThatAMessageGoesOnWaitingHoldsForAPlaceInTheLedger(t *testing.T) {
 		require.NoError(t, err)
 		return a
 	}
-	require.Equal(t, "line_new_contacts_hour", look(func() {}).Message.Held.Reason)
-	require.Equal(t, "line_new_contacts_hour", look(func() {}).Message.Held.Reason, "nothing is to be told")
+	require.Equal(t, "line_new_contacts_hour", look(func() {}).Message.Deferred.Reason)
+	require.Equal(t, "line_new_contacts_hour", look(func() {}).Message.Deferred.Reason, "nothing is to be told")
 	other, _ := h.node()
 	looks := 0
 	held := look(func() {
@@ -143,7 +143,7 @@ func TestThatAMessageGoesOnWaitingHoldsForAPlaceInTheLedger(t *testing.T) {
 			require.NoError(t, err)
 		}
 	})
-	require.Equal(t, "line_unavailable", held.Message.Held.Reason, "the line was paused before the place at which this was found")
+	require.Equal(t, "line_unavailable", held.Message.Deferred.Reason, "the line was paused before the place at which this was found")
 }
 
 func TestAPoolThatWasChangedOnAnotherNodeIsKnownHere(t *testing.T) {
@@ -153,7 +153,7 @@ func TestAPoolThatWasChangedOnAnotherNodeIsKnownHere(t *testing.T) {
 	h.begin(h.message(number(1)))
 	made, err := other.CreatePool(t.Context(), h.live(), commands.CreatePool{Name: "Other", Rotation: line.Sticky})
 	require.NoError(t, err)
-	_, err = other.UpdateLine(t.Context(), h.live(), h.line, line.Change{Pool: line.PoolChoice{Given: true, To: &made.Ref}})
+	_, err = other.UpdateLine(t.Context(), h.live(), h.line, line.Change{Pool: line.PoolSetting{Given: true, Value: &made.Ref}})
 	require.NoError(t, err)
 	require.Equal(t, sending.Wait, h.begin(h.message(number(2))).Step, "there is no line in the default pool any more")
 }
@@ -175,9 +175,9 @@ func TestWhyAMessageWaitsIsToldAlsoWhenAnotherNodeToldSomethingElseSince(t *test
 	require.NoError(t, err)
 	held, err := other.FindMessage(t.Context(), q.Ref)
 	require.NoError(t, err)
-	require.Equal(t, "first_message_rules", held.Held.Reason)
+	require.Equal(t, "first_message_rules", held.Deferred.Reason)
 	behind()
-	require.Equal(t, "contact_busy", h.state(q.Ref).Held.Reason)
+	require.Equal(t, "contact_busy", h.state(q.Ref).Deferred.Reason)
 }
 
 func TestWhoIsNewToOneLineAndKnownToAnotherOfThePoolNeedsNoTurn(t *testing.T) {
@@ -384,7 +384,7 @@ func TestAMessageWaitsBehindOthersUpToSevenDays(t *testing.T) {
 		return a
 	}
 	require.Equal(t, sending.Wait, turn().Step)
-	_, err := h.clock.Advance(message.HoldFor)
+	_, err := h.clock.Advance(message.MaxDeferral)
 	require.NoError(t, err)
 	before := h.head()
 	require.Equal(t, sending.Done, turn().Step)
@@ -401,8 +401,8 @@ func TestWhatIsOverByTheLedgerIsWaitedForNoMore(t *testing.T) {
 		due, _, err = h.Sending.HoldBehind(t.Context(), system(), []string{id})
 		require.NoError(t, err)
 	}
-	require.Equal(t, noon.Add(message.HoldFor), due)
-	_, err = h.clock.Advance(message.HoldFor)
+	require.Equal(t, noon.Add(message.MaxDeferral), due)
+	_, err = h.clock.Advance(message.MaxDeferral)
 	require.NoError(t, err)
 	for range 2 { // the first time it ends it
 		due, _, err = h.Sending.HoldBehind(t.Context(), system(), []string{id})
@@ -420,7 +420,7 @@ func TestAMessageWaitsForALineUpToSevenDays(t *testing.T) {
 	before := h.head()
 	for range 2 {
 		a := h.begin(id)
-		require.Equal(t, []any{sending.Wait, noon.Add(message.HoldFor)}, []any{a.Step, a.Until})
+		require.Equal(t, []any{sending.Wait, noon.Add(message.MaxDeferral)}, []any{a.Step, a.Until})
 	}
 	require.Equal(t, []string{"message.deferred"}, types(h.history(before)))
 
@@ -433,7 +433,7 @@ func TestAMessageWaitsForALineUpToSevenDays(t *testing.T) {
 
 	_, err = h.ChangeLineState(t.Context(), h.live(), h.line, line.Quarantined, nil)
 	require.NoError(t, err)
-	_, err = h.clock.Advance(message.HoldFor)
+	_, err = h.clock.Advance(message.MaxDeferral)
 	require.NoError(t, err)
 	require.Equal(t, message.CodeHoldExpired, h.begin(id).Message.ErrorCode)
 }
@@ -451,7 +451,7 @@ func TestAMissingReceiptIsToldOnceAfterADay(t *testing.T) {
 		return m.ReceiptMissing
 	}
 	require.False(t, missing())
-	_, err := h.clock.Advance(message.ReceiptAfter)
+	_, err := h.clock.Advance(message.ReceiptTimeout)
 	require.NoError(t, err)
 	require.True(t, missing())
 	require.True(t, missing())

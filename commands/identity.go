@@ -67,7 +67,7 @@ func (a *App) CreateIdentity(ctx context.Context, req Request, in CreateIdentity
 		i.Record(created...)
 		made.Identity = i.State
 		u.newKey(&made.Token, []events.Event{&events.APIKeyCreated{
-			KeyID: token.ID, Name: in.Name, Env: string(in.Env), Scopes: apikey.Names(i.State.Scopes), Prefix: token.Prefix,
+			KeyID: token.ID, Name: in.Name, Env: string(in.Env), Scopes: apikey.ScopeNames(i.State.Scopes), Prefix: token.Prefix,
 			SecretHash: apikey.Hash(token.Secret), IdentityID: &id,
 		}})
 		u.Ref = id.String()

@@ -39,7 +39,7 @@ func (a *App) ContinueImport(ctx context.Context, id uuid.UUID) (done bool, err 
 	if err != nil {
 		return false, err
 	}
-	if job.Ended {
+	if job.Finished {
 		a.dropFile(ctx, id)
 		return true, nil
 	}
@@ -179,7 +179,7 @@ func (im *importing) carryOut(ctx context.Context, rows []importjob.Row) (ended 
 		if err != nil {
 			return err
 		}
-		if j.State.Rows != im.done || j.State.Ended {
+		if j.State.Rows != im.done || j.State.Finished {
 			if !u.Fresh {
 				return engine.ErrInconsistent
 			}
@@ -194,8 +194,8 @@ func (im *importing) carryOut(ctx context.Context, rows []importjob.Row) (ended 
 				return err
 			}
 		}
-		j.Record(j.State.Progress(s.Stretch)...)
-		ended = j.State.Ended
+		j.Record(j.State.Progress(s.Batch)...)
+		ended = j.State.Finished
 		return nil
 	})
 	if err != nil { // what was decided was not written, as far as is known
@@ -211,7 +211,7 @@ type stretch struct {
 	job    *importjob.Job
 	given  []uuid.UUID          // labels of the job that exist
 	labels map[string]uuid.UUID // by the key of their claim; a label that is made here is made once
-	importjob.Stretch
+	importjob.Batch
 }
 
 // look loads in a few round trips what the rows are about: their numbers, and the contacts that have them.
@@ -231,7 +231,7 @@ func (s *stretch) look(ctx context.Context, rows []importjob.Row) error {
 			if err != nil {
 				return err
 			}
-			if id, found := num.State.Contact(s.Request.Workspace); found {
+			if id, found := num.State.ContactIn(s.Request.Workspace); found {
 				contacts = append(contacts, id)
 			}
 		}
@@ -254,9 +254,9 @@ func (s *stretch) row(ctx context.Context, row *importjob.Row) error {
 	if err != nil {
 		return err
 	}
-	id, found := num.State.Contact(s.Request.Workspace)
+	id, found := num.State.ContactIn(s.Request.Workspace)
 	switch {
-	case !found && num.State.LeftSince(s.Request.Workspace, s.job.RequestedAt):
+	case !found && num.State.UnlinkedAfter(s.Request.Workspace, s.job.RequestedAt):
 		// The file is older than that: it must not bring back who was erased meanwhile.
 		s.skip(row, "The contact with this phone number was deleted, or got another number, after the file was sent.")
 		return nil
@@ -311,7 +311,7 @@ func (s *stretch) optOut(ctx context.Context, c *engine.Aggregate[contact.Contac
 
 // create makes a contact of a row. The register decides first; then an opt-out of the file is one of the number's.
 func (s *stretch) create(ctx context.Context, row *importjob.Row, num engine.Number) error {
-	n := contact.New{IsTest: s.Request.Test, Origin: "import", Evidence: s.evidence()}
+	n := contact.NewContact{IsTest: s.Request.Test, Origin: "import", Evidence: s.evidence()}
 	if row.Consent == consent.OptedIn && !num.State.OptedOut {
 		if s.job.ConsentSource == nil {
 			s.skip(row, needsSource)
@@ -360,7 +360,7 @@ func (s *stretch) update(ctx context.Context, row *importjob.Row, num engine.Num
 	if err != nil {
 		return err
 	}
-	relabelled, refused := c.State.Relabel(labels, nil, "")
+	relabelled, refused := c.State.ChangeLabels(labels, nil, "")
 	if problem := problemOf(refused); problem != "" {
 		s.skip(row, problem)
 		return nil

@@ -86,7 +86,7 @@ func TestAnImportThatIsBrokenOffAnywhereCarriesOutEachRowOnce(t *testing.T) {
 	require.Positive(t, broken[0]+broken[1])
 	job, err := second.FindImport(t.Context(), id)
 	require.NoError(t, err)
-	require.True(t, job.Ended)
+	require.True(t, job.Finished)
 	require.Equal(t, []int{n, n, 0, 0}, []int{job.Rows, job.Imported, job.Updated, job.Skipped})
 	for what, want := range map[string]int{
 		`select count(*) from ledger_events where type = 'contact.created'`:                                          n,
@@ -164,7 +164,7 @@ func TestOnlyTheFirstThousandErrorsOfAnImportAreListed(t *testing.T) {
 	h.finish(h.App, id)
 	job, err := h.FindImport(t.Context(), id)
 	require.NoError(t, err)
-	require.Equal(t, []int{1_250, 1_250, 1_000}, []int{job.Rows, job.Skipped, job.Listed})
+	require.Equal(t, []int{1_250, 1_250, 1_000}, []int{job.Rows, job.Skipped, job.ListedErrors})
 }
 
 func TestFilesThatNoJobCameOfAreSweptAndOthersAreNot(t *testing.T) {

@@ -113,7 +113,7 @@ func (u *unit) receive(ctx context.Context, in *Inbound, from string, r *Receive
 		return err
 	}
 	if c == nil {
-		c, err = u.newContact(num, contact.New{Person: events.ContactPersonal{Phone: from}, Origin: "inbound", IsTest: l.State.IsSandbox})
+		c, err = u.newContact(num, contact.NewContact{Person: events.ContactPersonal{Phone: from}, Origin: "inbound", IsTest: l.State.IsSandbox})
 		if err != nil {
 			return err
 		}
@@ -144,15 +144,15 @@ func (u *unit) answered(ctx context.Context, contactID, messageID string, l *eng
 	if err != nil {
 		return err
 	}
-	x.Record(x.State.Wrote(contactID, l.State.ID, messageID)...)
-	l.Record(l.State.Answered()...)
+	x.Record(x.State.RecordReply(contactID, l.State.ID, messageID)...)
+	l.Record(l.State.RecordReply()...)
 	return nil
 }
 
 // adopt makes the line that a contact writes to its sticky sender when it has none, or its own one is gone: it is answered from
 // the number that it wrote to.
 func (u *unit) adopt(ctx context.Context, c *engine.Aggregate[contact.Contact], l *engine.Aggregate[line.Line]) error {
-	if l.State.IsSandbox || l.State.Gone() {
+	if l.State.IsSandbox || l.State.OutOfService() {
 		return nil
 	}
 	gone := false
@@ -161,7 +161,7 @@ func (u *unit) adopt(ctx context.Context, c *engine.Aggregate[contact.Contact], 
 		if err != nil {
 			return err
 		}
-		gone = sticky.State.Gone()
+		gone = sticky.State.OutOfService()
 	}
 	c.Record(c.State.AssignLine(l.State.ID, gone)...)
 	return nil
@@ -204,5 +204,5 @@ func (u *unit) answer(in *Inbound, ref events.MessageRef, to, lineID, kind, text
 		MessageRef: ref, Channel: in.Channel, LineID: &lineID, Automatic: kind, ReplyTo: &replyTo,
 		Content: events.MessagePersonal{To: to, Body: text},
 	}
-	engine.Begin(u.Unit, u.Engine.Messages, e.MessageID).Record(message.Queue(e, u.Now)...)
+	engine.Begin(u.Unit, u.Engine.Messages, e.MessageID).Record(message.Accept(e, u.Now)...)
 }

@@ -73,7 +73,7 @@ func (a *App) ProvisionLine(ctx context.Context, req Request, in ProvisionLine) 
 		if err != nil {
 			return err
 		}
-		pool.Record(pool.State.Add(id)...)
+		pool.Record(pool.State.AddLine(id)...)
 		return nil
 	})
 }
@@ -108,7 +108,7 @@ func (a *App) ChangeLineState(ctx context.Context, req Request, lineID string, t
 		if err != nil {
 			return err
 		}
-		moved, err := l.State.Operate(to, reason)
+		moved, err := l.State.MoveByOperator(to, reason)
 		if err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func (u *unit) retire(ctx context.Context, l *engine.Aggregate[line.Line]) error
 	if err != nil {
 		return err
 	}
-	pool.Record(pool.State.Remove(l.State.ID)...)
+	pool.Record(pool.State.RemoveLine(l.State.ID)...)
 	return nil
 }
 
@@ -157,7 +157,7 @@ func (a *App) UpdateLine(ctx context.Context, req Request, lineID string, c line
 		}
 		u.Ref = lineID
 		before := l.State.PoolID
-		issues, err := collect(nil, u.poolAt(ctx, c.Pool.To, "/pool_id"))
+		issues, err := collect(nil, u.poolAt(ctx, c.Pool.Value, "/pool_id"))
 		if err != nil {
 			return err
 		}
@@ -195,14 +195,14 @@ func (u *unit) movePool(ctx context.Context, lineID, from, to string) error {
 		if err != nil {
 			return err
 		}
-		pool.Record(pool.State.Remove(lineID)...)
+		pool.Record(pool.State.RemoveLine(lineID)...)
 	}
 	if to != "" {
 		pool, err := engine.Load(ctx, u.Unit, u.Engine.Pools, to)
 		if err != nil {
 			return err
 		}
-		pool.Record(pool.State.Add(lineID)...)
+		pool.Record(pool.State.AddLine(lineID)...)
 	}
 	return nil
 }

@@ -26,8 +26,8 @@ func (a *App) JudgeLine(ctx context.Context, req Request, lineID string, facts e
 			return err
 		}
 		limits := org.State.Limits()
-		l.Record(l.State.Mature(&limits, line.DayOf(u.Now))...)
-		l.Record(l.State.Judge(facts, &limits)...)
+		l.Record(l.State.FinishWarming(&limits, line.DayOf(u.Now))...)
+		l.Record(l.State.EvaluateHealth(facts, &limits)...)
 		return nil
 	})
 	return alive, err

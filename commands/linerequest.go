@@ -36,7 +36,7 @@ func (a *App) RequestLines(ctx context.Context, req Request, in RequestLines) (R
 		case len(issues) > 0:
 			return nil, fault.Invalids(issues...)
 		}
-		return r.Make(made)
+		return r.Add(made)
 	})
 }
 
@@ -93,7 +93,7 @@ func (u *unit) serve(ctx context.Context, id *uuid.UUID, lineID string) (poolID 
 	if err != nil {
 		return nil, err
 	}
-	served, err := requests.State.Serve(*id, lineID)
+	served, err := requests.State.AddLine(*id, lineID)
 	requests.Record(served...)
 	return o.PoolID, err
 }

@@ -33,7 +33,7 @@ type Lookup struct {
 type LookedUp struct {
 	Result
 	Phone string // E.164
-	number.Chat
+	number.ChatCheck
 	Cached bool // known from before
 }
 
@@ -84,14 +84,14 @@ func (u *unit) lookup(ctx context.Context, e164 string, said *sending.Capability
 	if said != nil {
 		sending.RecordCapabilityOn(u.Unit, num, nil, said.Chat, said.LineID)
 	}
-	chat, known := num.State.OnChat(u.Now)
+	chat, known := num.State.ValidChatCheck(u.Now)
 	if !known { // it grew too old between the two looks
 		return LookedUp{}, engine.Unavailable(engine.ErrInconsistent)
 	}
-	if holder, found := num.State.Contact(u.Request.Workspace); found {
+	if holder, found := num.State.ContactIn(u.Request.Workspace); found {
 		u.Subject = holder // the answer that is kept for retries holds the number
 	}
-	return LookedUp{Phone: e164, Chat: chat, Cached: said == nil}, nil
+	return LookedUp{Phone: e164, ChatCheck: chat, Cached: said == nil}, nil
 }
 
 // probe asks through one line after the other until a carrier tells.

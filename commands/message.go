@@ -109,7 +109,7 @@ func (u *unit) accept(ctx context.Context, in *QueueMessage, c *engine.Aggregate
 		return nil, err
 	}
 	if c == nil {
-		c, err = u.newContact(num, contact.New{Person: events.ContactPersonal{Phone: e164}, Origin: "message", IsTest: u.Request.Test})
+		c, err = u.newContact(num, contact.NewContact{Person: events.ContactPersonal{Phone: e164}, Origin: "message", IsTest: u.Request.Test})
 		if err != nil {
 			return nil, err
 		}
@@ -129,7 +129,7 @@ func (u *unit) accept(ctx context.Context, in *QueueMessage, c *engine.Aggregate
 		Channel: "chat", PoolID: in.PoolID, LineID: in.LineID, SendAt: in.SendAt, Fallback: in.Fallback, Source: &in.Source, ByStaff: in.ByStaff, IdentityID: u.sentBy(),
 		Content: events.MessagePersonal{To: e164, Body: in.Body, Media: in.Media, ExternalID: in.ExternalID, Metadata: in.Metadata},
 	}
-	engine.Begin(u.Unit, u.Engine.Messages, e.MessageID).Record(message.Queue(e, u.Now)...)
+	engine.Begin(u.Unit, u.Engine.Messages, e.MessageID).Record(message.Accept(e, u.Now)...)
 	return e, nil
 }
 
@@ -154,7 +154,7 @@ func (u *unit) openConversation(ctx context.Context, c *engine.Aggregate[contact
 			return err
 		}
 	}
-	conv.Record(conv.State.Message(id, c.State.ID, isTest)...)
+	conv.Record(conv.State.EnsureOpen(id, c.State.ID, isTest)...)
 	return nil
 }
 
@@ -179,7 +179,7 @@ func (u *unit) checkMessage(ctx context.Context, in *QueueMessage) ([]fault.Issu
 	if len(in.Metadata) > maxMetadata {
 		add("/metadata", "too_many", fmt.Sprintf("Metadata has at most %d keys.", maxMetadata))
 	}
-	if in.SendAt != nil && in.SendAt.After(u.Now.Add(message.Ahead)) {
+	if in.SendAt != nil && in.SendAt.After(u.Now.Add(message.MaxScheduleAhead)) {
 		add("/send_at", "too_late", "A message is scheduled at most 365 days ahead.")
 	}
 	if in.PoolID != nil {

@@ -60,7 +60,7 @@ func TestAllThatIsWrongWithAMessageIsToldTogether(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	foreign := h.workspace("Other")
-	to, contact, late := "123", "ctc_x", noon.Add(message.Ahead+time.Millisecond)
+	to, contact, late := "123", "ctc_x", noon.Add(message.MaxScheduleAhead+time.Millisecond)
 	metadata := map[string]any{}
 	for i := range 51 {
 		metadata[number(i)] = i

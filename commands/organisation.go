@@ -141,7 +141,7 @@ func (a *App) CreateUser(ctx context.Context, req Request, in CreateUser) (Resul
 			if _, err := u.Workspace(ctx, workspace); err != nil {
 				return err
 			}
-			granted, err := user.State.Grant(workspace, role)
+			granted, err := user.State.GrantRole(workspace, role)
 			if err != nil {
 				return err
 			}
@@ -162,7 +162,7 @@ func (a *App) GrantRole(ctx context.Context, req Request, userID uuid.UUID, role
 		if err != nil {
 			return err
 		}
-		granted, err := user.State.Grant(req.Workspace, role)
+		granted, err := user.State.GrantRole(req.Workspace, role)
 		user.Record(granted...)
 		u.Ref = userID.String()
 		return err
@@ -176,7 +176,7 @@ func (a *App) RevokeRole(ctx context.Context, req Request, userID uuid.UUID) (Re
 		if err != nil {
 			return err
 		}
-		user.Record(user.State.Revoke(req.Workspace)...)
+		user.Record(user.State.RevokeRole(req.Workspace)...)
 		u.Ref = userID.String()
 		return nil
 	})
@@ -228,7 +228,7 @@ func (u *unit) join(ctx context.Context, team *engine.Aggregate[organisation.Tea
 	if !user.State.MemberOf(u.Request.Workspace) {
 		return fault.Invalid("/user_id", "not_a_member", "The user is not a member of this workspace.")
 	}
-	team.Record(team.State.Add(userID)...)
+	team.Record(team.State.AddMember(userID)...)
 	return nil
 }
 

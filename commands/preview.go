@@ -46,7 +46,7 @@ func (a *App) previewMessage(ctx context.Context, req Request, in QueueMessage) 
 		at = *in.SendAt
 	}
 	p, err := a.Sending.Preview(ctx, u.Unit, at, &message.Message{
-		MessageRef: events.MessageRef{ContactID: c.State.ID, IsTest: req.Test}, PoolID: in.PoolID, NamedLineID: in.LineID,
+		MessageRef: events.MessageRef{ContactID: c.State.ID, IsTest: req.Test}, PoolID: in.PoolID, RequestedLineID: in.LineID,
 		ByStaff: in.ByStaff, IdentityID: u.sentBy(), Content: events.MessagePersonal{To: e164, Body: in.Body, Media: in.Media},
 	}, c, num)
 	p.ContactID, p.To = contactID, e164

@@ -124,7 +124,7 @@ func (u *unit) define(ctx context.Context, definition any, issues []fault.Issue)
 			d.labels = append(d.labels, events.SegmentLabel{Name: key, LabelID: known.State.ID})
 		}
 	}
-	issues, err = collect(issues, node.Bind(func(name string) (uuid.UUID, bool) {
+	issues, err = collect(issues, node.BindLabels(func(name string) (uuid.UUID, bool) {
 		_, key := label.Claim(u.Request.Workspace, name)
 		id, found := ids[key]
 		return id, found

@@ -81,15 +81,15 @@ func (a *App) webhookSecret() (string, error) {
 	if _, err := io.ReadFull(a.engine.Random, random[:]); err != nil {
 		return "", fmt.Errorf("commands: randomness: %w", err)
 	}
-	return webhook.Mint(random), nil
+	return webhook.NewSecret(random), nil
 }
 
 // webhookPlaces takes places among the endpoints of the workspace and the organisation, or with -1 gives one back.
 func (u *unit) webhookPlaces(n int64) {
-	u.Quota(engine.CountQuota("webhooks:"+u.Request.Workspace.String(), n, webhook.PerWorkspace),
-		fault.New(fault.Conflict, "A workspace has at most %d webhook endpoints.", webhook.PerWorkspace))
-	u.Quota(engine.CountQuota("webhooks:"+u.Request.Organisation.String(), n, webhook.PerOrganisation),
-		fault.New(fault.Conflict, "An organisation has at most %d webhook endpoints.", webhook.PerOrganisation))
+	u.Quota(engine.CountQuota("webhooks:"+u.Request.Workspace.String(), n, webhook.MaxPerWorkspace),
+		fault.New(fault.Conflict, "A workspace has at most %d webhook endpoints.", webhook.MaxPerWorkspace))
+	u.Quota(engine.CountQuota("webhooks:"+u.Request.Organisation.String(), n, webhook.MaxPerOrganisation),
+		fault.New(fault.Conflict, "An organisation has at most %d webhook endpoints.", webhook.MaxPerOrganisation))
 }
 
 // webhook loads an endpoint of the request's workspace.
@@ -237,7 +237,7 @@ func (a *App) ReplayDelivery(ctx context.Context, req Request, endpointID string
 			}
 		}
 		u.RecordUnfolded(stream, expected, &events.WebhookReplayed{EndpointID: endpointID, DeliveryID: deliveryID})
-		u.LimitPerMinute(counter, webhook.ReplaysAMinute, "replays")
+		u.LimitPerMinute(counter, webhook.ReplaysPerMinute, "replays")
 		u.Ref = deliveryID.String()
 		return nil
 	})

@@ -122,7 +122,7 @@ func (s *Sending) serveOne(ctx context.Context, turn *serving, o opened) error {
 	case t.Queue != nil:
 		turn.queued = true
 		return s.wait(ctx, turn, o, &t)
-	case turn.place.Queue != "" && !turn.queued && t.Message.Held != nil && t.Message.Held.Reason == rules.ReasonQuietHours:
+	case turn.place.Queue != "" && !turn.queued && t.Message.Deferred != nil && t.Message.Deferred.Reason == rules.ReasonQuietHours:
 		turn.queued = true
 		return s.rest(ctx, turn, o, &t, stageQuiet, t.Until)
 	}
@@ -208,7 +208,7 @@ func (s *Sending) request(cause uuid.UUID) commands.Request {
 func outgoing(t *sending.Attempt) carrier.Outbound {
 	m := &t.Message
 	return carrier.Outbound{
-		MessageID: m.MessageID, LineID: t.Line.ID, From: m.From, To: m.Content.To, Body: m.Content.Body, Media: m.Content.Media,
+		MessageID: m.MessageID, LineID: t.Line.ID, From: m.FromNumber, To: m.Content.To, Body: m.Content.Body, Media: m.Content.Media,
 		Channel: m.Channel, Automatic: m.Automatic != "", IsTest: m.IsTest,
 	}
 }
@@ -258,9 +258,9 @@ func (s *Sending) onChat(ctx context.Context, to carrier.Carrier, t *sending.Att
 	m := &t.Message
 	known, found, err := s.app.Sending.Capability(ctx, m.Organisation, m.Content.To)
 	if err != nil || found {
-		return known.On, false, err
+		return known.OnChat, false, err
 	}
-	reachable, err = to.Reachable(ctx, carrier.Line{ID: t.Line.ID, Phone: m.From}, m.Content.To)
+	reachable, err = to.Reachable(ctx, carrier.Line{ID: t.Line.ID, Phone: m.FromNumber}, m.Content.To)
 	if errors.Is(err, carrier.ErrReachabilityUnknown) {
 		return true, false, nil
 	}

@@ -68,7 +68,7 @@ type drain struct {
 // answered 410.
 func (w *Webhooks) drain(ctx context.Context, task tasks.Leased, s *standing) (gone bool, err error) {
 	d := &drain{
-		Webhooks: w, task: task, s: s, free: make(chan struct{}, webhook.InFlight), ended: make(chan struct{}, 1), taken: map[uuid.UUID]bool{},
+		Webhooks: w, task: task, s: s, free: make(chan struct{}, webhook.MaxInFlight), ended: make(chan struct{}, 1), taken: map[uuid.UUID]bool{},
 	}
 	woken := make(chan struct{}, 1)
 	w.mu.Lock()
@@ -163,7 +163,7 @@ func (d *drain) read(ctx context.Context) ([]due, error) {
 	if d.failing() {
 		most = failingPage
 	}
-	q.Queue(dueSQL, d.s.ID, d.clock.Now(), most+webhook.InFlight).Query(func(rows pgx.Rows) (err error) {
+	q.Queue(dueSQL, d.s.ID, d.clock.Now(), most+webhook.MaxInFlight).Query(func(rows pgx.Rows) (err error) {
 		list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[due])
 		return err
 	})
@@ -232,7 +232,7 @@ func (d *drain) attempt(ctx context.Context, one due) {
 	}
 	at := d.clock.Now()
 	id := projections.EventID(one.EventID)
-	signature, err := webhook.Sign(id, at, one.Body, endpoint.Secrets(at)...)
+	signature, err := webhook.Sign(id, at, one.Body, endpoint.SigningSecrets(at)...)
 	if err != nil {
 		d.stop(err)
 		return
@@ -294,7 +294,7 @@ func (d *drain) outcome(one *due, number int, at time.Time, posted *Posted) even
 	if posted.Status == http.StatusTooManyRequests || posted.Status == http.StatusServiceUnavailable {
 		after = retryAfter(posted.RetryAfter, at)
 	}
-	if delay, again := webhook.Delay(number, rand.Float64(), after); again { //nolint:gosec // jitter is no secret
+	if delay, again := webhook.RetryDelay(number, rand.Float64(), after); again { //nolint:gosec // jitter is no secret
 		next := at.Add(delay).Truncate(time.Millisecond)
 		a.Next = &next
 	}

@@ -36,7 +36,7 @@ type subscriber struct {
 	Status       webhook.Status
 	ChangedAt    time.Time
 	Events       []string
-	Window       webhook.Window
+	Window       webhook.FailureWindow
 	Gone         bool
 
 	changed bool
@@ -206,7 +206,7 @@ func (d *deliveryChanges) take(r *eventstore.Recorded) error {
 		d.move(r, e.EndpointID, webhook.Disabled)
 	case *events.WebhookEnabled:
 		if s := d.move(r, e.EndpointID, webhook.Active); s != nil {
-			s.Window, s.Gone = webhook.Window{}, false
+			s.Window, s.Gone = webhook.FailureWindow{}, false
 		}
 	case *events.WebhookDeleted:
 		d.move(r, e.EndpointID, webhook.Deleted)
@@ -306,13 +306,13 @@ func (d *deliveryChanges) count(s *subscriber, a *events.WebhookAttempt, r *even
 	d.rates[k].attempts++
 	if a.Error == "" {
 		if s.Window.Attempts > 0 {
-			s.Window, s.changed = webhook.Window{}, true
+			s.Window, s.changed = webhook.FailureWindow{}, true
 		}
 		return
 	}
 	d.rates[k].failed++
-	s.Window, s.changed = s.Window.Failed(a.At, a.EventID), true
-	if end, enough := s.Window.Ends(); enough {
+	s.Window, s.changed = s.Window.AfterFailure(a.At, a.EventID), true
+	if end, enough := s.Window.DisableAt(); enough {
 		d.ask(s, end, r)
 	}
 	if a.Gone && s.Status == webhook.Active {

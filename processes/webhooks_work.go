@@ -71,7 +71,7 @@ func (w *Webhooks) serve(ctx context.Context, task tasks.Leased) (tasks.Result, 
 		return tasks.Finished, err
 	}
 	now := w.clock.Now()
-	if s.Status == webhook.Active && (s.Gone || s.Window.Over(now)) {
+	if s.Status == webhook.Active && (s.Gone || s.Window.MustDisable(now)) {
 		return w.disable(ctx, s)
 	}
 	switch s.Status {
@@ -116,8 +116,8 @@ func (w *Webhooks) disable(ctx context.Context, s *standing) (tasks.Result, erro
 // hold fails what has waited too long for a paused endpoint, and says when to look again. A delivery waits from when it
 // was due, or from the pause.
 func (w *Webhooks) hold(ctx context.Context, s *standing, now time.Time) (tasks.Result, error) {
-	if first := s.ChangedAt.Add(webhook.HeldFor); !now.Before(first) {
-		if err := w.giveUp(ctx, s, now.Add(-webhook.HeldFor), webhook.ErrorPaused); err != nil {
+	if first := s.ChangedAt.Add(webhook.MaxPausedWait); !now.Before(first) {
+		if err := w.giveUp(ctx, s, now.Add(-webhook.MaxPausedWait), webhook.ErrorPaused); err != nil {
 			return tasks.Finished, err
 		}
 	}
@@ -128,7 +128,7 @@ func (w *Webhooks) hold(ctx context.Context, s *standing, now time.Time) (tasks.
 	if due.Before(s.ChangedAt) {
 		due = s.ChangedAt
 	}
-	return tasks.RunAgain(due.Add(webhook.HeldFor)), nil
+	return tasks.RunAgain(due.Add(webhook.MaxPausedWait)), nil
 }
 
 const (
@@ -166,7 +166,7 @@ func (w *Webhooks) next(ctx context.Context, s *standing) (tasks.Result, error) 
 	if err != nil {
 		return tasks.Finished, err
 	}
-	if end, enough := s.Window.Ends(); enough && (!found || end.Before(due)) {
+	if end, enough := s.Window.DisableAt(); enough && (!found || end.Before(due)) {
 		due, found = end, true
 	}
 	if !found {

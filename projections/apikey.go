@@ -85,7 +85,7 @@ type APIKeyWithSecret struct {
 func NewAPIKey(k *apikey.Key, secret string, lastUsed *time.Time) APIKeyWithSecret {
 	shown := APIKeyWithSecret{
 		APIKey: APIKey{
-			ID: k.ID, Name: k.Name, Env: string(k.Env), Scopes: apikey.Names(k.Scopes), Prefix: k.Prefix,
+			ID: k.ID, Name: k.Name, Env: string(k.Env), Scopes: apikey.ScopeNames(k.Scopes), Prefix: k.Prefix,
 			ExpiresAt: readmodel.StampOrNull(k.ExpiresAt), LastUsedAt: readmodel.StampOrNull(lastUsed), CreatedAt: readmodel.Stamp(k.CreatedAt),
 		},
 		Secret: secret,

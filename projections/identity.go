@@ -81,7 +81,7 @@ type IdentityWithToken struct {
 func NewIdentity(i *identity.Identity, token string, at time.Time) IdentityWithToken {
 	return IdentityWithToken{
 		Identity: Identity{
-			ID: i.ID.String(), Name: i.Name, Kind: string(i.Kind), Status: "active", Scopes: apikey.Names(i.Scopes),
+			ID: i.ID.String(), Name: i.Name, Kind: string(i.Kind), Status: "active", Scopes: apikey.ScopeNames(i.Scopes),
 			Env: readmodel.EmptyToNull(string(i.Env)), APIKeyID: readmodel.EmptyToNull(i.KeyID), AllowedLineIDs: lineIDs(i.AllowedLineIDs),
 			DailyLimit: i.DailyLimit, CreatedAt: readmodel.Stamp(at),
 		},

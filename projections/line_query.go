@@ -60,7 +60,7 @@ func scanLine(day line.Day) pgx.RowToFunc[Line] {
 		var limits *line.Limits
 		var state line.Line
 		err := row.Scan(&shown.ID, &shown.Phone, &shown.DisplayName, &shown.State, &changed, &shown.StateReason, &shown.HealthScore, &shown.IsSandbox, &shown.PoolID,
-			&shown.ContactCard.Name, &shown.ContactCard.ImageURL, &created, &state.PausedFrom, &state.Before,
+			&shown.ContactCard.Name, &shown.ContactCard.ImageURL, &created, &state.PausedFrom, &state.ThrottledFrom,
 			&state.WarmingSince, &shown.UsageToday.NewContacts, &shown.UsageToday.Sends, &limits)
 		if limits == nil {
 			standard := line.DefaultLimits()

@@ -101,7 +101,7 @@ func scanSegment(row pgx.CollectableRow) (s segmentRow, err error) {
 	if s.node, err = segment.Parse(s.Definition, ""); err != nil {
 		return s, fmt.Errorf("a segment's definition: %w", err)
 	}
-	return s, s.node.Bind(func(name string) (uuid.UUID, bool) { return s.labels[labelKey(name)], true })
+	return s, s.node.BindLabels(func(name string) (uuid.UUID, bool) { return s.labels[labelKey(name)], true })
 }
 
 // labelKey is how a definition's names of labels are kept.
@@ -165,7 +165,7 @@ func (s *Store) shown(ctx context.Context, v Viewer, rows []segmentRow) ([]Segme
 	for i := range rows {
 		row := &rows[i]
 		segments[i] = row.Segment
-		segments[i].Definition = segment.Rename(row.Definition, func(name string) string {
+		segments[i].Definition = segment.RenameLabels(row.Definition, func(name string) string {
 			if now, ok := names[row.labels[labelKey(name)]]; ok {
 				return now
 			}

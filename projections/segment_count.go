@@ -106,7 +106,7 @@ func (sc *segmentCounts) count(s *Store, workspace uuid.UUID, row *segmentRow, c
 	if len(sc.known) >= countsKept { // whoever asks again has it counted again
 		clear(sc.known)
 	}
-	c := &segmentCount{changes: changes, text: row.text, at: now, moving: row.node.Moving(), done: make(chan struct{})}
+	c := &segmentCount{changes: changes, text: row.text, at: now, moving: row.node.ChangesWithTime(), done: make(chan struct{})}
 	sc.known[row.ID] = c
 	f := &readmodel.Filter{}
 	f.Add("c.workspace_id = %s", workspace)

@@ -62,7 +62,7 @@ func leafSQL(l *segment.Leaf, f *readmodel.Filter, now time.Time) string {
 	}
 	switch l.Op { //nolint:exhaustive // the others compare texts
 	case segment.Before, segment.After, segment.WithinDays:
-		from, to := l.Between(now)
+		from, to := l.TimeRange(now)
 		return "(" + column + " >= " + f.Arg(from) + "::timestamptz and " + column + " < " + f.Arg(to) + "::timestamptz)"
 	}
 	if flag, ok := l.Values[0].(bool); ok {
@@ -135,7 +135,7 @@ func customSQL(l *segment.Leaf, f *readmodel.Filter, now time.Time) string {
 		}
 		return "coalesce(" + kind + ", 'null') = 'null'"
 	case segment.Before, segment.After, segment.WithinDays:
-		from, to := l.Between(now)
+		from, to := l.TimeRange(now)
 		at := "(c.instants ->> " + key + ")::bigint"
 		return "(" + at + " >= " + f.Arg(from.UnixMilli()) + "::bigint and " + at + " < " + f.Arg(to.UnixMilli()) + "::bigint)"
 	case segment.Gt, segment.Lt:

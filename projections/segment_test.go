@@ -144,7 +144,7 @@ func (p *people) contact(t *testing.T, a *app.App) (string, *segment.Contact) {
 	made, err := node.CreateContact(t.Context(), a.Operator(), commands.CreateContact{Phone: c.Phone, FirstName: c.FirstName, LastName: c.LastName})
 	require.NoError(t, err)
 	_, err = node.UpdateContact(t.Context(), a.Operator(), made.Ref, commands.UpdateContact{
-		Company: contact.Give(c.Company), Email: contact.Give(c.Email), Owner: contact.Give(c.OwnerUserID), Fields: c.Fields, Labels: append([]string{}, labels...),
+		Company: contact.Set(c.Company), Email: contact.Set(c.Email), Owner: contact.Set(c.OwnerUserID), Fields: c.Fields, Labels: append([]string{}, labels...),
 	})
 	require.NoError(t, err)
 	at := func() *time.Time {
@@ -198,7 +198,7 @@ func TestASegmentMeansTheSameInSQLAndInMemory(t *testing.T) {
 		about := fmt.Sprintf("seed %d: %s", seed, text)
 		parsed, err := segment.Parse(definition, "")
 		require.NoError(t, err, about)
-		if parsed.Bind(func(name string) (uuid.UUID, bool) { return p.labels[name], name != "old" }) != nil {
+		if parsed.BindLabels(func(name string) (uuid.UUID, bool) { return p.labels[name], name != "old" }) != nil {
 			continue // it names the label that is gone
 		}
 		made, err := node.App.CreateSegment(t.Context(), a.Operator(), fmt.Sprint(n), definition)

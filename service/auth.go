@@ -80,7 +80,7 @@ func (a *authenticator) key(ctx context.Context, c auth.Credentials) (auth.Calle
 		return auth.Caller{}, err
 	}
 	k := access.Key
-	if !k.Allows(c.IP.String()) {
+	if !k.AllowsIP(c.IP.String()) {
 		return auth.Caller{}, fault.New(fault.Forbidden, "This key may not be used from this address.")
 	}
 	if c.WorkspaceHeader != "" && !strings.EqualFold(c.WorkspaceHeader, k.Workspace.String()) {

@@ -98,8 +98,8 @@ func (a *API) updateContact(ctx context.Context, c *httpapi.Call, in *UpdateCont
 }
 
 // given converts a property that may be left out, null or a value.
-func given[T any](n httpapi.Nullable[T]) contact.Given[T] {
-	return contact.Given[T]{Set: n.Set, Value: n.Ptr()}
+func given[T any](n httpapi.Nullable[T]) contact.Setting[T] {
+	return contact.Setting[T]{Given: n.Set, Value: n.Ptr()}
 }
 
 // ChangeLabels is the request of POST /v1/contacts/{id}/labels.

@@ -45,7 +45,7 @@ func (in *UpdateConversation) checkAccess(c *httpapi.Call) error {
 }
 
 func setting[T any](n httpapi.Nullable[T]) conversation.Setting[T] {
-	return conversation.Setting[T]{Given: n.Set, To: n.Ptr()}
+	return conversation.Setting[T]{Given: n.Set, Value: n.Ptr()}
 }
 
 func (a *API) updateConversation(ctx context.Context, c *httpapi.Call, in *UpdateConversation) (httpapi.WriteResult, error) {

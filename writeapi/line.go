@@ -29,7 +29,7 @@ type ContactCardInput struct {
 func (a *API) updateLine(ctx context.Context, c *httpapi.Call, in *UpdateLine) (httpapi.WriteResult, error) {
 	b := &in.Body
 	return result(a.app.UpdateLine(ctx, request(c), in.ID, line.Change{
-		DisplayName: line.Text{Given: b.DisplayName.Set, To: b.DisplayName.Value}, Pool: line.PoolChoice{Given: b.PoolID.Set, To: b.PoolID.Ptr()},
+		DisplayName: line.TextSetting{Given: b.DisplayName.Set, Value: b.DisplayName.Value}, Pool: line.PoolSetting{Given: b.PoolID.Set, Value: b.PoolID.Ptr()},
 		CardName: b.ContactCard.Value.Name.Ptr(), CardImage: (*string)(b.ContactCard.Value.ImageURL.Ptr()),
 	}))
 }

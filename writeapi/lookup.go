@@ -28,7 +28,7 @@ type LookupAnswer struct {
 }
 
 func lookupAnswer(found commands.LookedUp) LookupAnswer {
-	return LookupAnswer{Phone: found.Phone, Chat: found.On, CheckedAt: httpapi.TimestampOf(found.Chat.At), Cached: found.Cached}
+	return LookupAnswer{Phone: found.Phone, Chat: found.OnChat, CheckedAt: httpapi.TimestampOf(found.ChatCheck.CheckedAt), Cached: found.Cached}
 }
 
 func (a *API) lookup(ctx context.Context, c *httpapi.Call, in *Lookup) (httpapi.WriteResult, error) {

@@ -160,11 +160,11 @@ func (d *demo) workspace(ctx context.Context, org uuid.UUID, name string, phones
 func (d *demo) key(ctx context.Context, req commands.Request, workspace string, env apikey.Env) (secret string, err error) {
 	step := "key " + workspace + " " + string(env)
 	id := d.ids.begin(step).TypeID("key")
-	var random [apikey.Randomness]byte
+	var random [apikey.RandomBytes]byte
 	if _, err := io.ReadFull(d.ids.begin(step), random[:]); err != nil {
 		return "", err
 	}
-	secret = apikey.Mint(env, random, d.ledger.Keyring().Derive("api key check"))
+	secret = apikey.NewSecret(env, random, d.ledger.Keyring().Derive("api key check"))
 	return secret, d.once(ctx, step, id, func() error {
 		made, err := d.app.CreateAPIKey(ctx, req, commands.CreateAPIKey{
 			Name: "Demo, " + string(env), Env: env, Scopes: []string{string(apikey.Read), string(apikey.Send), string(apikey.Admin)},

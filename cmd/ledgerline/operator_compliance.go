@@ -49,7 +49,7 @@ func (c *organisationComplianceCommand) Run(ctx context.Context, con *console) e
 		}
 		org, err := w.App.FindOrganisation(ctx, req)
 		return complianceShown{
-			c.ID, org.Settings.Quiet(), rules.PlatformQuietHours(), append([]string{}, org.Settings.StopWords...), consent.StopWords(),
+			c.ID, org.Settings.EffectiveQuietHours(), rules.PlatformQuietHours(), append([]string{}, org.Settings.StopWords...), consent.StopWords(),
 			org.ConfirmationText(), org.Settings.RequireConsent,
 		}, err
 	})

@@ -102,7 +102,7 @@ func (s *Sender) BeginAttempt(ctx context.Context, req engine.Request, in Begin)
 }
 
 func (u *unit) beginAttempt(ctx context.Context, m *engine.Aggregate[message.Message], in *Begin, t *Attempt) error {
-	m.Record(m.State.Due(u.Now)...)
+	m.Record(m.State.BecomeDue(u.Now)...)
 	switch {
 	case m.State.Final():
 		return nil
@@ -157,7 +157,7 @@ func (u *unit) beginAttempt(ctx context.Context, m *engine.Aggregate[message.Mes
 		if verdict.ForLine() {
 			d.leanLines()
 		}
-		t.Step, t.Until, t.StepsAside = Wait, m.State.HoldEnds(), verdict.StepsAside()
+		t.Step, t.Until, t.StepsAside = Wait, m.State.DeferralExpiresAt(), verdict.StepsAside()
 		switch until := verdict.Hold.Until; {
 		case verdict.ForLine() && !d.facts.Automatic:
 			t.Queue = d.waitsIn(&m.State, &asked, &verdict, behind)
@@ -187,9 +187,9 @@ func (u *unit) leave(d *departure, m *engine.Aggregate[message.Message], c *rule
 	if !l.State.IsSandbox { // the sandbox line is nobody's sender for good
 		d.contact.Record(d.contact.State.AssignLine(l.State.ID, d.stickyGone)...)
 	}
-	l.Record(l.State.Sending()...)
+	l.Record(l.State.StartWarming()...)
 	l.Guard()
-	begun, err := m.State.Begin(l.State.ID, m.State.Channel, u.Now)
+	begun, err := m.State.BeginAttempt(l.State.ID, m.State.Channel, u.Now)
 	if err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func (u *unit) reserve(d *departure, m *message.Message, c *rules.Candidate) {
 	day := line.DayOf(u.Now)
 	limits := d.facts.Limits
 	if !d.facts.Automatic {
-		d.exchange.Record(d.exchange.State.Messaged(m.ContactID, c.Line.ID, m.MessageID, d.facts.Counted, day, limits.NewContactWindowDays)...)
+		d.exchange.Record(d.exchange.State.RecordMessage(m.ContactID, c.Line.ID, m.MessageID, d.facts.Counted, day, limits.NewContactWindowDays)...)
 	}
 	if m.IdentityID != nil && !d.facts.Counted { // also without a limit: one that is set later counts the whole day
 		limit := int64(math.MaxInt64)
@@ -248,7 +248,7 @@ func (s *Sender) WithdrawMessage(ctx context.Context, req engine.Request, messag
 		if req.Test && !m.State.IsTest {
 			return fault.New(fault.Forbidden, "A test key cancels test messages only.")
 		}
-		canceled, err := m.State.Withdraw()
+		canceled, err := m.State.CancelByRequest()
 		m.Record(canceled...)
 		return err
 	})
@@ -285,13 +285,13 @@ func (s *Sender) HoldBehind(ctx context.Context, req engine.Request, messageIDs 
 		if m.InFlight {
 			unsettled = append(unsettled, m.MessageID)
 		}
-		if ends := m.HoldEnds(); ends.After(now) && (due.IsZero() || ends.Before(due)) {
+		if ends := m.DeferralExpiresAt(); ends.After(now) && (due.IsZero() || ends.Before(due)) {
 			due = ends
 		}
-		if len(m.Behind(now)) == 0 {
+		if len(m.DeferBehindEarlier(now)) == 0 {
 			continue
 		}
-		_, _, err := s.moveMessage(ctx, req, m.MessageID, func(m message.Message, now time.Time) []events.Event { return m.Behind(now) })
+		_, _, err := s.moveMessage(ctx, req, m.MessageID, func(m message.Message, now time.Time) []events.Event { return m.DeferBehindEarlier(now) })
 		if err != nil && !fault.Is(err, fault.NotFound) {
 			return due, nil, err
 		}
@@ -354,7 +354,7 @@ func (u *unit) orFallBack(ctx context.Context, m *message.Message, moved []event
 	if !ok || failed.Code == message.CodeOptedOut || failed.Code == message.CodeCanceled {
 		return moved, nil
 	}
-	on, possible := m.FallBack(failed.Code)
+	on, possible := m.FallBackToSMS(failed.Code)
 	if !possible {
 		return moved, nil
 	}
@@ -390,7 +390,7 @@ func (s *Sender) ContactUnanswered(ctx context.Context, req engine.Request, mess
 		if err != nil {
 			return err
 		}
-		silent := x.State.Silent(m.State.ContactID, m.State.LineID, messageID)
+		silent := x.State.RecordUnanswered(m.State.ContactID, m.State.LineID, messageID)
 		if len(silent) == 0 {
 			return nil
 		}
@@ -404,7 +404,7 @@ func (s *Sender) ContactUnanswered(ctx context.Context, req engine.Request, mess
 		}
 		limits := org.State.Limits()
 		x.Record(silent...)
-		l.Record(l.State.Unanswered(m.State.ContactID, messageID, &limits)...)
+		l.Record(l.State.RecordUnanswered(m.State.ContactID, messageID, &limits)...)
 		return nil
 	})
 	return result, err
@@ -445,6 +445,6 @@ func (u *unit) placeBack(ctx context.Context, m *engine.Aggregate[message.Messag
 	if err != nil {
 		return err
 	}
-	x.Record(x.State.Unsent(m.State.ContactID, m.State.MessageID)...)
+	x.Record(x.State.RecordUnsent(m.State.ContactID, m.State.MessageID)...)
 	return nil
 }

@@ -15,12 +15,12 @@ import (
 // share this memory. The answer comes from this process's memory and may be a moment old.
 func (s *Sender) Capability(
 	ctx context.Context, organisation uuid.UUID, e164 string,
-) (chat number.Chat, known bool, err error) {
+) (chat number.ChatCheck, known bool, err error) {
 	num, err := s.engine.Numbers.Find(ctx, number.Stream(s.engine.Ledger.NumberHash(organisation, e164)), false)
 	if err != nil {
-		return number.Chat{}, false, err
+		return number.ChatCheck{}, false, err
 	}
-	chat, known = num.OnChat(s.engine.Ledger.Now())
+	chat, known = num.ValidChatCheck(s.engine.Ledger.Now())
 	return chat, known, nil
 }
 
@@ -57,8 +57,8 @@ func (s *Sender) RecordCapability(
 func RecordCapabilityOn(
 	u *engine.Unit, num engine.Number, m *engine.Aggregate[message.Message], chat bool, lineID string,
 ) {
-	num.Record(num.State.Check(chat, lineID, u.Now)...)
+	num.Record(num.State.RecordChatCheck(chat, lineID, u.Now)...)
 	if m != nil {
-		m.Record(m.State.CheckedCapability(chat, u.Now, lineID)...)
+		m.Record(m.State.RecordCapability(chat, u.Now, lineID)...)
 	}
 }

@@ -66,12 +66,12 @@ func (u *unit) depart(ctx context.Context, m *message.Message, c *engine.Aggrega
 	limits := org.State.Limits()
 	d.facts = rules.Facts{
 		Moment: rules.Leaving, Now: u.Now, Consent: c.State.Consent, Registered: num.State.OptedOut,
-		RequireConsent: org.State.Settings.RequireConsent, Paused: org.State.Paused, Automatic: m.Automatic != "", Confirmation: m.Automatic == message.OptOutConfirmation, ByHand: m.ByStaff, HoldEnds: m.HoldEnds(),
-		Window: rules.WindowOf(org.State.Settings.QuietHours), Replied: x.State.Replied, Earlier: x.State.Messages, Counted: m.LineID != "",
-		Body: m.Content.Body, Media: len(m.Content.Media), Limits: &limits, ContactID: m.ContactID, NamedLineID: deref(m.NamedLineID),
+		RequireConsent: org.State.Settings.RequireConsent, Paused: org.State.Paused, Automatic: m.Automatic != "", Confirmation: m.Automatic == message.OptOutConfirmation, ByHand: m.ByStaff, HoldEnds: m.DeferralExpiresAt(),
+		Window: rules.WindowOf(org.State.Settings.QuietHours), Replied: x.State.Replied, Earlier: x.State.MessagesBeforeReply, Counted: m.LineID != "",
+		Body: m.Content.Body, Media: len(m.Content.Media), Limits: &limits, ContactID: m.ContactID, NamedLineID: deref(m.RequestedLineID),
 	}
-	if m.Held != nil {
-		d.facts.HeldFor = m.Held.Reason
+	if m.Deferred != nil {
+		d.facts.HeldFor = m.Deferred.Reason
 	}
 	if !d.facts.Automatic { // nothing else asks for them
 		if d.facts.Zones, err = u.sender.zonesOf(m.Content.To); err != nil {
@@ -144,7 +144,7 @@ func (d *departure) allows(lineID string) bool {
 
 // zonesOf gives the zones that a number may be in.
 func (s *Sender) zonesOf(e164 string) ([]*time.Location, error) {
-	names := phone.Zones(e164)
+	names := phone.TimeZones(e164)
 	zones := make([]*time.Location, len(names))
 	for i, name := range names {
 		zone, known := s.zones.Get(name)
@@ -237,7 +237,7 @@ func (d *departure) linesFor(ctx context.Context, m *message.Message) ([]*engine
 		if err != nil {
 			return nil, err
 		}
-		d.stickyGone = own.State.Gone()
+		d.stickyGone = own.State.OutOfService()
 		inPool := d.allows(sticky) && (m.PoolID == nil || slices.Contains(pool.State.LineIDs, sticky))
 		first := inPool && pool.State.Rotation == line.Sticky
 		if first && own.State.CanSend() {
@@ -342,7 +342,7 @@ func (d *departure) waitsIn(m *message.Message, asked, told *rules.Verdict, behi
 
 // newTo tells whether the contact is new to a line now.
 func (d *departure) newTo(l *engine.Aggregate[line.Line]) bool {
-	return d.exchange.State.NewTo(l.State.ID, line.DayOf(d.unit.Now), d.facts.Limits.NewContactWindowDays)
+	return d.exchange.State.IsNewTo(l.State.ID, line.DayOf(d.unit.Now), d.facts.Limits.NewContactWindowDays)
 }
 
 // elsewhere are the other queues whose room would do. In one for new contacts, the lines of the pool that it is not new to, whose room
@@ -385,7 +385,7 @@ func (d *departure) inTurn(ctx context.Context, in *Begin, v rules.Verdict) (tur
 		if without := rules.Check(known); without.Outcome == rules.Go {
 			return without, false, nil
 		}
-		hold = message.Hold{Reason: rules.ReasonNewHour, LineID: v.Line.Line.ID}
+		hold = message.Deferral{Reason: rules.ReasonNewHour, LineID: v.Line.Line.ID}
 	case v.Outcome != rules.Hold || v.Hold.Reason != rules.ReasonNewHour:
 		return v, false, nil
 	}

@@ -51,13 +51,13 @@ func (s *Sender) CompleteAttempt(ctx context.Context, req engine.Request, messag
 			if channel == "" {
 				channel = m.Channel
 			}
-			return m.Took(attempt, channel, out.Sent.CarrierID, out.Sent.Reconciled)
+			return m.RecordAttemptAccepted(attempt, channel, out.Sent.CarrierID, out.Sent.Reconciled)
 		case out.Failed != nil:
-			return m.Reject(attempt, out.Failed.Code, out.Failed.Details)
+			return m.RecordAttemptRejected(attempt, out.Failed.Code, out.Failed.Details)
 		case out.Lost:
-			return m.Lost(attempt, now)
+			return m.RecordAttemptLost(attempt, now)
 		}
-		return m.Retry(attempt, out.Retry, now)
+		return m.RecordAttemptFailed(attempt, out.Retry, now)
 	})
 }
 
@@ -93,14 +93,14 @@ func (s *Sender) TakeReceipt(ctx context.Context, req engine.Request, messageID 
 		}
 		switch r.Kind {
 		case ReceiptDelivered:
-			return m.Deliver(r.At, r.CarrierID)
+			return m.RecordDelivered(r.At, r.CarrierID)
 		case ReceiptRead:
-			return m.MarkRead(r.At, r.CarrierID)
+			return m.RecordRead(r.At, r.CarrierID)
 		case ReceiptFailed:
 			if r.Code == "" {
 				r.Code = message.CodeCarrierRejected
 			}
-			return m.Bounce(r.Code, r.Details, r.CarrierID)
+			return m.RecordUndelivered(r.Code, r.Details, r.CarrierID)
 		}
 		return nil
 	})
@@ -108,5 +108,5 @@ func (s *Sender) TakeReceipt(ctx context.Context, req engine.Request, messageID 
 
 // ReceiptMissing tells that a message sent 24 h ago has had no receipt; earlier, or when it has one, nothing happens.
 func (s *Sender) ReceiptMissing(ctx context.Context, req engine.Request, messageID string) (message.Message, engine.Result, error) {
-	return s.moveMessage(ctx, req, messageID, func(m message.Message, now time.Time) []events.Event { return m.MissReceipt(now) })
+	return s.moveMessage(ctx, req, messageID, func(m message.Message, now time.Time) []events.Event { return m.RecordReceiptMissing(now) })
 }

@@ -42,7 +42,7 @@ const (
 // A secret is ll_live_ or ll_test_, 8 public characters, 32 random ones, and 8 that prove that this installation
 // made it, so that a made-up secret is refused without asking the database.
 const (
-	Randomness  = 25 // bytes that a secret is made of
+	RandomBytes = 25 // bytes that a secret is made of
 	prefixChars = 8
 	checkChars  = 8
 	secretChars = 8 + prefixChars + 32 + checkChars
@@ -52,8 +52,8 @@ const (
 
 var alphabet = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// Mint makes a secret from fresh randomness; checkKey is the installation's own.
-func Mint(env Env, random [Randomness]byte, checkKey []byte) (secret string) {
+// NewSecret makes a secret from fresh randomness; checkKey is the installation's own.
+func NewSecret(env Env, random [RandomBytes]byte, checkKey []byte) (secret string) {
 	stem := "ll_" + string(env) + "_" + alphabet.EncodeToString(random[:])
 	return stem + check(stem, checkKey)
 }
@@ -64,8 +64,8 @@ func check(stem string, key []byte) string {
 	return alphabet.EncodeToString(mac.Sum(nil))[:checkChars]
 }
 
-// Genuine tells whether this installation made the secret. The key may be revoked all the same.
-func Genuine(secret string, checkKey []byte) bool {
+// IsGenuine tells whether this installation made the secret. The key may be revoked all the same.
+func IsGenuine(secret string, checkKey []byte) bool {
 	if len(secret) != secretChars || !(strings.HasPrefix(secret, "ll_live_") || strings.HasPrefix(secret, "ll_test_")) {
 		return false
 	}
@@ -133,7 +133,7 @@ func Create(e events.APIKeyCreated, by *Grantor, now time.Time) ([]events.Event,
 	if Env(e.Env) != Live && Env(e.Env) != Test {
 		add("/env", "invalid_value", "The environment is live or test.")
 	}
-	scopes, wrong := Scopes(e.Scopes)
+	scopes, wrong := ParseScopes(e.Scopes)
 	issues = append(issues, wrong...)
 	if len(e.IPAllowlist) > allowlist {
 		add("/ip_allowlist", "too_many_items", "Expected at most 50 items.")
@@ -149,7 +149,7 @@ func Create(e events.APIKeyCreated, by *Grantor, now time.Time) ([]events.Event,
 	if err := by.MayGrant(Env(e.Env), scopes); err != nil {
 		return nil, err
 	}
-	e.Scopes = Names(scopes)
+	e.Scopes = ScopeNames(scopes)
 	return []events.Event{&e}, nil
 }
 
@@ -164,23 +164,23 @@ func NameIssues(name string) []fault.Issue {
 	return nil
 }
 
-// Scopes reads a list of scopes: without repetitions, in alphabetical order.
-func Scopes(names []string) ([]Scope, []fault.Issue) {
+// ParseScopes reads a list of scopes: without repetitions, in alphabetical order.
+func ParseScopes(names []string) ([]Scope, []fault.Issue) {
 	if len(names) == 0 {
 		return nil, []fault.Issue{{Location: "body", Path: "/scopes", Code: "required", Message: "A scope is needed."}}
 	}
 	for i, name := range names {
-		if !slices.Contains(all, Scope(name)) {
+		if !slices.Contains(allScopes, Scope(name)) {
 			return nil, []fault.Issue{{Location: "body", Path: "/scopes/" + strconv.Itoa(i), Code: "invalid_value", Message: "The scopes are read, send and admin."}}
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(s Scope) bool { return !slices.Contains(names, string(s)) }), nil
+	return slices.DeleteFunc(slices.Clone(allScopes), func(s Scope) bool { return !slices.Contains(names, string(s)) }), nil
 }
 
-var all = []Scope{Admin, Read, Send}
+var allScopes = []Scope{Admin, Read, Send}
 
-// Names are the scopes as texts.
-func Names(scopes []Scope) []string {
+// ScopeNames are the scopes as texts.
+func ScopeNames(scopes []Scope) []string {
 	names := make([]string, len(scopes))
 	for i, s := range scopes {
 		names[i] = string(s)
@@ -224,8 +224,8 @@ func (k Key) Revoke() []events.Event {
 	return []events.Event{&events.APIKeyRevoked{KeyID: k.ID}}
 }
 
-// Matches compares a secret with the key's, in constant time.
-func (k Key) Matches(secret string) bool {
+// MatchesSecret compares a secret with the key's, in constant time.
+func (k Key) MatchesSecret(secret string) bool {
 	return subtle.ConstantTimeCompare([]byte(Hash(secret)), []byte(k.SecretHash)) == 1
 }
 
@@ -234,11 +234,11 @@ func (k Key) Usable(now time.Time) bool {
 	return k.ID != "" && !k.Revoked && (k.ExpiresAt == nil || now.Before(*k.ExpiresAt))
 }
 
-// Has tells whether the key has a scope. admin does not include read.
-func (k Key) Has(s Scope) bool { return slices.Contains(k.Scopes, s) }
+// HasScope tells whether the key has a scope. admin does not include read.
+func (k Key) HasScope(s Scope) bool { return slices.Contains(k.Scopes, s) }
 
-// Allows tells whether a call may come from an address. One that cannot be read is allowed only by an empty list.
-func (k Key) Allows(ip string) bool {
+// AllowsIP tells whether a call may come from an address. One that cannot be read is allowed only by an empty list.
+func (k Key) AllowsIP(ip string) bool {
 	if len(k.IPAllowlist) == 0 {
 		return true
 	}

@@ -15,20 +15,20 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func TestASecretHasItsFormAndProvesWhoMadeIt(t *testing.T) {
 	t.Parallel()
-	random := [apikey.Randomness]byte{1, 2, 3}
-	secret := apikey.Mint(apikey.Live, random, []byte("ours"))
+	random := [apikey.RandomBytes]byte{1, 2, 3}
+	secret := apikey.NewSecret(apikey.Live, random, []byte("ours"))
 	require.Regexp(t, `^ll_live_[a-z2-7]{8}[a-z2-7]{32}[a-z2-7]{8}$`, secret)
 	require.Equal(t, secret[8:16], apikey.Prefix(secret))
-	require.True(t, apikey.Genuine(secret, []byte("ours")))
-	require.False(t, apikey.Genuine(secret, []byte("theirs")))
+	require.True(t, apikey.IsGenuine(secret, []byte("ours")))
+	require.False(t, apikey.IsGenuine(secret, []byte("theirs")))
 	for i := range secret {
 		changed := []byte(secret)
 		changed[i] ^= 1
-		require.False(t, apikey.Genuine(string(changed), []byte("ours")), i)
-		require.False(t, apikey.Genuine(secret[:i], []byte("ours")), i)
+		require.False(t, apikey.IsGenuine(string(changed), []byte("ours")), i)
+		require.False(t, apikey.IsGenuine(secret[:i], []byte("ours")), i)
 	}
-	require.True(t, apikey.Key{SecretHash: apikey.Hash(secret)}.Matches(secret))
-	require.False(t, apikey.Key{SecretHash: apikey.Hash(secret)}.Matches(secret+"a"))
+	require.True(t, apikey.Key{SecretHash: apikey.Hash(secret)}.MatchesSecret(secret))
+	require.False(t, apikey.Key{SecretHash: apikey.Hash(secret)}.MatchesSecret(secret+"a"))
 }
 
 func TestAllThatIsWrongWithAKeyIsToldTogether(t *testing.T) {
@@ -51,9 +51,9 @@ func TestAnAddressListCoversAddressesAndBlocks(t *testing.T) {
 		"192.0.2.7": true, "::ffff:192.0.2.7": true, "192.0.2.8": false, "10.200.1.1": true, "11.0.0.1": false,
 		"2001:db8::1": true, "2001:db9::1": false, "198.51.100.9": true, "198.51.101.9": false, "": false, "x": false, "fe80::1%eth0": false,
 	} {
-		require.Equal(t, want, k.Allows(ip), ip)
+		require.Equal(t, want, k.AllowsIP(ip), ip)
 	}
-	require.True(t, apikey.Key{}.Allows("anything"))
+	require.True(t, apikey.Key{}.AllowsIP("anything"))
 }
 
 func TestAKeyIsUsableUntilItExpiresOrIsRevoked(t *testing.T) {
@@ -73,5 +73,5 @@ func TestAKeyIsUsableUntilItExpiresOrIsRevoked(t *testing.T) {
 
 func TestAdminDoesNotIncludeRead(t *testing.T) {
 	t.Parallel()
-	require.False(t, apikey.Key{Scopes: []apikey.Scope{apikey.Admin}}.Has(apikey.Read))
+	require.False(t, apikey.Key{Scopes: []apikey.Scope{apikey.Admin}}.HasScope(apikey.Read))
 }

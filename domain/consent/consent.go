@@ -29,9 +29,9 @@ type Evidence struct {
 	UserAgent string
 }
 
-// Change is the event of one contact's consent going from one status to another, or being stated again. register
+// NewEvent is the event of one contact's consent going from one status to another, or being stated again. register
 // tells that it followed from the organisation's register, not from a request about this contact.
-func Change(contactID, numberHash, phone string, from, to Status, ev Evidence, register bool) events.Event {
+func NewEvent(contactID, numberHash, phone string, from, to Status, ev Evidence, register bool) events.Event {
 	e := events.ConsentEvidence{
 		ContactID: contactID, NumberHash: numberHash, From: string(from), To: string(to),
 		Source: ev.Source, Keyword: ev.Keyword, MessageID: ev.MessageID, LineID: ev.LineID, Channel: ev.Channel, Register: register,

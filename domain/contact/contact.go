@@ -41,9 +41,9 @@ func (c Contact) Apply(event events.Event, in events.Envelope) Contact {
 			Fields: e.Person.Fields, LabelIDs: e.LabelIDs,
 		}
 	case *events.ContactUpdated:
-		return c.updated(e)
+		return c.applyUpdate(e)
 	case *events.ContactLabelsChanged:
-		c.LabelIDs = relabelled(c.LabelIDs, e.Added, e.Removed)
+		c.LabelIDs = applyLabels(c.LabelIDs, e.Added, e.Removed)
 	case *events.ContactOptedIn:
 		c.Consent = consent.OptedIn
 	case *events.ContactOptedOut:
@@ -64,8 +64,8 @@ func (c Contact) Apply(event events.Event, in events.Envelope) Contact {
 // Exists tells whether the contact was made and not deleted.
 func (c Contact) Exists() bool { return c.ID != "" && !c.Deleted }
 
-// New is what a contact is made of.
-type New struct {
+// NewContact is what a contact is made of.
+type NewContact struct {
 	ID, ConversationID string
 	NumberHash         string
 	Person             events.ContactPersonal // Phone in E.164
@@ -75,12 +75,12 @@ type New struct {
 	Origin             string // api, message, inbound or import
 	Consent            consent.Status
 	Evidence           consent.Evidence
-	Registered         bool // the organisation's register of opt-outs holds the number
+	NumberOptedOut     bool // the organisation's register of opt-outs holds the number
 }
 
 // Create makes a contact with the consent of interface 3.1: unknown, or opted_in when asked, and opted_out whatever
 // was asked when the register holds the number. opted_out cannot be asked for.
-func Create(n New) ([]events.Event, error) {
+func Create(n NewContact) ([]events.Event, error) {
 	made := []events.Event{&events.ContactCreated{
 		ContactID: n.ID, ConversationID: n.ConversationID, NumberHash: n.NumberHash, LabelIDs: n.LabelIDs,
 		OwnerUserID: n.Owner, IsTest: n.IsTest, Origin: n.Origin, Person: n.Person,
@@ -89,10 +89,10 @@ func Create(n New) ([]events.Event, error) {
 		return nil, fault.Invalid("/consent_status", "invalid_value", "A new contact's consent is unknown or opted_in.")
 	}
 	switch {
-	case n.Registered:
-		return append(made, consent.Change(n.ID, n.NumberHash, n.Person.Phone, consent.Unknown, consent.OptedOut, consent.Evidence{}, true)), nil
+	case n.NumberOptedOut:
+		return append(made, consent.NewEvent(n.ID, n.NumberHash, n.Person.Phone, consent.Unknown, consent.OptedOut, consent.Evidence{}, true)), nil
 	case n.Consent == consent.OptedIn:
-		return append(made, consent.Change(n.ID, n.NumberHash, n.Person.Phone, consent.Unknown, consent.OptedIn, n.Evidence, false)), nil
+		return append(made, consent.NewEvent(n.ID, n.NumberHash, n.Person.Phone, consent.Unknown, consent.OptedIn, n.Evidence, false)), nil
 	}
 	return made, nil
 }
@@ -103,7 +103,7 @@ func (c Contact) SetConsent(to consent.Status, ev consent.Evidence) ([]events.Ev
 	if !to.Valid() {
 		return nil, fault.Invalid("/status", "invalid_value", "The consent status is unknown, opted_in or opted_out.")
 	}
-	return []events.Event{consent.Change(c.ID, c.NumberHash, c.Phone, c.Consent, to, ev, false)}, nil
+	return []events.Event{consent.NewEvent(c.ID, c.NumberHash, c.Phone, c.Consent, to, ev, false)}, nil
 }
 
 // FollowOptOut opts the contact out because its number was opted out through another one. Nothing follows for a
@@ -112,7 +112,7 @@ func (c Contact) FollowOptOut(ev consent.Evidence) []events.Event {
 	if !c.Exists() || c.Consent == consent.OptedOut {
 		return nil
 	}
-	return []events.Event{consent.Change(c.ID, c.NumberHash, c.Phone, c.Consent, consent.OptedOut, ev, true)}
+	return []events.Event{consent.NewEvent(c.ID, c.NumberHash, c.Phone, c.Consent, consent.OptedOut, ev, true)}
 }
 
 // AssignLine makes a line the sticky sender of a contact that has none, or whose own one is gone for good.

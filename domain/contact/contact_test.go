@@ -22,14 +22,14 @@ func fold(list ...events.Event) (c contact.Contact) {
 	return c
 }
 
-func someone() contact.New {
-	return contact.New{
+func someone() contact.NewContact {
+	return contact.NewContact{
 		ID: "ctc_1", ConversationID: "cnv_1", NumberHash: "hash", Origin: "api",
 		Person: events.ContactPersonal{Phone: "+14155552671"},
 	}
 }
 
-func created(n contact.New) *events.ContactCreated {
+func created(n contact.NewContact) *events.ContactCreated {
 	return &events.ContactCreated{
 		ContactID: n.ID, ConversationID: n.ConversationID, NumberHash: n.NumberHash, Origin: n.Origin, Person: n.Person,
 	}
@@ -66,7 +66,7 @@ func TestANumberThatOptedOutBeforeOverridesTheRequestedStatus(t *testing.T) {
 	t.Parallel()
 	for _, asked := range []consent.Status{"", consent.Unknown, consent.OptedIn} {
 		n := someone()
-		n.Consent, n.Registered = asked, true
+		n.Consent, n.NumberOptedOut = asked, true
 		made, err := contact.Create(n)
 		require.NoError(t, err)
 		require.Equal(t, []events.Event{created(n), &events.ContactOptedOut{ConsentEvidence: evidence(consent.Unknown, consent.OptedOut, nil, true)}}, made)

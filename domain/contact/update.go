@@ -30,24 +30,24 @@ const (
 	FieldOwner     = "owner_user_id"
 )
 
-// Given is a value that may be left out: then Set is false. A nil Value empties the field.
-type Given[T any] struct {
-	Set   bool
+// Setting is a value that may be left out: then Set is false. A nil Value empties the field.
+type Setting[T any] struct {
+	Given bool
 	Value *T
 }
 
-// Give is a value that is given; nil empties.
-func Give[T any](value *T) Given[T] { return Given[T]{true, value} }
+// Set is a value that is given; nil empties.
+func Set[T any](value *T) Setting[T] { return Setting[T]{true, value} }
 
 // Patch is what is to be changed of a contact. The zero value changes nothing.
 type Patch struct {
 	Phone      string // E.164; "" leaves it
 	NumberHash string // of Phone
-	FirstName  Given[string]
-	LastName   Given[string]
-	Company    Given[string]
-	Email      Given[string]
-	Owner      Given[uuid.UUID]
+	FirstName  Setting[string]
+	LastName   Setting[string]
+	Company    Setting[string]
+	Email      Setting[string]
+	Owner      Setting[uuid.UUID]
 	// Fields replaces the custom fields, unless it is nil.
 	Fields map[string]any
 }
@@ -75,7 +75,7 @@ func (c Contact) Update(p Patch) []events.Event {
 	for _, text := range []struct {
 		name  string
 		has   *string
-		given Given[string]
+		given Setting[string]
 		into  **string
 	}{
 		{FieldFirstName, c.FirstName, p.FirstName, &e.Person.FirstName},
@@ -83,7 +83,7 @@ func (c Contact) Update(p Patch) []events.Event {
 		{FieldCompany, c.Company, p.Company, &e.Person.Company},
 		{FieldEmail, c.Email, p.Email, &e.Person.Email},
 	} {
-		if text.given.Set && !same(text.has, text.given.Value) {
+		if text.given.Given && !same(text.has, text.given.Value) {
 			e.Changed = append(e.Changed, text.name)
 			*text.into = text.given.Value
 		}
@@ -92,7 +92,7 @@ func (c Contact) Update(p Patch) []events.Event {
 		e.Changed = append(e.Changed, FieldFields)
 		e.Person.Fields = p.Fields
 	}
-	if p.Owner.Set && !same(c.Owner, p.Owner.Value) {
+	if p.Owner.Given && !same(c.Owner, p.Owner.Value) {
 		e.Changed = append(e.Changed, FieldOwner)
 		e.OwnerUserID = p.Owner.Value
 	}
@@ -102,7 +102,7 @@ func (c Contact) Update(p Patch) []events.Event {
 	return []events.Event{e}
 }
 
-func (c Contact) updated(e *events.ContactUpdated) Contact {
+func (c Contact) applyUpdate(e *events.ContactUpdated) Contact {
 	for _, name := range e.Changed {
 		switch name {
 		case FieldPhone:
@@ -128,9 +128,9 @@ func (c Contact) updated(e *events.ContactUpdated) Contact {
 // its last row). One that is opted out already stays so without an event.
 func (c Contact) FollowRegister() []events.Event { return c.FollowOptOut(consent.Evidence{}) }
 
-// Relabel puts labels on the contact and takes others off; what changes nothing is no event. Adding wins over removing.
+// ChangeLabels puts labels on the contact and takes others off; what changes nothing is no event. Adding wins over removing.
 // More than 200 labels are refused at pointer.
-func (c Contact) Relabel(add, remove []uuid.UUID, pointer string) ([]events.Event, error) {
+func (c Contact) ChangeLabels(add, remove []uuid.UUID, pointer string) ([]events.Event, error) {
 	e := &events.ContactLabelsChanged{ContactID: c.ID}
 	for _, id := range add {
 		if !slices.Contains(c.LabelIDs, id) && !slices.Contains(e.Added, id) {
@@ -151,7 +151,7 @@ func (c Contact) Relabel(add, remove []uuid.UUID, pointer string) ([]events.Even
 	return []events.Event{e}, nil
 }
 
-func relabelled(has, added, removed []uuid.UUID) []uuid.UUID {
+func applyLabels(has, added, removed []uuid.UUID) []uuid.UUID {
 	kept := slices.DeleteFunc(slices.Clone(has), func(id uuid.UUID) bool { return slices.Contains(removed, id) })
 	return append(kept, added...)
 }

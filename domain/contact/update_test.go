@@ -13,7 +13,7 @@ import (
 	"ledgerline/events"
 )
 
-func text(s string) contact.Given[string] { return contact.Give(&s) }
+func text(s string) contact.Setting[string] { return contact.Set(&s) }
 
 func named() contact.Contact {
 	n, first, email := someone(), "Grace", "grace@example.com"
@@ -25,7 +25,7 @@ func TestAnUpdateSaysOnlyWhatChanges(t *testing.T) {
 	t.Parallel()
 	c := named()
 	last := "Hopper"
-	changed := c.Update(contact.Patch{FirstName: text("Grace"), LastName: contact.Give(&last), Email: contact.Give[string](nil)})
+	changed := c.Update(contact.Patch{FirstName: text("Grace"), LastName: contact.Set(&last), Email: contact.Set[string](nil)})
 	require.Equal(t, []events.Event{&events.ContactUpdated{
 		ContactID: "ctc_1", Changed: []string{"last_name", "email"}, Person: events.ContactPersonal{LastName: &last},
 	}}, changed)
@@ -33,7 +33,7 @@ func TestAnUpdateSaysOnlyWhatChanges(t *testing.T) {
 	require.Equal(t, "Hopper", *after.LastName)
 	require.Nil(t, after.Email, "null empties")
 	require.Equal(t, "Grace", *after.FirstName)
-	require.Empty(t, after.Update(contact.Patch{LastName: text("Hopper"), Email: contact.Give[string](nil)}))
+	require.Empty(t, after.Update(contact.Patch{LastName: text("Hopper"), Email: contact.Set[string](nil)}))
 }
 
 func TestAnUpdateThatChangesNothingIsNoEvent(t *testing.T) {
@@ -41,7 +41,7 @@ func TestAnUpdateThatChangesNothingIsNoEvent(t *testing.T) {
 	c := named()
 	require.Empty(t, c.Update(contact.Patch{}))
 	require.Empty(t, c.Update(contact.Patch{
-		Phone: c.Phone, FirstName: text("Grace"), LastName: contact.Give[string](nil), Owner: contact.Give[uuid.UUID](nil),
+		Phone: c.Phone, FirstName: text("Grace"), LastName: contact.Set[string](nil), Owner: contact.Set[uuid.UUID](nil),
 		Fields: map[string]any{"b": []any{"x"}, "a": 1.0},
 	}))
 	require.Empty(t, fold(created(someone())).Update(contact.Patch{Fields: map[string]any{}}), "no fields and empty ones are the same")
@@ -75,14 +75,14 @@ func TestLabelsArePutOnAndTakenOffOnce(t *testing.T) {
 	t.Parallel()
 	a, b, other := uuid.New(), uuid.New(), uuid.New()
 	c := fold(created(someone()))
-	on, err := c.Relabel([]uuid.UUID{a, b, a}, []uuid.UUID{other}, "/add")
+	on, err := c.ChangeLabels([]uuid.UUID{a, b, a}, []uuid.UUID{other}, "/add")
 	require.NoError(t, err)
 	require.Equal(t, []events.Event{&events.ContactLabelsChanged{ContactID: "ctc_1", Added: []uuid.UUID{a, b}}}, on)
 	c = c.Apply(on[0], in)
-	none, err := c.Relabel([]uuid.UUID{b}, []uuid.UUID{b, other}, "/add")
+	none, err := c.ChangeLabels([]uuid.UUID{b}, []uuid.UUID{b, other}, "/add")
 	require.NoError(t, err)
 	require.Empty(t, none, "a label in both stays on")
-	both, err := c.Relabel([]uuid.UUID{other}, []uuid.UUID{a}, "/add")
+	both, err := c.ChangeLabels([]uuid.UUID{other}, []uuid.UUID{a}, "/add")
 	require.NoError(t, err)
 	require.Equal(t, []uuid.UUID{b, other}, c.Apply(both[0], in).LabelIDs)
 }
@@ -93,9 +93,9 @@ func TestWhatIsKeptOfAContactIsBounded(t *testing.T) {
 	for i := range many {
 		many[i] = uuid.New()
 	}
-	_, err := fold(created(someone())).Relabel(many[:200], nil, "/add")
+	_, err := fold(created(someone())).ChangeLabels(many[:200], nil, "/add")
 	require.NoError(t, err)
-	_, err = fold(created(someone())).Relabel(many, nil, "/add")
+	_, err = fold(created(someone())).ChangeLabels(many, nil, "/add")
 	require.Equal(t, "/add", fault.Of(err).Issues[0].Path)
 	require.NoError(t, contact.CheckFields(map[string]any{"a": strings.Repeat("x", 32<<10-8)}, "/fields"))
 	require.True(t, fault.Is(contact.CheckFields(map[string]any{"a": strings.Repeat("x", 32<<10-7)}, "/fields"), fault.ValidationFailed))

@@ -12,7 +12,7 @@ import (
 // Setting is a property that may be left as it is, emptied or given a value.
 type Setting[T any] struct {
 	Given bool
-	To    *T // nil empties it
+	Value *T // nil empties it
 }
 
 // Change is what one request asks of a conversation (interface 4.3).
@@ -34,14 +34,14 @@ func (c Conversation) Change(ch Change, now time.Time) ([]events.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	if to := ch.Assignee; to.Given && !same(c.Assignee, to.To) {
-		list = append(list, &events.ConversationAssigned{ConversationRef: c.ConversationRef, From: c.Assignee, To: to.To})
+	if to := ch.Assignee; to.Given && !same(c.Assignee, to.Value) {
+		list = append(list, &events.ConversationAssigned{ConversationRef: c.ConversationRef, From: c.Assignee, To: to.Value})
 	}
 	if to := ch.Team; to.Given {
-		list = append(list, c.toTeam(to.To)...)
+		list = append(list, c.setTeam(to.Value)...)
 	}
 	if ch.HandledBy != nil {
-		list = append(list, c.handle(*ch.HandledBy)...)
+		list = append(list, c.setHandler(*ch.HandledBy)...)
 	}
 	if ch.MarkRead {
 		list = append(list, c.MarkRead()...)
@@ -49,21 +49,21 @@ func (c Conversation) Change(ch Change, now time.Time) ([]events.Event, error) {
 	return list, nil
 }
 
-func (c Conversation) toTeam(team *uuid.UUID) []events.Event {
+func (c Conversation) setTeam(team *uuid.UUID) []events.Event {
 	if same(c.TeamID, team) {
 		return nil
 	}
 	return []events.Event{&events.ConversationTeamSet{ConversationRef: c.ConversationRef, From: c.TeamID, To: team}}
 }
 
-// GiveTo gives the conversation to a team.
-func (c Conversation) GiveTo(team uuid.UUID) []events.Event { return c.toTeam(&team) }
+// AssignTeam gives the conversation to a team.
+func (c Conversation) AssignTeam(team uuid.UUID) []events.Event { return c.setTeam(&team) }
 
 func (c Conversation) changeStatus(to Status, until Setting[time.Time], now time.Time) ([]events.Event, error) {
 	switch {
-	case to == Snoozed || to == "" && until.To != nil:
-		return c.snooze(until.To, now)
-	case until.To != nil:
+	case to == Snoozed || to == "" && until.Value != nil:
+		return c.snooze(until.Value, now)
+	case until.Value != nil:
 		return nil, fault.Invalid("/snoozed_until", "not_snoozed", "Only a snoozed conversation has a time to wake at.")
 	case to == Closed:
 		if c.Status == Closed {
@@ -71,7 +71,7 @@ func (c Conversation) changeStatus(to Status, until Setting[time.Time], now time
 		}
 		return []events.Event{&events.ConversationClosed{ConversationRef: c.ConversationRef, From: string(c.Status)}}, nil
 	case to == Open, to == "" && until.Given && c.Status == Snoozed:
-		return c.open(), nil
+		return c.reopen(), nil
 	case to == "":
 		return nil, nil
 	}
@@ -86,7 +86,7 @@ func (c Conversation) snooze(until *time.Time, now time.Time) ([]events.Event, e
 	if !at.After(now) {
 		return nil, fault.Invalid("/snoozed_until", "not_in_the_future", "A conversation is snoozed until a time ahead.")
 	}
-	if c.Status == Snoozed && c.Until.Equal(at) {
+	if c.Status == Snoozed && c.SnoozedUntil.Equal(at) {
 		return nil, nil
 	}
 	return []events.Event{&events.ConversationSnoozed{ConversationRef: c.ConversationRef, From: string(c.Status), Until: at}}, nil

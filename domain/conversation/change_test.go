@@ -40,7 +40,7 @@ func given(list ...events.Event) (c conversation.Conversation) {
 }
 
 func set[T any](value T) conversation.Setting[T] {
-	return conversation.Setting[T]{Given: true, To: &value}
+	return conversation.Setting[T]{Given: true, Value: &value}
 }
 
 func none[T any]() conversation.Setting[T] { return conversation.Setting[T]{Given: true} }
@@ -80,7 +80,7 @@ func TestAnyStatusFollowsAnyOther(t *testing.T) {
 	when(t, done, conversation.Change{Status: "snoozed", SnoozedUntil: set(later)}, &events.ConversationSnoozed{ConversationRef: ref, From: "closed", Until: later})
 	refused(t, open, to("gone"), "/status", "invalid_value")
 	require.Equal(t, conversation.Closed, done.Status)
-	require.True(t, done.Until.IsZero())
+	require.True(t, done.SnoozedUntil.IsZero())
 }
 
 func TestASnoozeNeedsATimeAheadAndATimeAheadIsASnooze(t *testing.T) {
@@ -109,13 +109,13 @@ func TestASnoozeNeedsATimeAheadAndATimeAheadIsASnooze(t *testing.T) {
 
 func TestASnoozedConversationWakesAtItsTimeAndNotBefore(t *testing.T) {
 	t.Parallel()
-	require.Empty(t, given(snoozed).Wake(later.Add(-time.Millisecond)))
-	require.Equal(t, []events.Event{woken}, given(snoozed).Wake(later))
-	require.Empty(t, given(snoozed, closed).Wake(later))
-	require.Empty(t, given().Wake(later))
+	require.Empty(t, given(snoozed).EndSnooze(later.Add(-time.Millisecond)))
+	require.Equal(t, []events.Event{woken}, given(snoozed).EndSnooze(later))
+	require.Empty(t, given(snoozed, closed).EndSnooze(later))
+	require.Empty(t, given().EndSnooze(later))
 	awake := given(snoozed, woken)
 	require.Equal(t, conversation.Open, awake.Status)
-	require.Empty(t, awake.Wake(later))
+	require.Empty(t, awake.EndSnooze(later))
 }
 
 func TestWhatIsAskedForIsToldOnceWithWhatItWasBefore(t *testing.T) {
@@ -133,15 +133,15 @@ func TestWhatIsAskedForIsToldOnceWithWhatItWasBefore(t *testing.T) {
 
 func TestAnAgentSeesWhatIsItsOwnOrNobodys(t *testing.T) {
 	t.Parallel()
-	require.True(t, given().SeenBy(ann))
-	require.True(t, given(toAnn).SeenBy(ann))
-	require.False(t, given(toAnn).SeenBy(bea))
+	require.True(t, given().VisibleTo(ann))
+	require.True(t, given(toAnn).VisibleTo(ann))
+	require.False(t, given(toAnn).VisibleTo(bea))
 }
 
 func TestAPersonWhoWritesTakesTheConversationOver(t *testing.T) {
 	t.Parallel()
-	require.Empty(t, given().TakeOver())
-	require.Equal(t, []events.Event{&events.ConversationHandlerChanged{ConversationRef: ref, From: "agent:1", To: "team"}}, given(byAgent).TakeOver())
+	require.Empty(t, given().HandleByTeam())
+	require.Equal(t, []events.Event{&events.ConversationHandlerChanged{ConversationRef: ref, From: "agent:1", To: "team"}}, given(byAgent).HandleByTeam())
 }
 
 func TestAHandoffHappensOnlyWhenNoPersonHandlesTheConversation(t *testing.T) {

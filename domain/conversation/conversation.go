@@ -25,7 +25,7 @@ const (
 
 // Who handles a conversation: the team, an AI agent or a workflow's run (decisions section 13).
 const (
-	Team           = "team"
+	HandledByTeam  = "team"
 	AgentPrefix    = "agent:"
 	WorkflowPrefix = "workflow:"
 )
@@ -36,7 +36,7 @@ type Conversation struct {
 	Organisation uuid.UUID
 	Workspace    uuid.UUID
 	Status       Status
-	Until        time.Time  // while it is snoozed
+	SnoozedUntil time.Time  // while it is snoozed
 	Assignee     *uuid.UUID // nil: nobody
 	TeamID       *uuid.UUID // nil: none
 	HandledBy    string
@@ -47,14 +47,14 @@ func (c Conversation) Apply(event events.Event, in events.Envelope) Conversation
 	switch e := event.(type) {
 	case *events.ConversationStarted:
 		return Conversation{
-			ConversationRef: events.ConversationRef(*e), Organisation: in.Organisation, Workspace: in.Workspace, Status: Open, HandledBy: Team,
+			ConversationRef: events.ConversationRef(*e), Organisation: in.Organisation, Workspace: in.Workspace, Status: Open, HandledBy: HandledByTeam,
 		}
 	case *events.ConversationReopened, *events.ConversationWoken:
-		c.Status, c.Until = Open, time.Time{}
+		c.Status, c.SnoozedUntil = Open, time.Time{}
 	case *events.ConversationSnoozed:
-		c.Status, c.Until = Snoozed, e.Until
+		c.Status, c.SnoozedUntil = Snoozed, e.Until
 	case *events.ConversationClosed:
-		c.Status, c.Until = Closed, time.Time{}
+		c.Status, c.SnoozedUntil = Closed, time.Time{}
 	case *events.ConversationAssigned:
 		c.Assignee = e.To
 	case *events.ConversationTeamSet:
@@ -68,43 +68,45 @@ func (c Conversation) Apply(event events.Event, in events.Envelope) Conversation
 // Exists tells whether the conversation has started.
 func (c Conversation) Exists() bool { return c.ConversationID != "" }
 
-// SeenBy tells whether somebody with the role agent sees the conversation: it is theirs or nobody's (interface 4.3
+// VisibleTo tells whether somebody with the role agent sees the conversation: it is theirs or nobody's (interface 4.3
 // rule 1).
-func (c Conversation) SeenBy(agent uuid.UUID) bool { return c.Assignee == nil || *c.Assignee == agent }
+func (c Conversation) VisibleTo(agent uuid.UUID) bool {
+	return c.Assignee == nil || *c.Assignee == agent
+}
 
-// Message makes sure that the conversation is open, as every inbound and outbound message does: it starts one that
+// EnsureOpen makes sure that the conversation is open, as every inbound and outbound message does: it starts one that
 // has not started and reopens one that is closed or snoozed.
-func (c Conversation) Message(id, contactID string, isTest bool) []events.Event {
+func (c Conversation) EnsureOpen(id, contactID string, isTest bool) []events.Event {
 	switch c.Status {
 	case Open:
 		return nil
 	case Snoozed, Closed:
-		return c.open()
+		return c.reopen()
 	}
 	return []events.Event{&events.ConversationStarted{ConversationID: id, ContactID: contactID, IsTest: isTest}}
 }
 
-func (c Conversation) open() []events.Event {
+func (c Conversation) reopen() []events.Event {
 	if c.Status == Open {
 		return nil
 	}
 	return []events.Event{&events.ConversationReopened{ConversationID: c.ConversationID, ContactID: c.ContactID, From: string(c.Status)}}
 }
 
-// TakeOver gives the conversation, which has started, to the team, as a person's own message does: whatever answered by itself until then
+// HandleByTeam gives the conversation, which has started, to the team, as a person's own message does: whatever answered by itself until then
 // must not talk into it.
-func (c Conversation) TakeOver() []events.Event { return c.handle(Team) }
+func (c Conversation) HandleByTeam() []events.Event { return c.setHandler(HandledByTeam) }
 
-func (c Conversation) handle(by string) []events.Event {
+func (c Conversation) setHandler(by string) []events.Event {
 	if c.HandledBy == by {
 		return nil
 	}
 	return []events.Event{&events.ConversationHandlerChanged{ConversationRef: c.ConversationRef, From: c.HandledBy, To: by}}
 }
 
-// Wake opens a snoozed conversation whose time has come.
-func (c Conversation) Wake(now time.Time) []events.Event {
-	if c.Status != Snoozed || now.Before(c.Until) {
+// EndSnooze opens a snoozed conversation whose time has come.
+func (c Conversation) EndSnooze(now time.Time) []events.Event {
+	if c.Status != Snoozed || now.Before(c.SnoozedUntil) {
 		return nil
 	}
 	return []events.Event{&events.ConversationWoken{ConversationRef: c.ConversationRef}}
@@ -132,10 +134,10 @@ func ReasonIssues(reason string) []fault.Issue {
 // Handoff gives a conversation that something handled by itself to the team; to one that people handle already, nothing
 // happens and false is answered.
 func (c Conversation) Handoff(reason string) ([]events.Event, bool) {
-	if c.HandledBy == Team {
+	if c.HandledBy == HandledByTeam {
 		return nil, false
 	}
-	return append(c.handle(Team), &events.AgentHandoff{
+	return append(c.setHandler(HandledByTeam), &events.AgentHandoff{
 		ConversationRef: c.ConversationRef, From: c.HandledBy, TeamID: c.TeamID, Why: events.HandoffPersonal{Reason: reason},
 	}), true
 }
@@ -143,7 +145,7 @@ func (c Conversation) Handoff(reason string) ([]events.Event, bool) {
 // ParseHandler reads a handler as a client may set it: team, or agent: and the agent's id. Only a workflow's run makes
 // itself the handler.
 func ParseHandler(handler string) (agent *uuid.UUID, err error) {
-	if handler == Team {
+	if handler == HandledByTeam {
 		return nil, nil //nolint:nilnil // the team is no agent
 	}
 	if text, found := strings.CutPrefix(handler, AgentPrefix); found {

@@ -89,7 +89,7 @@ func Create(e events.IdentityCreated, by *apikey.Grantor) ([]events.Event, error
 	if env := apikey.Env(e.Env); env != apikey.Live && env != apikey.Test && (e.KeyID != "" || env != "") {
 		issues = append(issues, fault.Issue{Location: "body", Path: "/env", Code: "invalid_value", Message: "The environment is live or test."})
 	}
-	wanted, wrong := apikey.Scopes(e.Scopes)
+	wanted, wrong := apikey.ParseScopes(e.Scopes)
 	issues = append(append(issues, wrong...), limitIssues(e.AllowedLineIDs, e.DailyLimit)...)
 	if len(issues) > 0 {
 		return nil, fault.Invalids(issues...)
@@ -98,7 +98,7 @@ func Create(e events.IdentityCreated, by *apikey.Grantor) ([]events.Event, error
 	if err != nil {
 		return nil, err
 	}
-	e.Scopes, e.AllowedLineIDs = apikey.Names(granted), distinct(e.AllowedLineIDs)
+	e.Scopes, e.AllowedLineIDs = apikey.ScopeNames(granted), distinct(e.AllowedLineIDs)
 	return []events.Event{&e}, nil
 }
 
@@ -145,13 +145,13 @@ func (i Identity) Update(c Change, by *apikey.Grantor) ([]events.Event, error) {
 	if i.Kind == AIAgent {
 		return nil, fault.New(fault.Conflict, "The identity of an agent changes through its agent.")
 	}
-	return i.Become(c, by)
+	return i.UpdateAnyKind(c, by)
 }
 
-// Become is Update for identities of every kind.
-func (i Identity) Become(c Change, by *apikey.Grantor) ([]events.Event, error) {
+// UpdateAnyKind is Update for identities of every kind.
+func (i Identity) UpdateAnyKind(c Change, by *apikey.Grantor) ([]events.Event, error) {
 	e := events.IdentityUpdated{
-		IdentityID: i.ID, Changed: []string{}, Name: i.Name, Scopes: apikey.Names(i.Scopes), AllowedLineIDs: i.AllowedLineIDs, DailyLimit: i.DailyLimit,
+		IdentityID: i.ID, Changed: []string{}, Name: i.Name, Scopes: apikey.ScopeNames(i.Scopes), AllowedLineIDs: i.AllowedLineIDs, DailyLimit: i.DailyLimit,
 	}
 	wanted := i.Scopes
 	var issues []fault.Issue
@@ -160,7 +160,7 @@ func (i Identity) Become(c Change, by *apikey.Grantor) ([]events.Event, error) {
 	}
 	if c.Scopes != nil {
 		var wrong []fault.Issue
-		wanted, wrong = apikey.Scopes(c.Scopes)
+		wanted, wrong = apikey.ParseScopes(c.Scopes)
 		issues = append(issues, wrong...)
 	}
 	if c.AllowedLineIDs != nil {
@@ -176,7 +176,7 @@ func (i Identity) Become(c Change, by *apikey.Grantor) ([]events.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.Scopes = apikey.Names(granted)
+	e.Scopes = apikey.ScopeNames(granted)
 	e.Changed = i.differences(&e)
 	var made []events.Event
 	if len(e.Changed) > 0 {
@@ -199,7 +199,7 @@ func (i Identity) differences(e *events.IdentityUpdated) []string {
 		same bool
 	}{
 		{"name", e.Name == i.Name},
-		{"scopes", slices.Equal(e.Scopes, apikey.Names(i.Scopes))},
+		{"scopes", slices.Equal(e.Scopes, apikey.ScopeNames(i.Scopes))},
 		{"allowed_line_ids", slices.Equal(e.AllowedLineIDs, i.AllowedLineIDs)},
 		{"daily_limit", (e.DailyLimit == nil) == (i.DailyLimit == nil) && (e.DailyLimit == nil || *e.DailyLimit == *i.DailyLimit)},
 	} {
@@ -210,8 +210,8 @@ func (i Identity) differences(e *events.IdentityUpdated) []string {
 	return changed
 }
 
-// OwnToken refuses, with conflict, what is to be done to the token of an agent from outside.
-func (i Identity) OwnToken() error {
+// MayChangeToken refuses, with conflict, what is to be done to the token of an agent from outside.
+func (i Identity) MayChangeToken() error {
 	if i.Kind == AIAgent {
 		return fault.New(fault.Conflict, "The key of an agent changes through its agent.")
 	}

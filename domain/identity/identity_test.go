@@ -65,11 +65,11 @@ func TestTheIdentityOfAnAgentChangesThroughItsAgentOnly(t *testing.T) {
 	name := "other"
 	_, err := i.Update(identity.Change{Name: &name}, nil)
 	require.True(t, fault.Is(err, fault.Conflict))
-	require.True(t, fault.Is(i.OwnToken(), fault.Conflict))
-	list, err := i.Become(identity.Change{Name: &name}, nil)
+	require.True(t, fault.Is(i.MayChangeToken(), fault.Conflict))
+	list, err := i.UpdateAnyKind(identity.Change{Name: &name}, nil)
 	require.NoError(t, err)
 	require.Equal(t, "other", folded(i, list).Name)
-	require.NoError(t, made(t, bot(), nil).OwnToken())
+	require.NoError(t, made(t, bot(), nil).MayChangeToken())
 }
 
 func TestWithoutAListAnIdentitySendsFromEveryLine(t *testing.T) {

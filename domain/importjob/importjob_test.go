@@ -107,7 +107,7 @@ func TestARowChangesOnlyWhatDiffers(t *testing.T) {
 	require.Equal(t, "Anna", *patch.FirstName.Value)
 	require.Equal(t, map[string]any{"note": "6", "other": []any{}}, patch.Fields)
 	require.Equal(t, map[string]any{"note": 5.0, "other": []any{}}, c.Fields, "the state itself stays")
-	require.False(t, patch.Email.Set)
+	require.False(t, patch.Email.Given)
 	require.Empty(t, c.Update(contact.Patch{Company: patch.Company}), "what is the same without its spaces is no change")
 }
 
@@ -126,32 +126,32 @@ func TestAJobGoesFromQueuedOverRunningToItsEnd(t *testing.T) {
 	require.Equal(t, at, j.RequestedAt)
 	j = apply(j, j.Start()...)
 	require.Empty(t, j.Start())
-	first := j.Progress(importjob.Stretch{Imported: 1, Skipped: 1, Errors: []events.ImportError{{Row: 3, Message: "m"}}})
+	first := j.Progress(importjob.Batch{Imported: 1, Skipped: 1, Errors: []events.ImportError{{Row: 3, Message: "m"}}})
 	require.Len(t, first, 1)
 	j = apply(j, first...)
-	require.Equal(t, importjob.Counts{Rows: 2, Imported: 1, Skipped: 1, Listed: 1}, j.Counts)
-	last := j.Progress(importjob.Stretch{Updated: 1})
+	require.Equal(t, importjob.Counts{Rows: 2, Imported: 1, Skipped: 1, ListedErrors: 1}, j.Counts)
+	last := j.Progress(importjob.Batch{Updated: 1})
 	require.Equal(t, []events.Event{
 		&events.ImportProgressed{JobID: id, Rows: 3, Imported: 1, Updated: 1, Skipped: 1},
 		&events.ImportCompleted{JobID: id, TotalRows: 3, Imported: 1, Updated: 1, Skipped: 1},
 	}, last)
 	ended := apply(j, last...)
-	require.True(t, ended.Ended)
+	require.True(t, ended.Finished)
 	require.Empty(t, ended.Start())
 	require.Empty(t, ended.Fail("late"))
-	require.True(t, apply(j, j.Fail("file_unreadable")...).Ended)
+	require.True(t, apply(j, j.Fail("file_unreadable")...).Finished)
 	empty := apply(importjob.Job{}, &events.ImportRequested{JobID: id})
-	require.Equal(t, []events.Event{&events.ImportCompleted{JobID: id}}, empty.Progress(importjob.Stretch{}))
+	require.Equal(t, []events.Event{&events.ImportCompleted{JobID: id}}, empty.Progress(importjob.Batch{}))
 }
 
 func TestAJobListsAThousandErrors(t *testing.T) {
 	t.Parallel()
-	j := importjob.Job{TotalRows: 3_000, Counts: importjob.Counts{Listed: 990}}
+	j := importjob.Job{TotalRows: 3_000, Counts: importjob.Counts{ListedErrors: 990}}
 	errors := make([]events.ImportError, 30)
-	progressed, _ := j.Progress(importjob.Stretch{Skipped: 30, Errors: errors})[0].(*events.ImportProgressed)
+	progressed, _ := j.Progress(importjob.Batch{Skipped: 30, Errors: errors})[0].(*events.ImportProgressed)
 	require.Len(t, progressed.Errors, 10)
 	j = j.Apply(progressed, events.Envelope{})
-	progressed, _ = j.Progress(importjob.Stretch{Skipped: 30, Errors: errors})[0].(*events.ImportProgressed)
+	progressed, _ = j.Progress(importjob.Batch{Skipped: 30, Errors: errors})[0].(*events.ImportProgressed)
 	require.Empty(t, progressed.Errors)
 	require.Equal(t, 60, progressed.Skipped)
 }

@@ -32,7 +32,7 @@ type Job struct {
 	UpdateExisting bool
 	IsTest         bool
 
-	Started, Ended bool
+	Started, Finished bool
 	Counts
 }
 
@@ -40,7 +40,7 @@ type Job struct {
 // nothing; the three make up Rows.
 type Counts struct {
 	Rows, Imported, Updated, Skipped int
-	Listed                           int // errors
+	ListedErrors                     int // errors
 }
 
 // Apply folds one event.
@@ -54,9 +54,9 @@ func (j Job) Apply(event events.Event, in events.Envelope) Job {
 	case *events.ImportStarted:
 		j.Started = true
 	case *events.ImportProgressed:
-		j.Counts = Counts{e.Rows, e.Imported, e.Updated, e.Skipped, j.Listed + len(e.Errors)}
+		j.Counts = Counts{e.Rows, e.Imported, e.Updated, e.Skipped, j.ListedErrors + len(e.Errors)}
 	case *events.ImportCompleted, *events.ImportFailed:
-		j.Ended = true
+		j.Finished = true
 	}
 	return j
 }
@@ -66,24 +66,24 @@ func (j Job) Exists() bool { return j.ID != uuid.Nil }
 
 // Start tells that the job is being worked on; one that is already is no event.
 func (j Job) Start() []events.Event {
-	if j.Started || j.Ended {
+	if j.Started || j.Finished {
 		return nil
 	}
 	return []events.Event{&events.ImportStarted{JobID: j.ID}}
 }
 
-// Stretch is what became of some rows in a row.
-type Stretch struct {
+// Batch is what became of some rows in a row.
+type Batch struct {
 	Imported, Updated, Skipped int
 	Errors                     []events.ImportError
 }
 
 // Progress counts the rows of a stretch, and ends the job with the last of them.
-func (j Job) Progress(s Stretch) []events.Event {
+func (j Job) Progress(s Batch) []events.Event {
 	e := &events.ImportProgressed{
 		JobID: j.ID, Rows: j.Rows + s.Imported + s.Updated + s.Skipped,
 		Imported: j.Imported + s.Imported, Updated: j.Updated + s.Updated, Skipped: j.Skipped + s.Skipped,
-		Errors: s.Errors[:min(len(s.Errors), MaxErrors-j.Listed)],
+		Errors: s.Errors[:min(len(s.Errors), MaxErrors-j.ListedErrors)],
 	}
 	if e.Rows < j.TotalRows {
 		return []events.Event{e}
@@ -97,7 +97,7 @@ func (j Job) Progress(s Stretch) []events.Event {
 
 // Fail ends a job that cannot go on; one that has ended is no event.
 func (j Job) Fail(reason string) []events.Event {
-	if j.Ended {
+	if j.Finished {
 		return nil
 	}
 	return []events.Event{&events.ImportFailed{JobID: j.ID, Reason: reason}}

@@ -144,11 +144,11 @@ func (r *Row) Patch(c contact.Contact) contact.Patch {
 	return p
 }
 
-func given(has, cell *string) contact.Given[string] {
+func given(has, cell *string) contact.Setting[string] {
 	if cell == nil || has != nil && *has == *cell {
-		return contact.Given[string]{}
+		return contact.Setting[string]{}
 	}
-	return contact.Give(trimmed(cell))
+	return contact.Set(trimmed(cell))
 }
 
 // Trimmed is the row's texts without the spaces around them, as a new contact gets them.

@@ -34,7 +34,7 @@ func TestALineIsGivenToACarrierWithTheAccountItNeeds(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, l.Apply(back[0], events.Envelope{}).Account, "the simulator needs none")
 
-	retired, err := l.Operate(line.Retired, nil)
+	retired, err := l.MoveByOperator(line.Retired, nil)
 	require.NoError(t, err)
 	l = l.Apply(retired[0], events.Envelope{})
 	require.Empty(t, l.Account)

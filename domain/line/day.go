@@ -32,8 +32,8 @@ func DayOf(t time.Time) Day {
 	return dayFrom(year, month, date)
 }
 
-// DayNamed is the usage day that began on a date, YYYY-MM-DD; the zero Day for what is no date.
-func DayNamed(date string) Day {
+// ParseDay is the usage day that began on a date, YYYY-MM-DD; the zero Day for what is no date.
+func ParseDay(date string) Day {
 	t, err := time.Parse(time.DateOnly, date)
 	if err != nil {
 		return Day{}
@@ -48,8 +48,8 @@ func dayFrom(year int, month time.Month, date int) Day {
 	}
 }
 
-// Since counts the usage days from another one to this one: 0 for the same day.
-func (d Day) Since(earlier Day) int {
+// DaysSince counts the usage days from another one to this one: 0 for the same day.
+func (d Day) DaysSince(earlier Day) int {
 	const day = 24 * time.Hour
 	from, _ := time.Parse(time.DateOnly, earlier.Date)
 	to, _ := time.Parse(time.DateOnly, d.Date)

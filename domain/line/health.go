@@ -14,8 +14,8 @@ const (
 	// healthDays is how many usage days count, today's included.
 	healthDays = 7
 	// From how many sends and new contacts on a share of them says anything.
-	judgedSends    = 20
-	judgedContacts = 50
+	minSendsForHealth    = 20
+	minContactsForHealth = 50
 )
 
 // HealthDays is how many usage days a score is made from, today's included.
@@ -29,13 +29,13 @@ const HealthDays = healthDays
 // and never less than 0. Everything is counted over the last seven usage days.
 func Score(f events.HealthFacts, limits *Limits) int {
 	score := float64(fullHealth)
-	if f.Sends >= judgedSends {
+	if f.Sends >= minSendsForHealth {
 		score -= math.Min(200*ratio(f.Failed, f.Sends), 60)
 	}
-	if f.Contacted >= judgedSends {
+	if f.Contacted >= minSendsForHealth {
 		score -= math.Min(500*ratio(f.OptOuts, f.Contacted), 50)
 	}
-	if replies := ratio(f.Replied, f.Contacted); f.Contacted >= judgedContacts && replies < limits.ReplyRatioMin {
+	if replies := ratio(f.Replied, f.Contacted); f.Contacted >= minContactsForHealth && replies < limits.ReplyRatioMin {
 		score -= 45 * (1 - replies/limits.ReplyRatioMin)
 	}
 	return max(int(math.Round(score)), 0)
@@ -48,9 +48,9 @@ func ratio(part, whole int) float64 {
 	return float64(part) / float64(whole)
 }
 
-// Judge takes what happened on the line and tells a score that changed. Below 60 a line in use is throttled and
+// EvaluateHealth takes what happened on the line and tells a score that changed. Below 60 a line in use is throttled and
 // degraded; above 70 it has recovered and goes back to where it was.
-func (l Line) Judge(f events.HealthFacts, limits *Limits) []events.Event {
+func (l Line) EvaluateHealth(f events.HealthFacts, limits *Limits) []events.Event {
 	score := Score(f, limits)
 	var told []events.Event
 	if score != l.Health {
@@ -60,7 +60,7 @@ func (l Line) Judge(f events.HealthFacts, limits *Limits) []events.Event {
 	case score < degradedBelow && (l.State == Warming || l.State == Active):
 		told = append(told, l.move(Throttled, "degraded", byPlatform), &events.LineDegraded{LineID: l.ID, Score: score})
 	case score > recoveredAbove && l.State == Throttled:
-		told = append(told, l.move(l.Before, "recovered", byPlatform), &events.LineRecovered{LineID: l.ID, Score: score})
+		told = append(told, l.move(l.ThrottledFrom, "recovered", byPlatform), &events.LineRecovered{LineID: l.ID, Score: score})
 	}
 	return told
 }

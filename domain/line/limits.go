@@ -101,7 +101,7 @@ func (l Line) Caps(limits *Limits, day Day) Caps {
 	}
 	halved := state == Throttled
 	if halved {
-		state = l.Before
+		state = l.ThrottledFrom
 	}
 	if state == Warming || state == Ready {
 		warmup := max(l.WarmupDay(day), 1)
@@ -126,5 +126,5 @@ func (l Line) WarmupDay(day Day) int {
 	if l.WarmingSince == "" {
 		return 0
 	}
-	return max(day.Since(DayNamed(l.WarmingSince))+1, 1)
+	return max(day.DaysSince(ParseDay(l.WarmingSince))+1, 1)
 }

@@ -32,17 +32,17 @@ func TestTheUsageDayRollsOverAt3AMInNewYork(t *testing.T) {
 	} {
 		day := line.DayOf(moment(row.at))
 		require.Equal(t, line.Day{Date: row.date, Start: moment(row.start), End: moment(row.end)}, day, row.at)
-		require.Equal(t, day, line.DayNamed(row.date))
+		require.Equal(t, day, line.ParseDay(row.date))
 	}
-	require.Equal(t, 30, line.DayNamed("2026-03-31").Since(line.DayNamed("2026-03-01")))
+	require.Equal(t, 30, line.ParseDay("2026-03-31").DaysSince(line.ParseDay("2026-03-01")))
 }
 
 func TestALineIsWarmedUpByTheCurve(t *testing.T) {
 	t.Parallel()
 	limits := line.DefaultLimits()
 	l := line.Line{ID: "ln_1", State: line.Ready}
-	require.Equal(t, 10, l.Caps(&limits, line.DayNamed("2026-03-01")).NewPerDay, "the first send makes it day 1")
-	begun := l.Sending()
+	require.Equal(t, 10, l.Caps(&limits, line.ParseDay("2026-03-01")).NewPerDay, "the first send makes it day 1")
+	begun := l.StartWarming()
 	require.Len(t, begun, 1)
 	l = l.Apply(begun[0], events.Envelope{At: moment("2026-03-01T17:00:00Z")})
 	require.Equal(t, line.Warming, l.State)
@@ -50,23 +50,23 @@ func TestALineIsWarmedUpByTheCurve(t *testing.T) {
 		"2026-03-01": 10, "2026-03-03": 10, "2026-03-04": 20, "2026-03-07": 20, "2026-03-08": 30, "2026-03-14": 30,
 		"2026-03-15": 40, "2026-03-21": 40, "2026-03-22": 50,
 	} {
-		require.Equal(t, want, l.Caps(&limits, line.DayNamed(day)).NewPerDay, day)
+		require.Equal(t, want, l.Caps(&limits, line.ParseDay(day)).NewPerDay, day)
 	}
-	require.Empty(t, l.Mature(&limits, line.DayNamed("2026-03-21")))
-	done := l.Mature(&limits, line.DayNamed("2026-03-22"))
+	require.Empty(t, l.FinishWarming(&limits, line.ParseDay("2026-03-21")))
+	done := l.FinishWarming(&limits, line.ParseDay("2026-03-22"))
 	require.Len(t, done, 1)
 	l = l.Apply(done[0], events.Envelope{})
 	require.Equal(t, line.Active, l.State)
-	require.Empty(t, l.Mature(&limits, line.DayNamed("2026-04-22")))
+	require.Empty(t, l.FinishWarming(&limits, line.ParseDay("2026-04-22")))
 }
 
 func TestAThrottledLineHasHalfTheCaps(t *testing.T) {
 	t.Parallel()
 	limits := line.DefaultLimits()
-	day := line.DayNamed("2026-03-01")
+	day := line.ParseDay("2026-03-01")
 	require.Equal(t, line.Caps{NewPerHour: 7, NewPerDay: 25, SendsPerDay: 500, IdenticalPerDay: 12},
-		line.Line{State: line.Throttled, Before: line.Active}.Caps(&limits, day))
-	require.Equal(t, 5, line.Line{State: line.Throttled, Before: line.Warming, WarmingSince: "2026-03-01"}.Caps(&limits, day).NewPerDay)
+		line.Line{State: line.Throttled, ThrottledFrom: line.Active}.Caps(&limits, day))
+	require.Equal(t, 5, line.Line{State: line.Throttled, ThrottledFrom: line.Warming, WarmingSince: "2026-03-01"}.Caps(&limits, day).NewPerDay)
 }
 
 func TestLimitsThatMakeNoSenseAreRefusedTogether(t *testing.T) {
@@ -99,15 +99,15 @@ func TestALineThatFallsBelow60IsThrottledAndRecoversAbove70(t *testing.T) {
 	require.Equal(t, 0, line.Score(events.HealthFacts{Sends: 100, Failed: 100, Contacted: 50, OptOuts: 50}, &limits))
 
 	l := line.Line{ID: "ln_1", State: line.Warming, WarmingSince: "2026-03-01", Health: 100}
-	bad := l.Judge(events.HealthFacts{Sends: 100, Failed: 25}, &limits)
+	bad := l.EvaluateHealth(events.HealthFacts{Sends: 100, Failed: 25}, &limits)
 	require.Len(t, bad, 3)
 	require.IsType(t, &events.LineDegraded{}, bad[2])
 	l = applied(l, bad...)
 	require.Equal(t, []any{line.Throttled, 50}, []any{l.State, l.Health})
-	require.Empty(t, l.Judge(events.HealthFacts{Sends: 100, Failed: 25}, &limits))
-	l = applied(l, l.Judge(events.HealthFacts{Sends: 100, Failed: 15}, &limits)...)
+	require.Empty(t, l.EvaluateHealth(events.HealthFacts{Sends: 100, Failed: 25}, &limits))
+	l = applied(l, l.EvaluateHealth(events.HealthFacts{Sends: 100, Failed: 15}, &limits)...)
 	require.Equal(t, line.Throttled, l.State, "70 is not above 70")
-	good := l.Judge(events.HealthFacts{Sends: 100, Failed: 14}, &limits)
+	good := l.EvaluateHealth(events.HealthFacts{Sends: 100, Failed: 14}, &limits)
 	require.IsType(t, &events.LineRecovered{}, good[2])
 	l = applied(l, good...)
 	require.Equal(t, []any{line.Warming, "2026-03-01"}, []any{l.State, l.WarmingSince})
@@ -119,24 +119,24 @@ func TestAStreakOfSilenceIsPausedByThePlatformUntilAContactReplies(t *testing.T)
 	limits.UnansweredStreakPause = 3
 	l := line.Line{ID: "ln_1", State: line.Active}
 	for range 2 {
-		l = applied(l, l.Unanswered("ctc_1", "msg_1", &limits)...)
+		l = applied(l, l.RecordUnanswered("ctc_1", "msg_1", &limits)...)
 	}
-	require.Equal(t, []any{line.Active, 2}, []any{l.State, l.Streak})
-	ended := applied(l, l.Answered()...)
-	require.Zero(t, ended.Streak)
-	l = applied(l, l.Unanswered("ctc_1", "msg_1", &limits)...)
+	require.Equal(t, []any{line.Active, 2}, []any{l.State, l.UnansweredStreak})
+	ended := applied(l, l.RecordReply()...)
+	require.Zero(t, ended.UnansweredStreak)
+	l = applied(l, l.RecordUnanswered("ctc_1", "msg_1", &limits)...)
 	require.Equal(t, line.Paused, l.State)
 	_, err := l.Resume("")
 	require.True(t, fault.Is(err, fault.Conflict))
-	l = applied(l, l.Answered()...)
-	require.Equal(t, []any{line.Active, 0}, []any{l.State, l.Streak})
-	require.Empty(t, l.Answered())
+	l = applied(l, l.RecordReply()...)
+	require.Equal(t, []any{line.Active, 0}, []any{l.State, l.UnansweredStreak})
+	require.Empty(t, l.RecordReply())
 }
 
 func TestALineIsResumedToWhereItWasPausedFrom(t *testing.T) {
 	t.Parallel()
 	for _, from := range []line.State{line.Warming, line.Active, line.Throttled} {
-		l := line.Line{ID: "ln_1", State: from, Before: line.Active}
+		l := line.Line{ID: "ln_1", State: from, ThrottledFrom: line.Active}
 		paused, err := l.Pause("holiday")
 		require.NoError(t, err)
 		l = applied(l, paused...)

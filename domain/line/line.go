@@ -32,23 +32,23 @@ func States() []State {
 
 // Line is the state of one line. The zero value does not exist.
 type Line struct {
-	ID           string
-	Organisation uuid.UUID
-	Workspace    uuid.UUID
-	Phone        string
-	PoolID       string
-	IsSandbox    bool
-	Carrier      string
-	Account      events.CarrierAccount // of the carrier; empty when it needs none, and when the line is retired
-	State        State
-	PausedFrom   State  // with Paused: where it goes back to
-	PausedByUs   bool   // with Paused: by the platform, which alone takes it back
-	Before       State  // with Throttled, also when paused from there: warming or active
-	WarmingSince string // usage day of the first send; "" for a line that has not begun, or was never warmed up
-	Streak       int    // contacts in a row that did not answer the line's first message
-	Health       int    // 0 to 100
-	DisplayName  string // "" for none
-	Card         events.ContactCard
+	ID               string
+	Organisation     uuid.UUID
+	Workspace        uuid.UUID
+	Phone            string
+	PoolID           string
+	IsSandbox        bool
+	Carrier          string
+	Account          events.CarrierAccount // of the carrier; empty when it needs none, and when the line is retired
+	State            State
+	PausedFrom       State  // with Paused: where it goes back to
+	PausedByPlatform bool   // with Paused: by the platform, which alone takes it back
+	ThrottledFrom    State  // with Throttled, also when paused from there: warming or active
+	WarmingSince     string // usage day of the first send; "" for a line that has not begun, or was never warmed up
+	UnansweredStreak int    // contacts in a row that did not answer the line's first message
+	Health           int    // 0 to 100
+	DisplayName      string // "" for none
+	Card             events.ContactCard
 }
 
 // Apply folds one event.
@@ -69,31 +69,31 @@ func (l Line) Apply(event events.Event, in events.Envelope) Line {
 			l.DisplayName = *e.DisplayName
 		}
 	case *events.LineStateChanged:
-		l = l.moved(State(e.To), e.By == byPlatform, in)
+		l = l.applyMove(State(e.To), e.By == byPlatform, in)
 	case *events.LineCarrierConfigured:
 		l.Carrier, l.Account = e.Carrier, e.Account
 	case *events.LineContactUnanswered:
-		l.Streak++
+		l.UnansweredStreak++
 	case *events.LineStreakEnded:
-		l.Streak = 0
+		l.UnansweredStreak = 0
 	case *events.LineHealthScored:
 		l.Health = e.Score
 	case *events.LineUpdated:
-		l = l.updated(e)
+		l = l.applyUpdate(e)
 	}
 	return l
 }
 
-func (l Line) moved(to State, byUs bool, in events.Envelope) Line {
+func (l Line) applyMove(to State, byUs bool, in events.Envelope) Line {
 	switch to {
 	case Paused:
-		l.PausedFrom, l.PausedByUs = l.State, byUs
+		l.PausedFrom, l.PausedByPlatform = l.State, byUs
 	case Throttled:
 		if l.State != Paused {
-			l.Before = l.State
+			l.ThrottledFrom = l.State
 		}
 	case Ready: // whatever it was before, it begins anew
-		l.WarmingSince, l.Streak = "", 0
+		l.WarmingSince, l.UnansweredStreak = "", 0
 	case Warming:
 		if l.WarmingSince == "" {
 			l.WarmingSince = DayOf(in.At).Date
@@ -117,8 +117,8 @@ func (l Line) move(to State, reason, by string) events.Event {
 	return e
 }
 
-// Gone tells that the line is out of service for good, or until an operator has looked at it: nobody is kept on it.
-func (l Line) Gone() bool { return l.State == Retired || l.State == Quarantined }
+// OutOfService tells that the line is out of service for good, or until an operator has looked at it: nobody is kept on it.
+func (l Line) OutOfService() bool { return l.State == Retired || l.State == Quarantined }
 
 // CanSend tells whether the line may carry a message. A ready line may: its first message makes it warming. None may whose
 // carrier does not know it.
@@ -134,16 +134,16 @@ func (l Line) CanSend() bool {
 	}
 }
 
-// Sending is what becomes of the line when it is about to send: a ready one starts warming.
-func (l Line) Sending() []events.Event {
+// StartWarming is what becomes of the line when it is about to send: a ready one starts warming.
+func (l Line) StartWarming() []events.Event {
 	if l.State != Ready {
 		return nil
 	}
 	return []events.Event{l.move(Warming, "first_send", byPlatform)}
 }
 
-// Mature ends the warm-up of a line when the curve's last step has begun.
-func (l Line) Mature(limits *Limits, day Day) []events.Event {
+// FinishWarming ends the warm-up of a line when the curve's last step has begun.
+func (l Line) FinishWarming(limits *Limits, day Day) []events.Event {
 	if l.State != Warming || l.WarmupDay(day) <= curveDays(limits) {
 		return nil
 	}
@@ -171,19 +171,19 @@ func (l Line) Resume(reason string) ([]events.Event, error) {
 	switch {
 	case l.State != Paused:
 		return nil, fault.New(fault.Conflict, "A line that is %s is not paused.", l.State)
-	case l.PausedByUs:
+	case l.PausedByPlatform:
 		return nil, fault.New(fault.Conflict, "The platform paused this line because nobody answered it. It goes on when a contact replies.")
 	}
 	return []events.Event{l.move(l.PausedFrom, reason, "")}, nil
 }
 
-// Unanswered counts a contact that was new to the line and did not answer its first message for 24 hours. As many of
+// RecordUnanswered counts a contact that was new to the line and did not answer its first message for 24 hours. As many of
 // them in a row as the limit says pause the line (decisions section 8).
-func (l Line) Unanswered(contactID, messageID string, limits *Limits) []events.Event {
+func (l Line) RecordUnanswered(contactID, messageID string, limits *Limits) []events.Event {
 	told := []events.Event{&events.LineContactUnanswered{LineID: l.ID, ContactID: contactID, MessageID: messageID}}
 	switch l.State {
 	case Warming, Active, Throttled:
-		if l.Streak+1 >= limits.UnansweredStreakPause {
+		if l.UnansweredStreak+1 >= limits.UnansweredStreakPause {
 			told = append(told, l.move(Paused, "unanswered_streak", byPlatform))
 		}
 	default:
@@ -191,13 +191,13 @@ func (l Line) Unanswered(contactID, messageID string, limits *Limits) []events.E
 	return told
 }
 
-// Answered ends the streak because a contact wrote to the line, and takes a line back that the streak had paused.
-func (l Line) Answered() []events.Event {
+// RecordReply ends the streak because a contact wrote to the line, and takes a line back that the streak had paused.
+func (l Line) RecordReply() []events.Event {
 	var told []events.Event
-	if l.Streak > 0 {
+	if l.UnansweredStreak > 0 {
 		told = append(told, &events.LineStreakEnded{LineID: l.ID})
 	}
-	if l.State == Paused && l.PausedByUs {
+	if l.State == Paused && l.PausedByPlatform {
 		told = append(told, l.move(l.PausedFrom, "contact_replied", byPlatform))
 	}
 	return told
@@ -212,7 +212,7 @@ func Provision(e events.LineProvisioned) ([]events.Event, error) {
 		return nil, fault.Invalid("/state", "invalid_value", "A line begins as provisioning, ready, warming or active.")
 	}
 	if e.DisplayName != nil {
-		change := Change{DisplayName: Text{Given: true, To: *e.DisplayName}}
+		change := Change{DisplayName: TextSetting{Given: true, Value: *e.DisplayName}}
 		if err := change.check(); err != nil {
 			return nil, err
 		}
@@ -223,10 +223,10 @@ func Provision(e events.LineProvisioned) ([]events.Event, error) {
 	return []events.Event{&e}, nil
 }
 
-// Operate is the operator's move: to ready, quarantined or retired (decisions section 8). retired is final, and
+// MoveByOperator is the operator's move: to ready, quarantined or retired (decisions section 8). retired is final, and
 // ready is reached from provisioning, paused and quarantined, by a line that has the account that its carrier needs. Other
 // moves are refused with conflict, and so is any that would take its sandbox line from a workspace.
-func (l Line) Operate(to State, reason *string) ([]events.Event, error) {
+func (l Line) MoveByOperator(to State, reason *string) ([]events.Event, error) {
 	if reason != nil {
 		if err := checkReason(*reason); err != nil {
 			return nil, err

@@ -24,10 +24,10 @@ func TestWhichStatesSend(t *testing.T) {
 
 func TestAReadyLineStartsWarmingWithItsFirstSend(t *testing.T) {
 	t.Parallel()
-	moved := line.Line{ID: "ln_1", State: line.Ready}.Sending()
+	moved := line.Line{ID: "ln_1", State: line.Ready}.StartWarming()
 	require.Len(t, moved, 1)
 	require.Equal(t, line.Warming, line.Line{}.Apply(moved[0], events.Envelope{}).State)
-	require.Empty(t, line.Line{State: line.Warming}.Sending())
+	require.Empty(t, line.Line{State: line.Warming}.StartWarming())
 }
 
 func TestTheOperatorsMoves(t *testing.T) {
@@ -39,7 +39,7 @@ func TestTheOperatorsMoves(t *testing.T) {
 	}
 	for to, froms := range allowed {
 		for _, from := range line.States() {
-			moved, err := line.Line{ID: "ln_1", State: from}.Operate(to, nil)
+			moved, err := line.Line{ID: "ln_1", State: from}.MoveByOperator(to, nil)
 			if !slices.Contains(froms, from) {
 				require.True(t, fault.Is(err, fault.Conflict), "%s to %s", from, to)
 				continue
@@ -48,7 +48,7 @@ func TestTheOperatorsMoves(t *testing.T) {
 			require.Equal(t, []events.Event{&events.LineStateChanged{LineID: "ln_1", From: string(from), To: string(to)}}, moved)
 		}
 	}
-	_, err := line.Line{State: line.Ready}.Operate(line.Active, nil)
+	_, err := line.Line{State: line.Ready}.MoveByOperator(line.Active, nil)
 	require.True(t, fault.Is(err, fault.ValidationFailed))
 }
 
@@ -56,9 +56,12 @@ func TestNamesAndReasonsAreBoundedWhoeverGivesThem(t *testing.T) {
 	t.Parallel()
 	edge, past := strings.Repeat("ä", 500), strings.Repeat("ä", 501)
 	moves := map[string]func(string) error{
-		"pause":   func(r string) error { _, err := line.Line{State: line.Active}.Pause(r); return err },
-		"resume":  func(r string) error { _, err := line.Line{State: line.Paused}.Resume(r); return err },
-		"operate": func(r string) error { _, err := line.Line{State: line.Active}.Operate(line.Retired, &r); return err },
+		"pause":  func(r string) error { _, err := line.Line{State: line.Active}.Pause(r); return err },
+		"resume": func(r string) error { _, err := line.Line{State: line.Paused}.Resume(r); return err },
+		"operate": func(r string) error {
+			_, err := line.Line{State: line.Active}.MoveByOperator(line.Retired, &r)
+			return err
+		},
 		"cancel": func(r string) error {
 			id := uuid.New()
 			_, err := line.Requests{Open: []line.Request{{ID: id}}}.Cancel(id, &r)
@@ -78,11 +81,11 @@ func TestTheSandboxLineStaysItsWorkspaces(t *testing.T) {
 	t.Parallel()
 	for _, from := range line.States() {
 		for _, to := range []line.State{line.Quarantined, line.Retired} {
-			_, err := line.Line{ID: "ln_1", State: from, IsSandbox: true}.Operate(to, nil)
+			_, err := line.Line{ID: "ln_1", State: from, IsSandbox: true}.MoveByOperator(to, nil)
 			require.True(t, fault.Is(err, fault.Conflict), "%s to %s", from, to)
 		}
 	}
-	_, err := line.Line{State: line.Quarantined, IsSandbox: true}.Operate(line.Ready, nil)
+	_, err := line.Line{State: line.Quarantined, IsSandbox: true}.MoveByOperator(line.Ready, nil)
 	require.NoError(t, err)
 }
 
@@ -96,12 +99,12 @@ func TestALineIsOpenedWithTheAccountThatItsCarrierNeeds(t *testing.T) {
 	made, err := line.Provision(events.LineProvisioned{LineID: "ln_1", Carrier: line.BlueBubbles, State: string(line.Provisioning)})
 	require.NoError(t, err)
 	l := line.Line{}.Apply(made[0], events.Envelope{})
-	_, err = l.Operate(line.Ready, nil)
+	_, err = l.MoveByOperator(line.Ready, nil)
 	require.True(t, fault.Is(err, fault.Conflict))
 	account, err := l.ConfigureCarrier(line.BlueBubbles, events.CarrierAccount{URL: "https://mac.example", Password: "x", Method: line.PrivateAPI})
 	require.NoError(t, err)
 	l = l.Apply(account[0], events.Envelope{})
-	opened, err := l.Operate(line.Ready, nil)
+	opened, err := l.MoveByOperator(line.Ready, nil)
 	require.NoError(t, err)
 	require.True(t, l.Apply(opened[0], events.Envelope{}).CanSend())
 }

@@ -146,16 +146,16 @@ func (p Pool) Update(c PoolChange) ([]events.Event, error) {
 	return []events.Event{e}, nil
 }
 
-// Add puts a line into the pool, and Remove takes it out; what is so already is no event.
-func (p Pool) Add(lineID string) []events.Event {
+// AddLine puts a line into the pool, and Remove takes it out; what is so already is no event.
+func (p Pool) AddLine(lineID string) []events.Event {
 	if slices.Contains(p.LineIDs, lineID) {
 		return nil
 	}
 	return []events.Event{&events.PoolLineAdded{PoolID: p.ID, LineID: lineID}}
 }
 
-// Remove takes a line out of the pool.
-func (p Pool) Remove(lineID string) []events.Event {
+// RemoveLine takes a line out of the pool.
+func (p Pool) RemoveLine(lineID string) []events.Event {
 	if !slices.Contains(p.LineIDs, lineID) {
 		return nil
 	}

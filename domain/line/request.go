@@ -13,11 +13,11 @@ import (
 
 const (
 	// maxOpen is how many requests of a workspace may be open (administration 3.4).
-	maxOpen      = 5
-	maxCount     = 50
-	maxAreaCodes = 10
-	maxAreaCode  = 10   // characters
-	maxNote      = 1000 // characters
+	maxOpenRequests = 5
+	maxCount        = 50
+	maxAreaCodes    = 10
+	maxAreaCode     = 10   // characters
+	maxNote         = 1000 // characters
 )
 
 // RequestsStream names the stream of a workspace's requests for lines.
@@ -100,13 +100,13 @@ func CheckRequest(e *events.LineRequestMade) error {
 	return nil
 }
 
-// Make asks for lines. A sixth open request is refused with conflict.
-func (r Requests) Make(e events.LineRequestMade) ([]events.Event, error) {
+// Add asks for lines. A sixth open request is refused with conflict.
+func (r Requests) Add(e events.LineRequestMade) ([]events.Event, error) {
 	if err := CheckRequest(&e); err != nil {
 		return nil, err
 	}
-	if len(r.Open) >= maxOpen {
-		return nil, fault.New(fault.Conflict, "A workspace has at most %d open requests for lines.", maxOpen)
+	if len(r.Open) >= maxOpenRequests {
+		return nil, fault.New(fault.Conflict, "A workspace has at most %d open requests for lines.", maxOpenRequests)
 	}
 	return []events.Event{&e}, nil
 }
@@ -120,8 +120,8 @@ func (r Requests) Start(id uuid.UUID) ([]events.Event, error) {
 	return []events.Event{&events.LineRequestStarted{RequestID: id}}, nil
 }
 
-// Serve counts a line that was provisioned for the request, which it starts, and closes with the last line.
-func (r Requests) Serve(id uuid.UUID, lineID string) ([]events.Event, error) {
+// AddLine counts a line that was provisioned for the request, which it starts, and closes with the last line.
+func (r Requests) AddLine(id uuid.UUID, lineID string) ([]events.Event, error) {
 	told, err := r.Start(id)
 	if err != nil {
 		return nil, err

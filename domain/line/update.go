@@ -25,31 +25,31 @@ func checkReason(reason string) error {
 	return nil
 }
 
-// Text is a text that a change may give, or take away with "".
-type Text struct {
+// TextSetting is a text that a change may give, or take away with "".
+type TextSetting struct {
 	Given bool
-	To    string
+	Value string
 }
 
-// PoolChoice is the pool that a change may give, or take away with nil. "" is the id of no pool, and not of none.
-type PoolChoice struct {
+// PoolSetting is the pool that a change may give, or take away with nil. "" is the id of no pool, and not of none.
+type PoolSetting struct {
 	Given bool
-	To    *string
+	Value *string
 }
 
 // id is what a line without a pool has instead of one.
-func (c PoolChoice) id() string {
-	if c.To == nil {
+func (c PoolSetting) id() string {
+	if c.Value == nil {
 		return ""
 	}
-	return *c.To
+	return *c.Value
 }
 
 // Change is what customers may change of a line (administration 4.4). What is not given stays; the fields of the card merge
 // into the card that is there.
 type Change struct {
-	DisplayName Text
-	Pool        PoolChoice
+	DisplayName TextSetting
+	Pool        PoolSetting
 	CardName    *string
 	CardImage   *string // an https address
 }
@@ -64,14 +64,14 @@ func (l Line) Update(c Change) ([]events.Event, error) {
 		return nil, fault.New(fault.Conflict, "A retired line cannot be changed.")
 	}
 	e := &events.LineUpdated{LineID: l.ID}
-	if c.DisplayName.Given && c.DisplayName.To != l.DisplayName {
-		e.Changed, e.DisplayName = append(e.Changed, "display_name"), textOrNil(c.DisplayName.To)
+	if c.DisplayName.Given && c.DisplayName.Value != l.DisplayName {
+		e.Changed, e.DisplayName = append(e.Changed, "display_name"), textOrNil(c.DisplayName.Value)
 	}
 	if c.Pool.Given && c.Pool.id() != l.PoolID {
 		if l.IsSandbox {
 			return nil, fault.New(fault.Conflict, "The sandbox line is in no pool.")
 		}
-		e.Changed, e.PoolID = append(e.Changed, "pool_id"), c.Pool.To
+		e.Changed, e.PoolID = append(e.Changed, "pool_id"), c.Pool.Value
 	}
 	card := l.Card
 	if c.CardName != nil {
@@ -101,7 +101,7 @@ func (c *Change) check() error {
 	wrong := func(pointer, code, text string) {
 		issues = append(issues, fault.Issue{Location: "body", Path: pointer, Code: code, Message: text})
 	}
-	if utf8.RuneCountInString(c.DisplayName.To) > maxDisplayName {
+	if utf8.RuneCountInString(c.DisplayName.Value) > maxDisplayName {
 		wrong("/display_name", "too_long", "The name is too long.")
 	}
 	if c.CardName != nil && utf8.RuneCountInString(*c.CardName) > maxCardName {
@@ -122,7 +122,7 @@ func (c *Change) check() error {
 	return nil
 }
 
-func (l Line) updated(e *events.LineUpdated) Line {
+func (l Line) applyUpdate(e *events.LineUpdated) Line {
 	text := func(t *string) string {
 		if t == nil {
 			return ""

@@ -6,9 +6,9 @@ import (
 	"ledgerline/events"
 )
 
-// CheckedCapability tells on the timeline what was known of the number before the message is sent. lineID is "" for what
+// RecordCapability tells on the timeline what was known of the number before the message is sent. lineID is "" for what
 // was known from before.
-func (m Message) CheckedCapability(chat bool, at time.Time, lineID string) []events.Event {
+func (m Message) RecordCapability(chat bool, at time.Time, lineID string) []events.Event {
 	return []events.Event{&events.MessageCapabilityChecked{
 		MessageRef: m.MessageRef, Chat: chat, Cached: lineID == "", CheckedAt: at, LineID: lineID,
 	}}

@@ -39,8 +39,8 @@ const (
 	CodeCanceled           = "canceled"
 )
 
-// Hold is why and until when a message waits.
-type Hold struct {
+// Deferral is why and until when a message waits.
+type Deferral struct {
 	Reason string
 	Until  *time.Time // nil: no end is known
 	LineID string
@@ -49,40 +49,40 @@ type Hold struct {
 // Message is the state of one message. The zero value does not exist.
 type Message struct {
 	events.MessageRef
-	Organisation uuid.UUID
-	Workspace    uuid.UUID
-	Status       Status
-	Accepted     time.Time
-	Channel      string
-	PoolID       *string
-	NamedLineID  *string // the line the caller named
-	SendAt       *time.Time
-	Fallback     *bool
-	Source       *string
-	Automatic    string // the kind of an automatic text; "" for any other message
-	Content      events.MessagePersonal
+	Organisation    uuid.UUID
+	Workspace       uuid.UUID
+	Status          Status
+	AcceptedAt      time.Time
+	Channel         string
+	PoolID          *string
+	RequestedLineID *string // the line the caller named
+	SendAt          *time.Time
+	Fallback        *bool
+	Source          *string
+	Automatic       string // the kind of an automatic text; "" for any other message
+	Content         events.MessagePersonal
 
 	IdentityID *string // the service identity that sends it
 	ByStaff    bool    // a person wrote it
 
-	LineID    string // the line it was routed to; "" before
-	First     bool   // it is that line's first message to the contact
-	From      string // that line's number
-	CarrierID string
-	SentAt    time.Time
-	ErrorCode string
+	LineID     string // the line it was routed to; "" before
+	NewContact bool   // it is that line's first message to the contact
+	FromNumber string // that line's number
+	CarrierID  string
+	SentAt     time.Time
+	ErrorCode  string
 
 	Attempt  int  // the newest; 0 before the first
 	InFlight bool // the newest attempt has no outcome yet
 	Failures int  // attempts that failed for now
 	// NotBefore is when it may be tried: its own send_at or the next retry. Zero: at once.
 	NotBefore      time.Time
-	Held           *Hold
-	HeldSince      time.Time // since when it has waited for anything but its send_at and retries; zero when it does not
+	Deferred       *Deferral
+	DeferredSince  time.Time // since when it has waited for anything but its send_at and retries; zero when it does not
 	ReceiptMissing bool
 	FellBack       bool   // it goes by SMS because the chat channel would not do
-	resend         bool   // and has not been tried there yet
-	chatID         string // the carrier's id of what had been sent on chat by then
+	smsPending     bool   // and has not been tried there yet
+	chatCarrierID  string // the carrier's id of what had been sent on chat by then
 }
 
 // The kinds of automatic texts.
@@ -102,13 +102,13 @@ func (m Message) Apply(event events.Event, in events.Envelope) Message {
 	switch e := event.(type) {
 	case *events.MessageQueued:
 		return Message{
-			MessageRef: e.MessageRef, Organisation: in.Organisation, Workspace: in.Workspace, Status: Queued, Accepted: in.At,
-			Channel: e.Channel, PoolID: e.PoolID, NamedLineID: e.LineID, SendAt: e.SendAt, Fallback: e.Fallback,
+			MessageRef: e.MessageRef, Organisation: in.Organisation, Workspace: in.Workspace, Status: Queued, AcceptedAt: in.At,
+			Channel: e.Channel, PoolID: e.PoolID, RequestedLineID: e.LineID, SendAt: e.SendAt, Fallback: e.Fallback,
 			Source: e.Source, Automatic: e.Automatic, Content: e.Content, IdentityID: e.IdentityID, ByStaff: e.ByStaff,
 		}
 	case *events.MessageReceived:
 		return Message{
-			MessageRef: e.MessageRef, Organisation: in.Organisation, Workspace: in.Workspace, Status: Received, Accepted: in.At,
+			MessageRef: e.MessageRef, Organisation: in.Organisation, Workspace: in.Workspace, Status: Received, AcceptedAt: in.At,
 			Channel: e.Channel, LineID: e.LineID, CarrierID: e.CarrierID, Content: e.Content,
 		}
 	case *events.MessageScheduled:
@@ -116,20 +116,20 @@ func (m Message) Apply(event events.Event, in events.Envelope) Message {
 	case *events.MessageDue:
 		m.Status, m.NotBefore = Queued, time.Time{}
 	case *events.MessageRouted:
-		m.LineID, m.From, m.First = e.LineID, e.From, e.NewContact
+		m.LineID, m.FromNumber, m.NewContact = e.LineID, e.From, e.NewContact
 	case *events.MessageDeferred:
-		m.hold(e, in.At)
+		m.applyDeferral(e, in.At)
 	case *events.MessageSending:
 		if !e.AfterSent {
 			m.Status = Sending
 		}
-		m.Attempt, m.InFlight, m.Channel, m.resend = e.Attempt, true, e.Channel, false
-		m.Held, m.HeldSince, m.NotBefore = nil, time.Time{}, time.Time{}
+		m.Attempt, m.InFlight, m.Channel, m.smsPending = e.Attempt, true, e.Channel, false
+		m.Deferred, m.DeferredSince, m.NotBefore = nil, time.Time{}, time.Time{}
 	case *events.MessageSent:
 		m.Status, m.InFlight, m.Channel, m.CarrierID, m.SentAt = Sent, false, e.Channel, e.CarrierID, in.At
 	case *events.MessageRetried:
 		m.InFlight, m.NotBefore = false, e.Until
-		m.resend = m.Status == Sent // on another channel, which is not done yet
+		m.smsPending = m.Status == Sent // on another channel, which is not done yet
 		if e.Reason != ReasonLost {
 			m.Failures++
 		}
@@ -142,19 +142,19 @@ func (m Message) Apply(event events.Event, in events.Envelope) Message {
 	case *events.MessageReceiptMissing:
 		m.ReceiptMissing = true
 	case *events.MessageFellBack:
-		m.Channel, m.InFlight, m.FellBack, m.resend, m.Failures, m.NotBefore = SMS, false, true, true, 0, time.Time{}
-		m.chatID = m.CarrierID
+		m.Channel, m.InFlight, m.FellBack, m.smsPending, m.Failures, m.NotBefore = SMS, false, true, true, 0, time.Time{}
+		m.chatCarrierID = m.CarrierID
 	}
 	return m
 }
 
-func (m *Message) hold(e *events.MessageDeferred, at time.Time) {
-	m.Held = &Hold{Reason: e.Reason, Until: e.Until}
+func (m *Message) applyDeferral(e *events.MessageDeferred, at time.Time) {
+	m.Deferred = &Deferral{Reason: e.Reason, Until: e.Until}
 	if e.LineID != nil {
-		m.Held.LineID = *e.LineID
+		m.Deferred.LineID = *e.LineID
 	}
-	if m.HeldSince.IsZero() {
-		m.HeldSince = at
+	if m.DeferredSince.IsZero() {
+		m.DeferredSince = at
 	}
 }
 
@@ -163,7 +163,7 @@ func (m Message) Exists() bool { return m.MessageID != "" }
 
 // Final tells that the message needs no more sending: the carrier has it, or it failed. Receipts may still come.
 func (m Message) Final() bool {
-	if m.Status == Sent && (m.resend || m.InFlight) { // on its way by SMS
+	if m.Status == Sent && (m.smsPending || m.InFlight) { // on its way by SMS
 		return false
 	}
 	return m.Status == Failed || m.Status == Received || rank[m.Status] >= rank[Sent]

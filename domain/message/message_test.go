@@ -57,21 +57,21 @@ func then(t *testing.T, got []events.Event, want ...events.Event) {
 
 func TestAMessageIsQueuedAndScheduledOnlyForTheFuture(t *testing.T) {
 	t.Parallel()
-	then(t, message.Queue(&events.MessageQueued{MessageRef: ref, Channel: "chat"}, noon), queued)
-	then(t, message.Queue(&events.MessageQueued{MessageRef: ref, Channel: "chat", SendAt: &noon}, noon), queued)
+	then(t, message.Accept(&events.MessageQueued{MessageRef: ref, Channel: "chat"}, noon), queued)
+	then(t, message.Accept(&events.MessageQueued{MessageRef: ref, Channel: "chat", SendAt: &noon}, noon), queued)
 	ahead := &events.MessageQueued{MessageRef: ref, Channel: "chat", SendAt: &later}
-	then(t, message.Queue(ahead, noon), ahead, scheduled)
+	then(t, message.Accept(ahead, noon), ahead, scheduled)
 }
 
 func TestAScheduledMessageIsQueuedAgainWhenItIsDue(t *testing.T) {
 	t.Parallel()
 	m := given(queued, scheduled)
 	require.Equal(t, message.Scheduled, m.Status)
-	then(t, m.Due(later.Add(-1)))
-	then(t, m.Due(later), due)
+	then(t, m.BecomeDue(later.Add(-1)))
+	then(t, m.BecomeDue(later), due)
 	require.Equal(t, message.Queued, m.Apply(due, events.Envelope{}).Status)
-	then(t, given(queued).Due(later))
-	_, err := m.Begin("ln_1", "chat", later)
+	then(t, given(queued).BecomeDue(later))
+	_, err := m.BeginAttempt("ln_1", "chat", later)
 	require.True(t, fault.Is(err, fault.Conflict))
 }
 
@@ -84,17 +84,17 @@ func TestTheSameLineIsNoNewRoute(t *testing.T) {
 
 func TestOneAttemptIsUnderWayAtATime(t *testing.T) {
 	t.Parallel()
-	begun, err := given(queued, routed).Begin("ln_1", "chat", noon)
+	begun, err := given(queued, routed).BeginAttempt("ln_1", "chat", noon)
 	require.NoError(t, err)
 	then(t, begun, sending)
 	for name, m := range map[string]message.Message{
 		"under way": given(queued, routed, sending), "sent": given(queued, routed, sending, sent), "failed": given(queued, failed),
 		"too early": given(queued, routed, sending, retried(1, later)), "absent": {}, "inbound": given(&events.MessageReceived{MessageRef: ref}),
 	} {
-		_, err := m.Begin("ln_1", "chat", noon)
+		_, err := m.BeginAttempt("ln_1", "chat", noon)
 		require.True(t, fault.Is(err, fault.Conflict), name)
 	}
-	begun, err = given(queued, routed, sending, retried(1, later)).Begin("ln_1", "chat", later)
+	begun, err = given(queued, routed, sending, retried(1, later)).BeginAttempt("ln_1", "chat", later)
 	require.NoError(t, err)
 	then(t, begun, attempt(2))
 }
@@ -102,25 +102,25 @@ func TestOneAttemptIsUnderWayAtATime(t *testing.T) {
 func TestTheOutcomeOfAnAttemptCountsOnceAndForItAlone(t *testing.T) {
 	t.Parallel()
 	m := given(queued, routed, sending)
-	then(t, m.Took(1, "chat", "c", false), sent)
-	then(t, m.Took(2, "chat", "c", false))
-	then(t, given(queued, routed, sending, sent).Took(1, "chat", "c", false))
-	then(t, m.Reject(1, "carrier_rejected", nil), failed)
-	then(t, m.Reject(2, "carrier_rejected", nil))
-	then(t, m.Lost(1, noon), &events.MessageRetried{MessageRef: ref, Attempt: 1, Reason: message.ReasonLost, Until: noon})
-	then(t, m.Lost(2, noon))
-	then(t, m.Retry(2, "timeout", noon))
+	then(t, m.RecordAttemptAccepted(1, "chat", "c", false), sent)
+	then(t, m.RecordAttemptAccepted(2, "chat", "c", false))
+	then(t, given(queued, routed, sending, sent).RecordAttemptAccepted(1, "chat", "c", false))
+	then(t, m.RecordAttemptRejected(1, "carrier_rejected", nil), failed)
+	then(t, m.RecordAttemptRejected(2, "carrier_rejected", nil))
+	then(t, m.RecordAttemptLost(1, noon), &events.MessageRetried{MessageRef: ref, Attempt: 1, Reason: message.ReasonLost, Until: noon})
+	then(t, m.RecordAttemptLost(2, noon))
+	then(t, m.RecordAttemptFailed(2, "timeout", noon))
 }
 
 func TestRetriesComeAfter30Seconds2MinutesAnd10MinutesThenItFails(t *testing.T) {
 	t.Parallel()
 	m := given(queued, routed, sending)
 	for i, wait := range []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.Minute} {
-		got := m.Retry(i+1, "timeout", noon)
+		got := m.RecordAttemptFailed(i+1, "timeout", noon)
 		then(t, got, retried(i+1, noon.Add(wait)))
 		m = m.Apply(got[0], events.Envelope{}).Apply(attempt(i+2), events.Envelope{})
 	}
-	then(t, m.Retry(4, "timeout", noon), &events.MessageFailed{
+	then(t, m.RecordAttemptFailed(4, "timeout", noon), &events.MessageFailed{
 		MessageRef: ref, Code: message.CodeCarrierUnreachable, LineID: line("ln_1"), Details: map[string]any{"reason": "timeout", "attempts": 4},
 	})
 }
@@ -128,26 +128,26 @@ func TestRetriesComeAfter30Seconds2MinutesAnd10MinutesThenItFails(t *testing.T) 
 func TestReceiptsNeverTakeAMessageBack(t *testing.T) {
 	t.Parallel()
 	atSent := []events.Event{queued, routed, sending, sent}
-	then(t, given(atSent...).Deliver(noon, "c"), delivered)
-	then(t, given(atSent...).MarkRead(noon, "c"), read)
-	then(t, given(append(atSent, delivered)...).MarkRead(noon, "c"), read)
+	then(t, given(atSent...).RecordDelivered(noon, "c"), delivered)
+	then(t, given(atSent...).RecordRead(noon, "c"), read)
+	then(t, given(append(atSent, delivered)...).RecordRead(noon, "c"), read)
 	for name, m := range map[string]message.Message{
 		"delivered": given(append(atSent, delivered)...), "read": given(append(atSent, read)...),
 		"failed": given(append(atSent, failed)...), "never tried": given(queued), "scheduled": given(queued, scheduled), "absent": {},
 	} {
-		require.Empty(t, m.Deliver(noon, "c"), name)
+		require.Empty(t, m.RecordDelivered(noon, "c"), name)
 	}
-	then(t, given(append(atSent, delivered, read)...).MarkRead(noon, "c"))
+	then(t, given(append(atSent, delivered, read)...).RecordRead(noon, "c"))
 }
 
 func TestAReceiptThatOvertakesTheAnswerTellsThatItWasSent(t *testing.T) {
 	t.Parallel()
-	then(t, given(queued, routed, sending).Deliver(noon, "c"), sent, delivered)
-	then(t, given(queued, routed, sending).MarkRead(noon, "c"), sent, read)
-	then(t, given(queued, routed, sending).Bounce("carrier_rejected", nil, "c"), sent, failed)
-	then(t, given(queued, routed, sending, sent).Bounce("carrier_rejected", nil, "c"), failed)
-	then(t, given(queued, routed).Bounce("carrier_rejected", nil, "c"))
-	then(t, given(queued, routed, sending, sent, delivered).Bounce("carrier_rejected", nil, "c"))
+	then(t, given(queued, routed, sending).RecordDelivered(noon, "c"), sent, delivered)
+	then(t, given(queued, routed, sending).RecordRead(noon, "c"), sent, read)
+	then(t, given(queued, routed, sending).RecordUndelivered("carrier_rejected", nil, "c"), sent, failed)
+	then(t, given(queued, routed, sending, sent).RecordUndelivered("carrier_rejected", nil, "c"), failed)
+	then(t, given(queued, routed).RecordUndelivered("carrier_rejected", nil, "c"))
+	then(t, given(queued, routed, sending, sent, delivered).RecordUndelivered("carrier_rejected", nil, "c"))
 }
 
 func TestWhatIsUnderWayOrOverIsNotCanceledByRequest(t *testing.T) {
@@ -157,13 +157,13 @@ func TestWhatIsUnderWayOrOverIsNotCanceledByRequest(t *testing.T) {
 		given(queued, routed, sending), given(queued, routed, sending, sent), given(queued, failed),
 		given(queued, routed, sending, retried(1, later)), given(queued, routed, sending, fellBack), given(queued, routed, sending, sent, fellBack),
 	} {
-		_, err := m.Withdraw()
+		_, err := m.CancelByRequest()
 		require.True(t, fault.Is(err, fault.Conflict), err)
 	}
-	canceled, err := given(queued).Withdraw()
+	canceled, err := given(queued).CancelByRequest()
 	require.NoError(t, err)
 	require.Len(t, canceled, 1)
-	_, err = given(append([]events.Event{queued}, canceled...)...).Withdraw()
+	_, err = given(append([]events.Event{queued}, canceled...)...).CancelByRequest()
 	require.True(t, fault.Is(err, fault.Conflict), "what is canceled does not wait any more")
 }
 
@@ -195,34 +195,34 @@ func TestOnlyWhatNoCarrierCanHaveIsCanceled(t *testing.T) {
 func TestAMissingReceiptIsToldOnceAfterADay(t *testing.T) {
 	t.Parallel()
 	m := given(queued, routed, sending, sent)
-	day := noon.Add(message.ReceiptAfter)
-	then(t, m.MissReceipt(day.Add(-1)))
-	then(t, m.MissReceipt(day), missing)
-	then(t, given(queued, routed, sending, sent, missing).MissReceipt(day))
-	then(t, given(queued, routed, sending, sent, delivered).MissReceipt(day))
-	then(t, given(queued, routed, sending, sent, missing).Deliver(noon, "c"), delivered)
+	day := noon.Add(message.ReceiptTimeout)
+	then(t, m.RecordReceiptMissing(day.Add(-1)))
+	then(t, m.RecordReceiptMissing(day), missing)
+	then(t, given(queued, routed, sending, sent, missing).RecordReceiptMissing(day))
+	then(t, given(queued, routed, sending, sent, delivered).RecordReceiptMissing(day))
+	then(t, given(queued, routed, sending, sent, missing).RecordDelivered(noon, "c"), delivered)
 }
 
 func TestTheSameHoldIsToldOnceAndLastsSevenDays(t *testing.T) {
 	t.Parallel()
 	m := given(queued)
-	require.True(t, m.HoldEnds().IsZero())
-	hold := message.Hold{Reason: "quiet_hours", Until: &later, LineID: "ln_1"}
+	require.True(t, m.DeferralExpiresAt().IsZero())
+	hold := message.Deferral{Reason: "quiet_hours", Until: &later, LineID: "ln_1"}
 	deferred := m.Defer(hold, nil)
 	then(t, deferred, &events.MessageDeferred{MessageRef: ref, Reason: "quiet_hours", Until: &later, LineID: line("ln_1")})
 	m = m.Apply(deferred[0], events.Envelope{At: noon})
 	same := later
-	then(t, m.Defer(message.Hold{Reason: "quiet_hours", Until: &same, LineID: "ln_1"}, nil))
-	require.Len(t, m.Defer(message.Hold{Reason: "line_unavailable"}, nil), 1)
+	then(t, m.Defer(message.Deferral{Reason: "quiet_hours", Until: &same, LineID: "ln_1"}, nil))
+	require.Len(t, m.Defer(message.Deferral{Reason: "line_unavailable"}, nil), 1)
 	m = m.Apply(&events.MessageDeferred{MessageRef: ref, Reason: "line_unavailable"}, events.Envelope{At: later})
-	require.Equal(t, noon.Add(7*24*time.Hour), m.HoldEnds(), "another reason does not begin anew")
+	require.Equal(t, noon.Add(7*24*time.Hour), m.DeferralExpiresAt(), "another reason does not begin anew")
 	require.Equal(t, message.Queued, m.Status)
 }
 
 func TestAnAutomaticTextAnswersWithinTheHourOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	m := given(&events.MessageQueued{MessageRef: ref, Automatic: message.Help}).Apply(&events.MessageDeferred{MessageRef: ref, Reason: "line_unavailable"}, events.Envelope{At: noon})
-	require.Equal(t, noon.Add(time.Hour), m.HoldEnds())
+	require.Equal(t, noon.Add(time.Hour), m.DeferralExpiresAt())
 }
 
 func TestReceiptsOfTheChatSendingSayNothingAboutTheSMS(t *testing.T) {
@@ -230,10 +230,10 @@ func TestReceiptsOfTheChatSendingSayNothingAboutTheSMS(t *testing.T) {
 	fellBack := &events.MessageFellBack{MessageRef: ref, Reason: "carrier_rejected"}
 	bySMS := &events.MessageSending{MessageRef: ref, Attempt: 2, LineID: "ln_1", Channel: "sms", AfterSent: true}
 	m := given(queued, routed, sending, sent, fellBack, bySMS)
-	then(t, m.Bounce("carrier_rejected", nil, "c"))
-	then(t, m.Deliver(noon, "c"), delivered)
-	require.Len(t, m.Bounce("carrier_rejected", nil, "s"), 2, "that it was sent, and that it failed")
-	require.Len(t, m.Deliver(noon, "s"), 2)
+	then(t, m.RecordUndelivered("carrier_rejected", nil, "c"))
+	then(t, m.RecordDelivered(noon, "c"), delivered)
+	require.Len(t, m.RecordUndelivered("carrier_rejected", nil, "s"), 2, "that it was sent, and that it failed")
+	require.Len(t, m.RecordDelivered(noon, "s"), 2)
 }
 
 func TestAMessageThatGoesOnBySMSIsTriedThereLikeAnyOther(t *testing.T) {
@@ -242,10 +242,10 @@ func TestAMessageThatGoesOnBySMSIsTriedThereLikeAnyOther(t *testing.T) {
 	again := attempt(2)
 	again.Channel, again.AfterSent = message.SMS, true
 	m := given(queued, routed, attempt(1), sent, &events.MessageFellBack{MessageRef: ref, Reason: message.CodeCarrierRejected})
-	require.Empty(t, m.MissReceipt(later.Add(48*time.Hour)), "it is not on its way")
+	require.Empty(t, m.RecordReceiptMissing(later.Add(48*time.Hour)), "it is not on its way")
 	m = m.Apply(again, events.Envelope{}).Apply(retried(2, later), events.Envelope{})
 	require.False(t, m.Final())
-	begun, err := m.Begin("ln_1", message.SMS, later)
+	begun, err := m.BeginAttempt("ln_1", message.SMS, later)
 	require.NoError(t, err)
 	require.Len(t, begun, 1)
 }
@@ -253,12 +253,12 @@ func TestAMessageThatGoesOnBySMSIsTriedThereLikeAnyOther(t *testing.T) {
 func TestAMessageThatWasHeldForSevenDaysFailsAlsoBehindAnotherOne(t *testing.T) {
 	t.Parallel()
 	m := given(queued)
-	held := m.Behind(noon)
+	held := m.DeferBehindEarlier(noon)
 	require.Len(t, held, 1)
 	m = m.Apply(held[0], events.Envelope{At: noon})
-	require.Empty(t, m.Behind(noon.Add(message.HoldFor-time.Millisecond)))
-	then(t, m.Behind(noon.Add(message.HoldFor)), &events.MessageFailed{
-		MessageRef: ref, Code: message.CodeHoldExpired, Details: map[string]any{"reason": message.ReasonBehind},
+	require.Empty(t, m.DeferBehindEarlier(noon.Add(message.MaxDeferral-time.Millisecond)))
+	then(t, m.DeferBehindEarlier(noon.Add(message.MaxDeferral)), &events.MessageFailed{
+		MessageRef: ref, Code: message.CodeHoldExpired, Details: map[string]any{"reason": message.ReasonContactBusy},
 	})
 }
 
@@ -266,7 +266,7 @@ func TestAnAutomaticTextIsOneAlsoBySMS(t *testing.T) {
 	t.Parallel()
 	help := *queued
 	help.Automatic = "help"
-	on, ok := given(&help, routed, attempt(1)).FallBack(message.CodeCarrierRejected)
+	on, ok := given(&help, routed, attempt(1)).FallBackToSMS(message.CodeCarrierRejected)
 	require.True(t, ok)
 	require.Equal(t, &events.MessageFellBack{MessageRef: ref, Reason: message.CodeCarrierRejected, Automatic: "help"}, on)
 }

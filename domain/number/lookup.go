@@ -7,27 +7,27 @@ import (
 	"ledgerline/events"
 )
 
-// ChatLife is for how long it is believed what a carrier said about a number (interface section 8).
-const ChatLife = 30 * 24 * time.Hour
+// ChatCheckValidity is for how long it is believed what a carrier said about a number (interface section 8).
+const ChatCheckValidity = 30 * 24 * time.Hour
 
-// Chat is what a carrier said when it was asked whether the number is on the chat channel.
-type Chat struct {
-	On bool
-	At time.Time
+// ChatCheck is what a carrier said when it was asked whether the number is on the chat channel.
+type ChatCheck struct {
+	OnChat    bool
+	CheckedAt time.Time
 }
 
-// OnChat gives what is known of the number; known is false when nobody asked within ChatLife.
-func (n Number) OnChat(now time.Time) (chat Chat, known bool) {
-	if n.Chat == nil || !now.Before(n.Chat.At.Add(ChatLife)) {
-		return Chat{}, false
+// ValidChatCheck gives what is known of the number; known is false when nobody asked within ChatLife.
+func (n Number) ValidChatCheck(now time.Time) (chat ChatCheck, known bool) {
+	if n.LastChatCheck == nil || !now.Before(n.LastChatCheck.CheckedAt.Add(ChatCheckValidity)) {
+		return ChatCheck{}, false
 	}
-	return *n.Chat, true
+	return *n.LastChatCheck, true
 }
 
-// Check records what a carrier said, asked through a line. What is known already is no event: of two who ask at once,
+// RecordChatCheck records what a carrier said, asked through a line. What is known already is no event: of two who ask at once,
 // one is remembered.
-func (n Number) Check(chat bool, lineID string, now time.Time) []events.Event {
-	if known, ok := n.OnChat(now); ok && known.On == chat {
+func (n Number) RecordChatCheck(chat bool, lineID string, now time.Time) []events.Event {
+	if known, ok := n.ValidChatCheck(now); ok && known.OnChat == chat {
 		return nil
 	}
 	e := &events.NumberChecked{Chat: chat, LineID: lineID}

@@ -21,20 +21,20 @@ func TestWhatACarrierSaidIsBelievedForThirtyDays(t *testing.T) {
 		return n
 	}
 	n := apply(number.Number{}, at, &events.NumberLinked{ContactID: "ctc_2"}, &events.NumberLinked{ContactID: "ctc_1"})
-	_, known := n.OnChat(at)
+	_, known := n.ValidChatCheck(at)
 	require.False(t, known)
-	said := n.Check(false, "ln_1", at)
+	said := n.RecordChatCheck(false, "ln_1", at)
 	require.Equal(t, []events.Event{&events.NumberChecked{LineID: "ln_1", ContactIDs: []string{"ctc_1", "ctc_2"}}}, said)
 	n = apply(n, at, said...)
-	chat, known := n.OnChat(at.Add(number.ChatLife - 1))
+	chat, known := n.ValidChatCheck(at.Add(number.ChatCheckValidity - 1))
 	require.True(t, known)
-	require.Equal(t, number.Chat{At: at}, chat)
-	_, known = n.OnChat(at.Add(number.ChatLife))
+	require.Equal(t, number.ChatCheck{CheckedAt: at}, chat)
+	_, known = n.ValidChatCheck(at.Add(number.ChatCheckValidity))
 	require.False(t, known)
 
-	require.Empty(t, n.Check(false, "ln_2", at.Add(time.Hour)), "it is known")
-	require.Len(t, n.Check(true, "ln_2", at.Add(time.Hour)), 1, "it has changed")
-	require.Len(t, n.Check(false, "ln_2", at.Add(number.ChatLife)), 1, "it was too old")
+	require.Empty(t, n.RecordChatCheck(false, "ln_2", at.Add(time.Hour)), "it is known")
+	require.Len(t, n.RecordChatCheck(true, "ln_2", at.Add(time.Hour)), 1, "it has changed")
+	require.Len(t, n.RecordChatCheck(false, "ln_2", at.Add(number.ChatCheckValidity)), 1, "it was too old")
 
 	linked, err := n.Link("ctc_3", uuid.New())
 	require.NoError(t, err)

@@ -27,8 +27,8 @@ type Number struct {
 	Holders  []Holder
 	OptedOut bool // the organisation's register holds it
 	// Left is when a contact of a workspace gave the number up last: it was deleted, or got another number.
-	Left map[uuid.UUID]time.Time
-	Chat *Chat
+	UnlinkedAt    map[uuid.UUID]time.Time
+	LastChatCheck *ChatCheck
 }
 
 // Apply folds one event.
@@ -38,23 +38,23 @@ func (n Number) Apply(event events.Event, in events.Envelope) Number {
 		n.Holders = append(slices.Clone(n.Holders), Holder{e.ContactID, e.WorkspaceID})
 	case *events.NumberUnlinked:
 		n.Holders = slices.DeleteFunc(slices.Clone(n.Holders), func(h Holder) bool { return h.ContactID == e.ContactID })
-		n.Left = maps.Clone(n.Left)
-		if n.Left == nil {
-			n.Left = map[uuid.UUID]time.Time{}
+		n.UnlinkedAt = maps.Clone(n.UnlinkedAt)
+		if n.UnlinkedAt == nil {
+			n.UnlinkedAt = map[uuid.UUID]time.Time{}
 		}
-		n.Left[e.WorkspaceID] = in.At
+		n.UnlinkedAt[e.WorkspaceID] = in.At
 	case *events.NumberOptedOut:
 		n.OptedOut = true
 	case *events.NumberOptedIn:
 		n.OptedOut = false
 	case *events.NumberChecked:
-		n.Chat = &Chat{On: e.Chat, At: in.At}
+		n.LastChatCheck = &ChatCheck{OnChat: e.Chat, CheckedAt: in.At}
 	}
 	return n
 }
 
-// Contact finds the contact of a workspace that holds the number.
-func (n Number) Contact(workspace uuid.UUID) (contactID string, found bool) {
+// ContactIn finds the contact of a workspace that holds the number.
+func (n Number) ContactIn(workspace uuid.UUID) (contactID string, found bool) {
 	for _, h := range n.Holders {
 		if h.Workspace == workspace {
 			return h.ContactID, true
@@ -63,20 +63,20 @@ func (n Number) Contact(workspace uuid.UUID) (contactID string, found bool) {
 	return "", false
 }
 
-// LeftSince tells whether a contact of the workspace gave the number up after a moment.
-func (n Number) LeftSince(workspace uuid.UUID, at time.Time) bool {
-	return n.Left[workspace].After(at)
+// UnlinkedAfter tells whether a contact of the workspace gave the number up after a moment.
+func (n Number) UnlinkedAfter(workspace uuid.UUID, at time.Time) bool {
+	return n.UnlinkedAt[workspace].After(at)
 }
 
 // Link gives the number to a contact. A workspace has a number once: a second contact is refused with conflict and
 // details.contact_id (decisions section 3).
 func (n Number) Link(contactID string, workspace uuid.UUID) ([]events.Event, error) {
-	if holder, taken := n.Contact(workspace); taken {
+	if holder, taken := n.ContactIn(workspace); taken {
 		return nil, fault.New(fault.Conflict, "A contact with this phone number exists.").With("contact_id", holder)
 	}
 	linked := &events.NumberLinked{ContactID: contactID, WorkspaceID: workspace}
-	if n.Chat != nil {
-		linked.Chat, linked.CheckedAt = &n.Chat.On, &n.Chat.At
+	if n.LastChatCheck != nil {
+		linked.Chat, linked.CheckedAt = &n.LastChatCheck.OnChat, &n.LastChatCheck.CheckedAt
 	}
 	return []events.Event{linked}, nil
 }

@@ -36,9 +36,9 @@ func TestAWorkspaceHasANumberOnce(t *testing.T) {
 	require.Equal(t, []events.Event{&events.NumberUnlinked{ContactID: "ctc_1", WorkspaceID: one}}, unlinked)
 	left := fold(both, unlinked...)
 	require.Len(t, both.Holders, 2, "an older state stays as it was")
-	_, found := left.Contact(one)
+	_, found := left.ContactIn(one)
 	require.False(t, found)
-	id, _ := left.Contact(two)
+	id, _ := left.ContactIn(two)
 	require.Equal(t, "ctc_2", id)
 	require.Empty(t, left.Unlink("ctc_1"))
 }

@@ -62,8 +62,8 @@ func (o Organisation) SetCompliance(c ComplianceChange) ([]events.Event, error) 
 	return []events.Event{e}, nil
 }
 
-// Quiet is the quiet hours that hold: the platform's, unless the organisation has longer ones.
-func (s Settings) Quiet() events.QuietHours {
+// EffectiveQuietHours is the quiet hours that hold: the platform's, unless the organisation has longer ones.
+func (s Settings) EffectiveQuietHours() events.QuietHours {
 	if s.QuietHours == (events.QuietHours{}) {
 		return rules.PlatformQuietHours()
 	}

@@ -55,7 +55,7 @@ func TestAUserHasOneRoleInAWorkspace(t *testing.T) {
 	u := organisation.User{}.Apply(made[0], events.Envelope{})
 	require.False(t, u.MemberOf(one))
 	grant := func(u organisation.User, workspace uuid.UUID, role organisation.Role) organisation.User {
-		granted, err := u.Grant(workspace, role)
+		granted, err := u.GrantRole(workspace, role)
 		require.NoError(t, err)
 		for _, e := range granted {
 			u = u.Apply(e, events.Envelope{})
@@ -66,15 +66,15 @@ func TestAUserHasOneRoleInAWorkspace(t *testing.T) {
 	second := grant(grant(first, one, organisation.Admin), two, organisation.Analyst)
 	require.Equal(t, map[uuid.UUID]organisation.Role{one: organisation.Agent}, first.Roles, "an older state stays as it was")
 	require.Equal(t, map[uuid.UUID]organisation.Role{one: organisation.Admin, two: organisation.Analyst}, second.Roles)
-	again, err := second.Grant(one, organisation.Admin)
+	again, err := second.GrantRole(one, organisation.Admin)
 	require.NoError(t, err)
 	require.Empty(t, again)
-	_, err = second.Grant(one, "god")
+	_, err = second.GrantRole(one, "god")
 	require.True(t, fault.Is(err, fault.ValidationFailed))
-	gone := second.Apply(second.Revoke(one)[0], events.Envelope{})
+	gone := second.Apply(second.RevokeRole(one)[0], events.Envelope{})
 	require.True(t, second.MemberOf(one), "an older state stays as it was")
 	require.False(t, gone.MemberOf(one))
-	require.Empty(t, gone.Revoke(one))
+	require.Empty(t, gone.RevokeRole(one))
 }
 
 func TestAUserNeedsANameAndAnAddress(t *testing.T) {
@@ -90,8 +90,8 @@ func TestATeamHasAMemberOnce(t *testing.T) {
 	made, err := organisation.CreateTeam(uuid.New(), "Support")
 	require.NoError(t, err)
 	team, ada := organisation.Team{}.Apply(made[0], events.Envelope{}), uuid.New()
-	team = team.Apply(team.Add(ada)[0], events.Envelope{})
-	require.Empty(t, team.Add(ada))
+	team = team.Apply(team.AddMember(ada)[0], events.Envelope{})
+	require.Empty(t, team.AddMember(ada))
 	_, err = organisation.CreateTeam(uuid.New(), "")
 	require.True(t, fault.Is(err, fault.ValidationFailed))
 }

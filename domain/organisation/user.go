@@ -78,8 +78,8 @@ func (o Organisation) CreateUser(id uuid.UUID, person events.UserPersonal) ([]ev
 	return []events.Event{&events.UserCreated{OrganisationID: o.ID, UserID: id, Person: person}}, nil
 }
 
-// Grant gives the user a role in a workspace, in place of an earlier one; the role it has already is no event.
-func (u User) Grant(workspace uuid.UUID, role Role) ([]events.Event, error) {
+// GrantRole gives the user a role in a workspace, in place of an earlier one; the role it has already is no event.
+func (u User) GrantRole(workspace uuid.UUID, role Role) ([]events.Event, error) {
 	if !role.Valid() {
 		return nil, fault.Invalid("/role", "invalid_value", "This is not a role.")
 	}
@@ -89,8 +89,8 @@ func (u User) Grant(workspace uuid.UUID, role Role) ([]events.Event, error) {
 	return []events.Event{&events.RoleGranted{UserID: u.ID, WorkspaceID: workspace, Role: string(role)}}, nil
 }
 
-// Revoke ends the user's membership; without one it is no event.
-func (u User) Revoke(workspace uuid.UUID) []events.Event {
+// RevokeRole ends the user's membership; without one it is no event.
+func (u User) RevokeRole(workspace uuid.UUID) []events.Event {
 	if !u.MemberOf(workspace) {
 		return nil
 	}
@@ -124,8 +124,8 @@ func CreateTeam(id uuid.UUID, name string) ([]events.Event, error) {
 	return []events.Event{&events.TeamCreated{TeamID: id, Name: name}}, nil
 }
 
-// Add puts a user into the team; one who is in it is no event.
-func (t Team) Add(user uuid.UUID) []events.Event {
+// AddMember puts a user into the team; one who is in it is no event.
+func (t Team) AddMember(user uuid.UUID) []events.Event {
 	if slices.Contains(t.Members, user) {
 		return nil
 	}

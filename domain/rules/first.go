@@ -45,7 +45,7 @@ func firstMessageBreaks(f *Facts) []string {
 	if addresses {
 		broken = append(broken, "email")
 	}
-	if phone.Mentioned(body) {
+	if phone.ContainsNumber(body) {
 		broken = append(broken, "phone_number")
 	}
 	return broken

@@ -75,12 +75,12 @@ func TestOnlyAMomentInsideAllZonesOfANumberIsAllowed(t *testing.T) {
 func TestANumberOfManyZonesIsTakenToBeOnBothCoasts(t *testing.T) {
 	t.Parallel()
 	for _, tollFree := range []string{"+18005550199", "+18775551234", "+1999", ""} {
-		require.Equal(t, []string{"America/New_York", "America/Los_Angeles"}, phone.Zones(tollFree), tollFree)
+		require.Equal(t, []string{"America/New_York", "America/Los_Angeles"}, phone.TimeZones(tollFree), tollFree)
 	}
-	require.Equal(t, []string{"America/Adak", "America/Anchorage"}, phone.Zones("+19075551234"))
-	require.Equal(t, []string{"America/Los_Angeles"}, phone.Zones("+14155550100"), "a sandbox number has its area code's zone")
-	require.Equal(t, []string{"Europe/London"}, phone.Zones("+442071838750"))
-	until, _ := quiet(at("America/Los_Angeles", "2026-03-02 17:00:00"), events.QuietHours{}, phone.Zones("+18005550199")...)
+	require.Equal(t, []string{"America/Adak", "America/Anchorage"}, phone.TimeZones("+19075551234"))
+	require.Equal(t, []string{"America/Los_Angeles"}, phone.TimeZones("+14155550100"), "a sandbox number has its area code's zone")
+	require.Equal(t, []string{"Europe/London"}, phone.TimeZones("+442071838750"))
+	until, _ := quiet(at("America/Los_Angeles", "2026-03-02 17:00:00"), events.QuietHours{}, phone.TimeZones("+18005550199")...)
 	require.Equal(t, "2026-03-03T17:00:00Z", until, "it is 8 PM in New York")
 }
 

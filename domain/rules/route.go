@@ -29,7 +29,7 @@ type Candidate struct {
 // Route is the line that takes the message; with none, Hold says what for and how long it waits.
 type Route struct {
 	Chosen *Candidate
-	Hold   message.Hold
+	Hold   message.Deferral
 	// Text tells that a candidate had room and was left out only because of the text.
 	Text bool
 }
@@ -42,7 +42,7 @@ const newContactHour = time.Hour
 func choose(f *Facts) Route {
 	day := line.DayOf(f.Now)
 	var best *Candidate
-	r := Route{Hold: message.Hold{Reason: ReasonLineUnavailable, LineID: f.NamedLineID}}
+	r := Route{Hold: message.Deferral{Reason: ReasonLineUnavailable, LineID: f.NamedLineID}}
 	waits := false
 	for i := range f.Candidates {
 		c := &f.Candidates[i]
@@ -65,13 +65,13 @@ func choose(f *Facts) Route {
 }
 
 // full says what the line lacks room for and until when, the longest wait first; nil when it has room.
-func (c *Candidate) full(f *Facts, day line.Day) (h *message.Hold, text bool) {
+func (c *Candidate) full(f *Facts, day line.Day) (h *message.Deferral, text bool) {
 	if c.Taken || c.Line.IsSandbox {
 		return nil, false
 	}
 	caps := c.Line.Caps(f.Limits, day)
-	until := func(reason string, at time.Time) *message.Hold {
-		return &message.Hold{Reason: reason, Until: &at, LineID: c.Line.ID}
+	until := func(reason string, at time.Time) *message.Deferral {
+		return &message.Deferral{Reason: reason, Until: &at, LineID: c.Line.ID}
 	}
 	switch {
 	case c.Usage.Sends >= caps.SendsPerDay:

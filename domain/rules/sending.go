@@ -71,7 +71,7 @@ const (
 	ReasonSendsDay        = "line_sends_day"
 	ReasonFirstMessage    = "first_message_rules"
 	ReasonLineUnavailable = "line_unavailable"
-	ReasonContactBusy     = message.ReasonBehind
+	ReasonContactBusy     = message.ReasonContactBusy
 	ReasonIdentity        = "identity_daily_limit"
 )
 
@@ -79,13 +79,13 @@ const (
 type Verdict struct {
 	Outcome Outcome
 	Code    string // with Refuse: the error code, which is also the code of the refusal of a request
-	Hold    message.Hold
+	Hold    message.Deferral
 	Detail  map[string]any
 	Line    *Candidate // with Go at Leaving: who takes it
 }
 
 func hold(reason string, until *time.Time, lineID string) *Verdict {
-	return &Verdict{Outcome: Hold, Hold: message.Hold{Reason: reason, Until: until, LineID: lineID}}
+	return &Verdict{Outcome: Hold, Hold: message.Deferral{Reason: reason, Until: until, LineID: lineID}}
 }
 
 // ForLine tells that the message waits for room on lines, or for a line at all: it stands in a queue with others.

@@ -336,9 +336,9 @@ func readDays(value any) (any, string) {
 	return int(number), ""
 }
 
-// Bind gives every label that the definition names its id: find is asked for each name. What is not found is refused at
+// BindLabels gives every label that the definition names its id: find is asked for each name. What is not found is refused at
 // its place with the code unknown_label.
-func (n *Node) Bind(find func(name string) (id uuid.UUID, found bool)) error {
+func (n *Node) BindLabels(find func(name string) (id uuid.UUID, found bool)) error {
 	var issues []fault.Issue
 	n.Walk(func(l *Leaf) {
 		for i, label := range l.names {
@@ -380,22 +380,22 @@ func (n *Node) Walk(visit func(l *Leaf)) {
 	}
 }
 
-// Moving tells whether what the definition means changes with time alone.
-func (n *Node) Moving() (moving bool) {
+// ChangesWithTime tells whether what the definition means changes with time alone.
+func (n *Node) ChangesWithTime() (moving bool) {
 	n.Walk(func(l *Leaf) { moving = moving || l.Op == WithinDays })
 	return moving
 }
 
-// Rename gives a definition, as JSON decodes it, with the names of labels as they are now: now is asked for each name.
+// RenameLabels gives a definition, as JSON decodes it, with the names of labels as they are now: now is asked for each name.
 // The definition must be one that Parse takes; it is not changed.
-func Rename(definition any, now func(name string) string) any {
+func RenameLabels(definition any, now func(name string) string) any {
 	switch v := definition.(type) {
 	case map[string]any:
 		renamed := make(map[string]any, len(v))
 		for key, value := range v {
 			renamed[key] = value
 			if key == "all" || key == "any" || key == "not" {
-				renamed[key] = Rename(value, now)
+				renamed[key] = RenameLabels(value, now)
 			}
 		}
 		if v["field"] == string(Labels) {
@@ -405,7 +405,7 @@ func Rename(definition any, now func(name string) string) any {
 	case []any:
 		list := make([]any, len(v))
 		for i, value := range v {
-			list[i] = Rename(value, now)
+			list[i] = RenameLabels(value, now)
 		}
 		return list
 	}

@@ -232,7 +232,7 @@ func (l *Leaf) time(has *time.Time, now time.Time) bool {
 	if l.Op == Exists || has == nil {
 		return l.Op == Exists && (has != nil) == l.Wanted
 	}
-	from, to := l.Between(now)
+	from, to := l.TimeRange(now)
 	return !has.Before(from) && has.Before(to)
 }
 
@@ -242,8 +242,8 @@ var (
 	last  = time.Date(10001, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// Between is the stretch of time that Before, After and WithinDays mean: from included, to not.
-func (l *Leaf) Between(now time.Time) (from, to time.Time) {
+// TimeRange is the stretch of time that Before, After and WithinDays mean: from included, to not.
+func (l *Leaf) TimeRange(now time.Time) (from, to time.Time) {
 	now = now.UTC().Truncate(time.Millisecond)
 	switch value := l.Values[0].(type) {
 	case time.Time:

@@ -28,7 +28,7 @@ func read(t *testing.T, definition string) (*segment.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = node.Bind(func(name string) (uuid.UUID, bool) {
+	err = node.BindLabels(func(name string) (uuid.UUID, bool) {
 		id, found := map[string]uuid.UUID{"vip": vip, "gold": gold}[segment.Fold(name)]
 		return id, found
 	})
@@ -197,7 +197,7 @@ func TestADefinitionIsShownWithTheNamesThatLabelsHaveNow(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(`{"all":[{"not":{"field":"labels","op":"in","value":["vip","gold"]}},{"field":"email","op":"eq","value":"vip"}]}`), &given))
 	before, err := json.Marshal(given)
 	require.NoError(t, err)
-	shown, err := json.Marshal(segment.Rename(given, strings.ToUpper))
+	shown, err := json.Marshal(segment.RenameLabels(given, strings.ToUpper))
 	require.NoError(t, err)
 	require.JSONEq(t, `{"all":[{"not":{"field":"labels","op":"in","value":["VIP","GOLD"]}},{"field":"email","op":"eq","value":"vip"}]}`, string(shown))
 	after, err := json.Marshal(given)

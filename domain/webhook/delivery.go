@@ -23,9 +23,9 @@ const (
 	// Timeout is how long a receiver has to answer, in real time.
 	Timeout = 15 * time.Second
 	// InFlight is how many deliveries to one endpoint are under way at once, at most.
-	InFlight = 5
+	MaxInFlight = 5
 	// HeldFor is how long a delivery waits for a paused endpoint before it fails.
-	HeldFor = 72 * time.Hour
+	MaxPausedWait = 72 * time.Hour
 
 	jitter = 0.2
 )
@@ -38,10 +38,10 @@ const (
 	ErrorInterrupted = "interrupted: the service stopped during the attempt, its outcome is unknown"
 )
 
-// Delay is how long after its attempt with this number (from 1) a delivery is attempted again; false when that was the
+// RetryDelay is how long after its attempt with this number (from 1) a delivery is attempted again; false when that was the
 // last one. random is in [0, 1) and spreads the delay by a fifth to either side. What the receiver asked for (retryAfter,
 // 0 when it did not) makes it longer, at most twice as long as planned.
-func Delay(number int, random float64, retryAfter time.Duration) (time.Duration, bool) {
+func RetryDelay(number int, random float64, retryAfter time.Duration) (time.Duration, bool) {
 	if number < 1 || number > len(delays) {
 		return 0, false
 	}
@@ -50,9 +50,9 @@ func Delay(number int, random float64, retryAfter time.Duration) (time.Duration,
 	return max(delay, min(retryAfter, 2*planned)), true
 }
 
-// Window is how an endpoint has failed since its last success, or since it was enabled. The zero value has seen no
+// FailureWindow is how an endpoint has failed since its last success, or since it was enabled. The zero value has seen no
 // failure.
-type Window struct {
+type FailureWindow struct {
 	Since      time.Time // of the first failed attempt
 	Attempts   int       // that failed
 	Events     int       // how many different ones they belong to: 0, 1, or 2 for more
@@ -66,8 +66,8 @@ const (
 	windowEvents   = 2
 )
 
-// Failed is the window after a failed attempt.
-func (w Window) Failed(at time.Time, event uuid.UUID) Window {
+// AfterFailure is the window after a failed attempt.
+func (w FailureWindow) AfterFailure(at time.Time, event uuid.UUID) FailureWindow {
 	switch {
 	case w.Attempts == 0:
 		w.Since, w.FirstEvent, w.Events = at, event, 1
@@ -78,14 +78,14 @@ func (w Window) Failed(at time.Time, event uuid.UUID) Window {
 	return w
 }
 
-// Ends is when the endpoint is to be disabled if nothing succeeds until then; false while too little has failed.
-func (w Window) Ends() (time.Time, bool) {
+// DisableAt is when the endpoint is to be disabled if nothing succeeds until then; false while too little has failed.
+func (w FailureWindow) DisableAt() (time.Time, bool) {
 	return w.Since.Add(windowLength), w.Attempts >= windowAttempts && w.Events >= windowEvents
 }
 
-// Over tells whether the endpoint is to be disabled.
-func (w Window) Over(now time.Time) bool {
-	end, enough := w.Ends()
+// MustDisable tells whether the endpoint is to be disabled.
+func (w FailureWindow) MustDisable(now time.Time) bool {
+	end, enough := w.DisableAt()
 	return enough && !now.Before(end)
 }
 

@@ -34,13 +34,13 @@ const (
 
 // Limits (administration 8, decisions 10).
 const (
-	PerWorkspace    = 20
-	PerOrganisation = 50
-	TestsPerMinute  = 10
-	ReplaysAMinute  = 30
-	EnableEvery     = 10 * time.Minute
-	RotationOverlap = 24 * time.Hour
-	maxURL          = 2048
+	MaxPerWorkspace    = 20
+	MaxPerOrganisation = 50
+	TestsPerMinute     = 10
+	ReplaysPerMinute   = 30
+	MinEnableInterval  = 10 * time.Minute
+	RotationOverlap    = 24 * time.Hour
+	maxURL             = 2048
 )
 
 // Types are the event types that can be subscribed to (administration 6).
@@ -53,16 +53,16 @@ func Types() []string {
 
 // Endpoint is the state of one endpoint. The zero value does not exist.
 type Endpoint struct {
-	ID           string
-	Organisation uuid.UUID
-	Workspace    uuid.UUID
-	URL          string
-	Events       []string
-	Status       Status
-	Secret       string
-	Before       string    // the secret before the last rotation
-	BeforeUntil  time.Time // until when it signs along
-	EnabledAt    time.Time // of the last time it was enabled again; zero when never
+	ID                  string
+	Organisation        uuid.UUID
+	Workspace           uuid.UUID
+	URL                 string
+	Events              []string
+	Status              Status
+	Secret              string
+	PreviousSecret      string    // the secret before the last rotation
+	PreviousSecretUntil time.Time // until when it signs along
+	EnabledAt           time.Time // of the last time it was enabled again; zero when never
 }
 
 // Exists tells whether there is such an endpoint.
@@ -92,22 +92,24 @@ func (e Endpoint) Apply(event events.Event, in events.Envelope) Endpoint {
 	case *events.WebhookEnabled:
 		e.Status, e.EnabledAt = Active, in.At
 	case *events.WebhookSecretRotated:
-		e.Before, e.BeforeUntil, e.Secret = e.Secret, v.Until, v.Private.Secret
+		e.PreviousSecret, e.PreviousSecretUntil, e.Secret = e.Secret, v.Until, v.Private.Secret
 	case *events.WebhookDeleted:
 		e = Endpoint{ID: e.ID, Organisation: e.Organisation, Workspace: e.Workspace, Status: Deleted}
 	}
 	return e
 }
 
-// Mint makes a secret of randomness: whsec_ and 32 bytes in base64.
-func Mint(random [32]byte) string { return secretPrefix + base64.StdEncoding.EncodeToString(random[:]) }
+// NewSecret makes a secret of randomness: whsec_ and 32 bytes in base64.
+func NewSecret(random [32]byte) string {
+	return secretPrefix + base64.StdEncoding.EncodeToString(random[:])
+}
 
 const secretPrefix = "whsec_"
 
-// Secrets are those that sign at a time, the current one first.
-func (e Endpoint) Secrets(now time.Time) []string {
-	if e.Before != "" && now.Before(e.BeforeUntil) {
-		return []string{e.Secret, e.Before}
+// SigningSecrets are those that sign at a time, the current one first.
+func (e Endpoint) SigningSecrets(now time.Time) []string {
+	if e.PreviousSecret != "" && now.Before(e.PreviousSecretUntil) {
+		return []string{e.Secret, e.PreviousSecret}
 	}
 	return []string{e.Secret}
 }
@@ -213,7 +215,7 @@ func (e Endpoint) move(to Status, now time.Time) ([]events.Event, error) {
 	case e.Status == Paused:
 		return []events.Event{&events.WebhookResumed{EndpointID: e.ID}}, nil
 	}
-	if wait := e.EnabledAt.Add(EnableEvery).Sub(now); !e.EnabledAt.IsZero() && wait > 0 {
+	if wait := e.EnabledAt.Add(MinEnableInterval).Sub(now); !e.EnabledAt.IsZero() && wait > 0 {
 		f := fault.New(fault.RateLimited, "The endpoint was enabled less than ten minutes ago.")
 		f.RetryAfter = wait
 		return nil, f

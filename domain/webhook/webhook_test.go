@@ -112,18 +112,18 @@ func TestOnlyAnActiveEndpointIsDisabled(t *testing.T) {
 func TestTheLastTwoSecretsSignForADay(t *testing.T) {
 	t.Parallel()
 	e := given(t)
-	require.Equal(t, []string{"whsec_b25l"}, e.Secrets(noon))
+	require.Equal(t, []string{"whsec_b25l"}, e.SigningSecrets(noon))
 	e = e.Apply(e.Rotate("whsec_dHdv", noon)[0], events.Envelope{})
-	require.Equal(t, []string{"whsec_dHdv", "whsec_b25l"}, e.Secrets(noon.Add(24*time.Hour-1)))
-	require.Equal(t, []string{"whsec_dHdv"}, e.Secrets(noon.Add(24*time.Hour)))
+	require.Equal(t, []string{"whsec_dHdv", "whsec_b25l"}, e.SigningSecrets(noon.Add(24*time.Hour-1)))
+	require.Equal(t, []string{"whsec_dHdv"}, e.SigningSecrets(noon.Add(24*time.Hour)))
 	e = e.Apply(e.Rotate("whsec_dHJl", noon)[0], events.Envelope{})
-	require.Equal(t, []string{"whsec_dHJl", "whsec_dHdv"}, e.Secrets(noon), "never three")
+	require.Equal(t, []string{"whsec_dHJl", "whsec_dHdv"}, e.SigningSecrets(noon), "never three")
 }
 
 func TestTheReferenceLibraryTakesOurSignatures(t *testing.T) {
 	t.Parallel()
 	at := time.Now()
-	secrets := []string{webhook.Mint([32]byte{1, 2, 3}), webhook.Mint([32]byte{4, 5, 6})}
+	secrets := []string{webhook.NewSecret([32]byte{1, 2, 3}), webhook.NewSecret([32]byte{4, 5, 6})}
 	body := []byte(`{"a": "ü"}`)
 	header, err := webhook.Sign("evt_1", at, body, secrets...)
 	require.NoError(t, err)
@@ -137,7 +137,7 @@ func TestTheReferenceLibraryTakesOurSignatures(t *testing.T) {
 		require.NoError(t, wh.Verify(body, headers))
 		require.Error(t, wh.Verify(append(body, ' '), headers))
 	}
-	stranger, err := standardwebhooks.NewWebhook(webhook.Mint([32]byte{7}))
+	stranger, err := standardwebhooks.NewWebhook(webhook.NewSecret([32]byte{7}))
 	require.NoError(t, err)
 	require.Error(t, stranger.Verify(body, headers))
 	_, err = webhook.Sign("evt_1", at, body, "whsec_***")
@@ -163,31 +163,31 @@ func TestDelaysFollowTheScheduleAndWhatTheReceiverAsksFor(t *testing.T) {
 		{9, 0.5, 0, 24 * time.Hour},
 		{9, 0.5, 100 * time.Hour, 48 * time.Hour},
 	} {
-		delay, again := webhook.Delay(c.number, c.random, c.after)
+		delay, again := webhook.RetryDelay(c.number, c.random, c.after)
 		require.True(t, again)
 		require.Equal(t, c.want, delay)
 	}
-	_, again := webhook.Delay(webhook.MaxAttempts, 0.5, time.Second)
+	_, again := webhook.RetryDelay(webhook.MaxAttempts, 0.5, time.Second)
 	require.False(t, again)
 }
 
 func TestAnEndpointIsGivenUpAfterFiveDaysTenFailuresAndTwoEvents(t *testing.T) {
 	t.Parallel()
 	one, other := uuid.New(), uuid.New()
-	w := webhook.Window{}
+	w := webhook.FailureWindow{}
 	for i := range 20 {
-		w = w.Failed(noon.Add(time.Duration(i)*time.Hour), one)
+		w = w.AfterFailure(noon.Add(time.Duration(i)*time.Hour), one)
 	}
-	require.False(t, w.Over(noon.Add(1000*time.Hour)), "one event only")
-	w = w.Failed(noon.Add(20*time.Hour), other)
-	require.False(t, w.Over(noon.Add(120*time.Hour-1)))
-	require.True(t, w.Over(noon.Add(120*time.Hour)))
-	few := webhook.Window{}
+	require.False(t, w.MustDisable(noon.Add(1000*time.Hour)), "one event only")
+	w = w.AfterFailure(noon.Add(20*time.Hour), other)
+	require.False(t, w.MustDisable(noon.Add(120*time.Hour-1)))
+	require.True(t, w.MustDisable(noon.Add(120*time.Hour)))
+	few := webhook.FailureWindow{}
 	for i := range 9 {
-		few = few.Failed(noon, []uuid.UUID{one, other}[i%2])
+		few = few.AfterFailure(noon, []uuid.UUID{one, other}[i%2])
 	}
-	require.False(t, few.Over(noon.Add(1000*time.Hour)), "nine attempts only")
-	require.True(t, few.Failed(noon, one).Over(noon.Add(120*time.Hour)))
+	require.False(t, few.MustDisable(noon.Add(1000*time.Hour)), "nine attempts only")
+	require.True(t, few.AfterFailure(noon, one).MustDisable(noon.Add(120*time.Hour)))
 }
 
 func TestIDsOfDeliveriesAreWorkedOutTheSameEverywhere(t *testing.T) {

@@ -212,7 +212,7 @@ func webhookRate(ctx context.Context, b *bench) error {
 		return err
 	}
 	defer s.Stop()
-	const endpoints = (webhookConnections + webhook.InFlight - 1) / webhook.InFlight
+	const endpoints = (webhookConnections + webhook.MaxInFlight - 1) / webhook.MaxInFlight
 	if _, err := s.hooks(ctx, r.address, endpoints); err != nil {
 		return err
 	}
@@ -280,7 +280,7 @@ func (b *bench) bareClient(ctx context.Context, r *receiver) (float64, error) {
 		return 0, err
 	}
 	now := time.Now()
-	signature, err := webhook.Sign("evt_1", now, body, webhook.Mint([32]byte{1}))
+	signature, err := webhook.Sign("evt_1", now, body, webhook.NewSecret([32]byte{1}))
 	if err != nil {
 		return 0, err
 	}
@@ -317,11 +317,11 @@ func webhookIsolation(ctx context.Context, b *bench) error {
 		return err
 	}
 	defer r.done()
-	if _, err := s.hooks(ctx, r.address, webhook.PerWorkspace); err != nil {
+	if _, err := s.hooks(ctx, r.address, webhook.MaxPerWorkspace); err != nil {
 		return err
 	}
 	var others []string
-	for i := 1; i < webhook.PerWorkspace; i++ {
+	for i := 1; i < webhook.MaxPerWorkspace; i++ {
 		others = append(others, "/"+strconv.Itoa(i))
 	}
 	n := int64(max(50, 20*b.For.Seconds()))

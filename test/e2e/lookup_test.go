@@ -104,7 +104,7 @@ func TestWhatIsLearnedFromASendIsOnItsTimelineAndKnownToLookups(t *testing.T) {
 	chat, known, err := a.Nodes[0].App.Sending.Capability(t.Context(), a.Organisation, phone)
 	require.NoError(t, err)
 	require.True(t, known)
-	require.False(t, chat.On)
+	require.False(t, chat.OnChat)
 	told := object(a.Live.Get("/v1/messages/" + id + "/events").Is(200).Data()[1])
 	require.Equal(t, "capability_checked", told["type"])
 	require.Equal(t, app.Map{"chat": false, "cached": false, "checked_at": stamp(0), "line_id": a.Lines[0].ID}, told["detail"])
