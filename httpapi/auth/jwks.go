@@ -19,21 +19,22 @@ import (
 )
 
 const (
-	keysMaxAge   = time.Hour        // after which a key that was taken out of the set is forgotten
-	keysInterval = 10 * time.Second // between two loads at least: unknown key ids cost nothing to make up
+	keysMaxAge   = time.Hour        // a key that was removed from the set is trusted at most this long
+	keysInterval = 10 * time.Second // between two loads: anybody can make up tokens with unknown key ids
 	keysTimeout  = 5 * time.Second
 	keysMaxBytes = 1 << 20
 )
 
-// keySet is a JWKS from a URL, a file or both. It is loaded again when a token names a key that is not in it, and when it
-// is old.
+// keySet is a cached JWKS from a URL, a file or both. It is loaded again when a token names an unknown key and when the
+// set is older than keysMaxAge, at most every keysInterval. When loading fails, the known keys stay in use. Why this is
+// not a library is explained in docs/decisions/session-keys.md.
 type keySet struct {
 	url, file string
 	client    *http.Client
 	clock     clock.Clock
 	attempts  *rate.Limiter
 
-	loading sync.Mutex // one load at a time; never held together with mu while loading
+	loading sync.Mutex // allows one load at a time; mu is not held during the load
 	mu      sync.RWMutex
 	keys    []jose.JSONWebKey
 	loaded  time.Time // zero before the first success
@@ -56,8 +57,8 @@ func newKeySet(cfg SessionConfig) (*keySet, error) {
 	return s, nil
 }
 
-// find returns the public keys that may have signed a token: those with its key id, or all that fit when it has none.
-// It returns fault service_unavailable when the set could never be loaded.
+// find returns the public keys that may have signed a token: those with its key id, or all that fit the algorithm when
+// the token has no key id. It returns fault service_unavailable when the set has never been loaded.
 func (s *keySet) find(ctx context.Context, id, algorithm string) ([]any, error) {
 	found, known := s.lookup(id, algorithm)
 	if known {
@@ -77,7 +78,7 @@ func (s *keySet) find(ctx context.Context, id, algorithm string) ([]any, error) 
 	return found, nil
 }
 
-// lookup reports whether the answer can be given from memory.
+// lookup finds keys in memory. known is false when the set has to be loaded again to be sure.
 func (s *keySet) lookup(id, algorithm string) (found []any, known bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -94,12 +95,12 @@ func (s *keySet) lookup(id, algorithm string) (found []any, known bool) {
 	return found, named && s.clock.Now().Sub(s.loaded) < keysMaxAge
 }
 
-// load replaces the set. What cannot be loaded leaves the old set in place.
+// load replaces the set, or returns an error and leaves the old set in place.
 func (s *keySet) load(ctx context.Context) error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
 	if !s.attempts.Allow() {
-		return errors.New("the JWKS was asked for a moment ago")
+		return errors.New("the JWKS was loaded less than 10 seconds ago")
 	}
 	var keys []jose.JSONWebKey
 	if s.file != "" {
@@ -131,7 +132,7 @@ func (s *keySet) fromFile() ([]jose.JSONWebKey, error) {
 }
 
 func (s *keySet) fromURL(ctx context.Context) ([]jose.JSONWebKey, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keysTimeout) // others wait for the result, too
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keysTimeout) // other requests wait for this load too
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
 	if err != nil {
@@ -152,8 +153,7 @@ func (s *keySet) fromURL(ctx context.Context) ([]jose.JSONWebKey, error) {
 	return publicKeys(raw)
 }
 
-// publicKeys parses a set and leaves out what this service has no use for: other kinds of keys, and secrets, which have
-// no place in a JWKS.
+// publicKeys parses a set. It skips invalid keys, unknown kinds of keys and symmetric keys.
 func publicKeys(raw []byte) ([]jose.JSONWebKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`

@@ -18,40 +18,41 @@ import (
 	"ledgerline/domain/fault"
 )
 
-// MaxSession is the longest life of a session token (decisions, section 2).
+// MaxSession is the longest time that a session token may be valid (rule ACC-9).
 const MaxSession = 24 * time.Hour
 
 const (
-	minSecret  = 32 // bytes; what HS256 is worth
+	minSecret  = 32 // bytes, the size of an HS256 signature
 	minRSABits = 2048
 )
 
-// SessionConfig says whose session tokens are good. Secret, JWKSURL and JWKSFile may be combined; the algorithm and the
-// key id of a token decide.
+// SessionConfig configures which session tokens are valid. Secret, JWKSURL and JWKSFile may be combined: the algorithm and
+// the key id of a token decide which one verifies it.
 type SessionConfig struct {
 	Issuer   string
 	Audience string
-	Secret   []byte // for HS256; at least 32 bytes
-	JWKSURL  string // for EdDSA, ES256, RS256
-	JWKSFile string // likewise
-	Client   *http.Client
+	Secret   []byte       // for HS256; at least 32 bytes
+	JWKSURL  string       // for EdDSA, ES256, RS256
+	JWKSFile string       // for EdDSA, ES256, RS256
+	Client   *http.Client // fetches JWKSURL; one with a timeout of 5 s when nil
 	Clock    clock.Clock
-	// LongLivedTokenID is the id (jti) of tokens that may live longer than MaxSession; "" for none. A dev whose clock is moved by days has
-	// such: its tokens are handed out once.
+	// LongLivedTokenID is the id (jti) of tokens that may be valid longer than MaxSession; "" for none. The dev command
+	// needs them: it issues its tokens once, and its clock may be moved by days.
 	LongLivedTokenID string
 }
 
-// SessionVerifier checks the tokens of signed-in users. It tells who they are; what they may do is in the database.
+// SessionVerifier verifies the session tokens of signed-in users. A token says who the user is; what the user may do is
+// read from the ledger. It is safe for concurrent use.
 type SessionVerifier struct {
-	secret  []byte
-	keys    *keySet // nil without a JWKS
-	parser  *jwt.Parser
-	clock   clock.Clock
-	lasting string
+	secret      []byte
+	keys        *keySet // nil when no JWKS is configured
+	parser      *jwt.Parser
+	clock       clock.Clock
+	longLivedID string
 }
 
-// NewSessionVerifier checks the configuration. A JWKS is fetched when the first token needs it, so that a service whose
-// identity provider is down starts none the less; a JWKS file is read at once.
+// NewSessionVerifier makes a verifier and returns an error for an incomplete configuration. A JWKS URL is fetched when
+// the first token needs it, so that the service starts while its identity provider is down. A JWKS file is read at once.
 func NewSessionVerifier(cfg SessionConfig) (*SessionVerifier, error) {
 	if cfg.Issuer == "" || cfg.Audience == "" || cfg.Clock == nil {
 		return nil, errors.New("session tokens need an issuer, an audience and a clock")
@@ -67,15 +68,15 @@ func NewSessionVerifier(cfg SessionConfig) (*SessionVerifier, error) {
 		return nil, errors.New("session tokens need a secret or a JWKS")
 	}
 	return &SessionVerifier{
-		secret: cfg.Secret, keys: keys, clock: cfg.Clock, lasting: cfg.LongLivedTokenID,
+		secret: cfg.Secret, keys: keys, clock: cfg.Clock, longLivedID: cfg.LongLivedTokenID,
 		parser: jwt.NewParser(
 			jwt.WithValidMethods([]string{"EdDSA", "ES256", "RS256", "HS256"}), jwt.WithIssuer(cfg.Issuer), jwt.WithAudience(cfg.Audience),
 			jwt.WithExpirationRequired(), jwt.WithTimeFunc(cfg.Clock.Now), jwt.WithStrictDecoding()),
 	}, nil
 }
 
-// Verify returns the user of a good token. Everything else is fault unauthorized, except a JWKS that could never be
-// fetched, which is service_unavailable: the caller is not at fault then.
+// Verify returns the user id of a valid token, else fault unauthorized. When the token needs a JWKS that has never been
+// fetched, it returns fault service_unavailable: the token may be valid.
 func (v *SessionVerifier) Verify(ctx context.Context, token string) (uuid.UUID, error) {
 	var claims jwt.RegisteredClaims
 	_, err := v.parser.ParseWithClaims(token, &claims, func(t *jwt.Token) (any, error) { return v.key(ctx, t) })
@@ -86,8 +87,8 @@ func (v *SessionVerifier) Verify(ctx context.Context, token string) (uuid.UUID, 
 		return uuid.Nil, unauthorized(err)
 	}
 	expires := claims.ExpiresAt.Time
-	bounded := v.lasting == "" || claims.ID != v.lasting
-	if bounded && (expires.Sub(v.clock.Now()) > MaxSession || claims.IssuedAt != nil && expires.Sub(claims.IssuedAt.Time) > MaxSession) {
+	longLived := v.longLivedID != "" && claims.ID == v.longLivedID
+	if !longLived && (expires.Sub(v.clock.Now()) > MaxSession || claims.IssuedAt != nil && expires.Sub(claims.IssuedAt.Time) > MaxSession) {
 		return uuid.Nil, unauthorized(errors.New("the token lives longer than 24 hours"))
 	}
 	user, err := uuid.Parse(claims.Subject)
@@ -101,8 +102,8 @@ func unauthorized(cause error) error {
 	return &fault.Fault{Code: fault.Unauthorized, Message: "The token is not valid.", Cause: cause}
 }
 
-// key finds what a token is to be checked with. The algorithm decides which kind of key may be used, so that no public
-// key can ever serve as a secret.
+// key returns the keys that may verify a token. The algorithm decides which kind of key is used, so that a public key
+// can never serve as an HS256 secret.
 func (v *SessionVerifier) key(ctx context.Context, token *jwt.Token) (any, error) {
 	algorithm := token.Method.Alg()
 	if algorithm == jwt.SigningMethodHS256.Alg() {
@@ -129,7 +130,7 @@ func (v *SessionVerifier) key(ctx context.Context, token *jwt.Token) (any, error
 	return candidates, nil
 }
 
-// fits reports whether a public key may check signatures of an algorithm.
+// fits reports whether a public key may verify signatures of an algorithm.
 func fits(key any, algorithm string) bool {
 	switch k := key.(type) {
 	case ed25519.PublicKey:
@@ -142,8 +143,8 @@ func fits(key any, algorithm string) bool {
 	return false
 }
 
-// SignSession issues a token for a user with the configured secret: for the operator, dev mode and tests. ttl is at
-// most 24 hours, unless the token is a Lasting one.
+// SignSession issues a token for a user with the configured secret: for the operator, dev mode and tests. ttl is at most
+// MaxSession, unless LongLivedTokenID is set.
 func SignSession(cfg SessionConfig, user uuid.UUID, ttl time.Duration) (string, error) {
 	if len(cfg.Secret) < minSecret {
 		return "", errors.New("no session secret is configured")

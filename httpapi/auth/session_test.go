@@ -87,7 +87,7 @@ func notAccepted(t *testing.T, v *auth.SessionVerifier, token string) {
 	require.True(t, fault.Is(err, fault.Unauthorized), "%v", err)
 }
 
-func TestASessionTokenTellsItsUser(t *testing.T) {
+func TestSessionTokenNamesItsUser(t *testing.T) {
 	t.Parallel()
 	cfg := sessions(nil)
 	token, err := auth.SignSession(cfg, someUser, time.Hour)
@@ -100,20 +100,20 @@ func TestASessionTokenTellsItsUser(t *testing.T) {
 	accepted(t, verifier(t, cfg), longest)
 }
 
-func TestOnlyALastingTokenOutlivesADay(t *testing.T) {
+func TestOnlyALongLivedTokenIsValidForMoreThanADay(t *testing.T) {
 	t.Parallel()
 	cfg := sessions(nil)
-	lasting := cfg
-	lasting.LongLivedTokenID = "dev.json"
-	token, err := auth.SignSession(lasting, someUser, 1000*time.Hour)
+	longLived := cfg
+	longLived.LongLivedTokenID = "dev.json"
+	token, err := auth.SignSession(longLived, someUser, 1000*time.Hour)
 	require.NoError(t, err)
-	accepted(t, verifier(t, lasting), token)
+	accepted(t, verifier(t, longLived), token)
 	notAccepted(t, verifier(t, cfg), token)
 	month := jwt.MapClaims{"exp": today.Add(1000 * time.Hour).Unix()}
-	notAccepted(t, verifier(t, lasting), signed(t, jwt.SigningMethodHS256, secret, "", month))
+	notAccepted(t, verifier(t, longLived), signed(t, jwt.SigningMethodHS256, secret, "", month))
 }
 
-func TestTheClaimsOfASessionToken(t *testing.T) {
+func TestSessionTokenWithWrongClaimsIsRefused(t *testing.T) {
 	t.Parallel()
 	v := verifier(t, sessions(nil))
 	hs := jwt.SigningMethodHS256
@@ -122,9 +122,9 @@ func TestTheClaimsOfASessionToken(t *testing.T) {
 	for name, change := range map[string]jwt.MapClaims{
 		"another issuer": {"iss": "https://evil.example.com"}, "no issuer": {"iss": nil}, "another audience": {"aud": "other"}, "no audience": {"aud": nil},
 		"no expiry": {"exp": nil}, "expired": {"exp": today.Unix()}, "too long from now": {"exp": today.Add(24*time.Hour + time.Second).Unix()},
-		"too long a life": {"iat": today.Add(-23 * time.Hour).Unix(), "exp": today.Add(2 * time.Hour).Unix()},
-		"not yet":         {"nbf": today.Add(time.Minute).Unix()}, "no subject": {"sub": nil}, "a subject that is no uuid": {"sub": "ann"},
-		"nobody": {"sub": uuid.Nil.String()}, "an odd uuid": {"sub": "{" + someUser.String() + "}"}, "expiry as text": {"exp": "tomorrow"},
+		"valid for more than a day": {"iat": today.Add(-23 * time.Hour).Unix(), "exp": today.Add(2 * time.Hour).Unix()},
+		"not valid yet":             {"nbf": today.Add(time.Minute).Unix()}, "no subject": {"sub": nil}, "a subject that is not a uuid": {"sub": "ann"},
+		"nil uuid": {"sub": uuid.Nil.String()}, "an odd uuid": {"sub": "{" + someUser.String() + "}"}, "expiry as text": {"exp": "tomorrow"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -136,13 +136,13 @@ func TestTheClaimsOfASessionToken(t *testing.T) {
 	}
 }
 
-type ring struct {
+type keyRing struct {
 	ed  ed25519.PrivateKey
 	ec  *ecdsa.PrivateKey
 	rsa *rsa.PrivateKey
 }
 
-func newRing(t *testing.T) ring {
+func newKeyRing(t *testing.T) keyRing {
 	t.Helper()
 	_, ed, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
@@ -150,7 +150,7 @@ func newRing(t *testing.T) ring {
 	require.NoError(t, err)
 	rs, err := rsa.GenerateKey(rand.Reader, 2048)
 	require.NoError(t, err)
-	return ring{ed, ec, rs}
+	return keyRing{ed, ec, rs}
 }
 
 func jwks(t *testing.T, keys ...jose.JSONWebKey) []byte {
@@ -160,16 +160,16 @@ func jwks(t *testing.T, keys ...jose.JSONWebKey) []byte {
 	return set
 }
 
-func (r ring) set() []jose.JSONWebKey {
+func (r keyRing) set() []jose.JSONWebKey {
 	return []jose.JSONWebKey{
 		{Key: r.ed.Public(), KeyID: "ed", Algorithm: "EdDSA", Use: "sig"}, {Key: r.ec.Public(), KeyID: "ec"}, {Key: r.rsa.Public(), KeyID: "rsa", Use: "sig"},
 		{Key: []byte("a symmetric key has no place here"), KeyID: "oct"}, {Key: r.ec.Public(), KeyID: "enc", Use: "enc"},
 	}
 }
 
-func TestAsymmetricTokensAreCheckedAgainstTheJWKS(t *testing.T) {
+func TestAsymmetricTokensAreVerifiedWithTheJWKS(t *testing.T) {
 	t.Parallel()
-	r := newRing(t)
+	r := newKeyRing(t)
 	file := filepath.Join(t.TempDir(), "jwks.json")
 	require.NoError(t, os.WriteFile(file, jwks(t, r.set()...), 0o600))
 	v := verifier(t, sessions(func(c *auth.SessionConfig) { c.JWKSFile, c.Secret = file, nil }))
@@ -183,13 +183,13 @@ func TestAsymmetricTokensAreCheckedAgainstTheJWKS(t *testing.T) {
 	notAccepted(t, v, signed(t, jwt.SigningMethodES256, r.ec, "enc", nil))
 	notAccepted(t, v, signed(t, jwt.SigningMethodRS512, r.rsa, "rsa", nil))
 	notAccepted(t, v, signed(t, jwt.SigningMethodPS256, r.rsa, "rsa", nil))
-	stranger := newRing(t)
+	stranger := newKeyRing(t)
 	notAccepted(t, v, signed(t, jwt.SigningMethodEdDSA, stranger.ed, "ed", nil))
 }
 
-func TestNoAlgorithmAndConfusedAlgorithmsAreRefused(t *testing.T) {
+func TestAlgorithmNoneAndMismatchOfKeyAndAlgorithmAreRefused(t *testing.T) {
 	t.Parallel()
-	r := newRing(t)
+	r := newKeyRing(t)
 	file := filepath.Join(t.TempDir(), "jwks.json")
 	require.NoError(t, os.WriteFile(file, jwks(t, r.set()...), 0o600))
 	both := verifier(t, sessions(func(c *auth.SessionConfig) { c.JWKSFile = file }))
@@ -208,9 +208,9 @@ func TestNoAlgorithmAndConfusedAlgorithmsAreRefused(t *testing.T) {
 	notAccepted(t, onlySecret, signed(t, jwt.SigningMethodEdDSA, r.ed, "ed", nil))
 }
 
-func TestTheJWKSIsCachedAndAskedAgainForAnUnknownKey(t *testing.T) {
+func TestJWKSIsCachedAndFetchedAgainForAnUnknownKey(t *testing.T) {
 	t.Parallel()
-	r := newRing(t)
+	r := newKeyRing(t)
 	var fetched atomic.Int64
 	var set atomic.Pointer[[]byte]
 	first := jwks(t, jose.JSONWebKey{Key: r.ed.Public(), KeyID: "ed"})
@@ -234,21 +234,21 @@ func TestTheJWKSIsCachedAndAskedAgainForAnUnknownKey(t *testing.T) {
 	for range 20 {
 		notAccepted(t, v, signed(t, jwt.SigningMethodES256, r.ec, "made up", nil))
 	}
-	require.EqualValues(t, 2, fetched.Load(), "unknown keys cannot make us ask all the time")
+	require.EqualValues(t, 2, fetched.Load(), "unknown keys do not cause a fetch per token")
 	notAccepted(t, v, signed(t, jwt.SigningMethodEdDSA, r.ed, "ed", nil))
 }
 
-func TestAJWKSThatCannotBeFetchedIsNotTheCallersFault(t *testing.T) {
+func TestJWKSThatCannotBeFetchedIs503(t *testing.T) {
 	t.Parallel()
 	provider := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(provider.Close)
 	v := verifier(t, sessions(func(c *auth.SessionConfig) { c.JWKSURL = provider.URL }))
-	_, err := v.Verify(t.Context(), signed(t, jwt.SigningMethodEdDSA, newRing(t).ed, "ed", nil))
+	_, err := v.Verify(t.Context(), signed(t, jwt.SigningMethodEdDSA, newKeyRing(t).ed, "ed", nil))
 	require.True(t, fault.Is(err, fault.Unavailable), "%v", err)
 	require.Positive(t, fault.Of(err).RetryAfter)
 }
 
-func TestABadSessionConfigurationIsRefused(t *testing.T) {
+func TestIncompleteSessionConfigurationIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, change := range []func(*auth.SessionConfig){
 		func(c *auth.SessionConfig) { c.Issuer = "" }, func(c *auth.SessionConfig) { c.Audience = "" },
