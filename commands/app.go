@@ -63,7 +63,7 @@ func New(cfg Config) (*App, error) {
 		return nil, err
 	}
 	return &App{
-		Sending: sender, engine: e, apiKeyCheck: cfg.Ledger.Keyring().Derive("api key check"), plainWebhooks: cfg.PlainWebhooks,
+		Sending: sender, engine: e, apiKeyCheck: cfg.Ledger.Keyring().DeriveKey("api key check"), plainWebhooks: cfg.PlainWebhooks,
 	}, nil
 }
 
@@ -82,7 +82,7 @@ func (a *App) run(ctx context.Context, req Request, decide func(context.Context,
 func (a *App) unit(req *Request) *unit { return &unit{a.engine.Unit(req), a} }
 
 // KeepRefusal stores the answer of a refused request in its idempotency record, so that a retry gets the same answer.
-// The error wraps *eventstore.ReceiptExists when another answer was stored first.
+// The error wraps *eventstore.IdempotencyRecordExists when another answer was stored first.
 func (a *App) KeepRefusal(ctx context.Context, req Request) error {
 	_, err := a.run(ctx, req, func(context.Context, *unit) error { return nil })
 	return err

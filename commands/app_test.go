@@ -148,9 +148,9 @@ func (h *house) history(after int64, types ...string) []eventstore.Recorded {
 	shard := h.ledger.ShardOf(h.org)
 	head, err := h.ledger.Head(h.t.Context(), shard)
 	require.NoError(h.t, err)
-	found, err := h.ledger.Range(h.t.Context(), shard, after, head, types...)
+	found, err := h.ledger.ReadRange(h.t.Context(), shard, after, head, types...)
 	require.NoError(h.t, err)
-	require.NoError(h.t, h.ledger.Open(h.t.Context(), found))
+	require.NoError(h.t, h.ledger.Decode(h.t.Context(), found))
 	return found
 }
 

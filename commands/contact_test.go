@@ -224,16 +224,16 @@ func TestARetryIsAnsweredByItsReceiptEvenWhenItWouldBeRefusedNow(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	req := h.live()
-	req.Receipt = &eventstore.Receipt{Workspace: h.wsp.ID, Key: "once", Fingerprint: []byte("f"), Status: 201}
+	req.Idempotency = &eventstore.IdempotencyRecord{Workspace: h.wsp.ID, Key: "once", Fingerprint: []byte("f"), Status: 201}
 	made, err := h.CreateContact(t.Context(), req, commands.CreateContact{Phone: number(1)})
 	require.NoError(t, err)
 	_, err = h.CreateContact(t.Context(), req, commands.CreateContact{Phone: number(1)})
-	exists := (*eventstore.ReceiptExists)(nil)
+	exists := (*eventstore.IdempotencyRecordExists)(nil)
 	require.ErrorAs(t, err, &exists)
-	require.Equal(t, []any{made.Ref, 201, made.Position}, []any{exists.Receipt.Ref, exists.Receipt.Status, exists.Receipt.Position})
+	require.Equal(t, []any{made.Ref, 201, made.Position}, []any{exists.Record.Ref, exists.Record.Status, exists.Record.Position})
 
-	req.Receipt = &eventstore.Receipt{Workspace: h.wsp.ID, Key: "refused", Fingerprint: []byte("f"), Status: 409, Body: []byte("{}")}
+	req.Idempotency = &eventstore.IdempotencyRecord{Workspace: h.wsp.ID, Key: "refused", Fingerprint: []byte("f"), Status: 409, Body: []byte("{}")}
 	require.NoError(t, h.KeepRefusal(t.Context(), req))
 	require.ErrorAs(t, h.KeepRefusal(t.Context(), req), &exists)
-	require.Equal(t, []byte("{}"), exists.Receipt.Body)
+	require.Equal(t, []byte("{}"), exists.Record.Body)
 }

@@ -464,10 +464,10 @@ func TestARefusedCancellationIsNotRememberedAsDone(t *testing.T) {
 	id := h.message(number(1))
 	h.begin(id)
 	req := h.live()
-	req.Receipt = &eventstore.Receipt{Workspace: h.wsp.ID, Key: "cancel", Fingerprint: []byte("f"), Status: 200}
+	req.Idempotency = &eventstore.IdempotencyRecord{Workspace: h.wsp.ID, Key: "cancel", Fingerprint: []byte("f"), Status: 200}
 	_, err := h.Sending.WithdrawMessage(t.Context(), req, id)
 	require.True(t, fault.Is(err, fault.Conflict), err)
-	kept, err := h.ledger.FindReceipt(t.Context(), h.wsp.ID, "cancel")
+	kept, err := h.ledger.FindIdempotencyRecord(t.Context(), h.wsp.ID, "cancel")
 	require.NoError(t, err)
 	require.Nil(t, kept)
 }

@@ -68,7 +68,7 @@ func (a *App) ImportContacts(ctx context.Context, req Request, in ImportContacts
 		}
 		return err
 	})
-	if exists := (*eventstore.ReceiptExists)(nil); fault.Of(err) != nil || errors.As(err, &exists) || errors.Is(err, ErrCredentialChanged) {
+	if exists := (*eventstore.IdempotencyRecordExists)(nil); fault.Of(err) != nil || errors.As(err, &exists) || errors.Is(err, ErrCredentialChanged) {
 		a.dropFile(ctx, id) // nothing was written; after another error that is not known, and the housekeeping finds out
 	}
 	accepted.Result = result
@@ -94,7 +94,7 @@ func CheckImport(in *ImportContacts) (rows int, issues []fault.Issue) {
 		}
 	}
 	if problem := (*csvfile.Error)(nil); errors.As(err, &problem) {
-		issues = append(issues, fault.Issue{Location: "body", Path: "/csv", Code: problem.Problem, Message: problem.Sentence()})
+		issues = append(issues, fault.Issue{Location: "body", Path: "/csv", Code: problem.Problem, Message: problem.MessageWithRow()})
 	} else if rows > importjob.MaxRows {
 		issues = append(issues, fault.Issue{Location: "body", Path: "/csv", Code: "too_many_rows", Message: fmt.Sprintf("The file has more than %d rows.", importjob.MaxRows)})
 	}

@@ -188,12 +188,12 @@ func TestARefusedImportLeavesNoFileBehind(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	request := h.live()
-	request.Receipt = &commands.Promise{Workspace: h.wsp.ID, Key: "k", Fingerprint: []byte("f"), Status: 202}
+	request.Idempotency = &commands.IdempotencyRecord{Workspace: h.wsp.ID, Key: "k", Fingerprint: []byte("f"), Status: 202}
 	first, err := h.ImportContacts(t.Context(), request, fileOf(1))
 	require.NoError(t, err)
 	_, err = h.ImportContacts(t.Context(), request, fileOf(1))
-	var exists *commands.ReceiptExists
+	var exists *commands.IdempotencyRecordExists
 	require.ErrorAs(t, err, &exists)
-	require.Equal(t, first.Ref, exists.Receipt.Ref)
+	require.Equal(t, first.Ref, exists.Record.Ref)
 	require.Equal(t, 1, h.count(`select count(*) from import_files`))
 }

@@ -135,15 +135,15 @@ func TestTheAnswerCommitsWithTheReceipt(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	req, in := h.live(), text(number(1))
-	req.Receipt = &eventstore.Receipt{Workspace: h.wsp.ID, Key: "k", Fingerprint: []byte("f"), Status: 201}
+	req.Idempotency = &eventstore.IdempotencyRecord{Workspace: h.wsp.ID, Key: "k", Fingerprint: []byte("f"), Status: 201}
 	in.Answer = func(q commands.Queued) ([]byte, error) { return []byte(q.Event.MessageID), nil }
 	q, err := h.QueueMessage(t.Context(), req, in)
 	require.NoError(t, err)
 	_, err = h.QueueMessage(t.Context(), req, in)
-	exists := (*eventstore.ReceiptExists)(nil)
+	exists := (*eventstore.IdempotencyRecordExists)(nil)
 	require.ErrorAs(t, err, &exists)
-	require.Equal(t, q.Ref, string(exists.Receipt.Body))
-	require.Equal(t, q.Event.ContactID, exists.Receipt.Subject)
+	require.Equal(t, q.Ref, string(exists.Record.Body))
+	require.Equal(t, q.Event.ContactID, exists.Record.Subject)
 	require.Len(t, h.history(0, "message.queued"), 1)
 }
 

@@ -53,7 +53,7 @@ func TestAMessageToAKnownContactIsOneAppendAndNoQuestion(t *testing.T) {
 		require.NoError(t, err)
 		req := h.live()
 		req.Guards = access.Guards
-		req.Receipt = &eventstore.Receipt{Workspace: h.wsp.ID, Key: receipt, Fingerprint: []byte("f"), Status: 201}
+		req.Idempotency = &eventstore.IdempotencyRecord{Workspace: h.wsp.ID, Key: receipt, Fingerprint: []byte("f"), Status: 201}
 		_, err = app.QueueMessage(t.Context(), req, text(number(1)))
 		require.NoError(t, err)
 	}

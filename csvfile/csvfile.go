@@ -32,10 +32,10 @@ type Error struct {
 }
 
 // Error implements error.
-func (e *Error) Error() string { return "csvfile: " + e.Sentence() }
+func (e *Error) Error() string { return "csvfile: " + e.MessageWithRow() }
 
-// Sentence is the message with its place.
-func (e *Error) Sentence() string {
+// MessageWithRow is the message with its place.
+func (e *Error) MessageWithRow() string {
 	if e.Row > 0 {
 		return fmt.Sprintf("Row %d: %s", e.Row, e.Message)
 	}

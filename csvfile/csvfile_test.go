@@ -110,13 +110,13 @@ func TestWhatASpreadsheetWouldRunIsGuarded(t *testing.T) {
 		"=1+1", "+14155550123", "-5", "@sum(1)", "\t=1", "\r=1", "\n=1", "\tx", "\rx", " =1", "\u00a0+1", "\u200b=1", "\ufeff@x", "\x01=1",
 		"＝1+1", "＋1", "－1", "＠x", "﹦1", "=cmd|' /C calc'!A0", "-", "'=1", "''+1",
 	} {
-		guarded := csvfile.Guard(cell)
+		guarded := csvfile.EscapeFormula(cell)
 		require.Equal(t, "'"+cell, guarded, "%q", cell)
-		require.Equal(t, cell, csvfile.Unguard(guarded), "%q", cell)
+		require.Equal(t, cell, csvfile.UnescapeFormula(guarded), "%q", cell)
 	}
 	for _, cell := range []string{"", " ", "Anna", "O'Neil", "'tis", "'", "''", "a=b", "1-2", "5", "🙂", "\"=1", "http://x", "#N/A"} {
-		require.Equal(t, cell, csvfile.Guard(cell), "%q", cell)
-		require.Equal(t, cell, csvfile.Unguard(cell), "%q", cell)
+		require.Equal(t, cell, csvfile.EscapeFormula(cell), "%q", cell)
+		require.Equal(t, cell, csvfile.UnescapeFormula(cell), "%q", cell)
 	}
 }
 

@@ -6,21 +6,21 @@ import (
 	"unicode/utf8"
 )
 
-// Guard gives a cell that no spreadsheet runs as a formula: with an apostrophe in front if it would, else as it is. What
+// EscapeFormula gives a cell that no spreadsheet runs as a formula: with an apostrophe in front if it would, else as it is. What
 // counts is the first character that is seen; what is invisible in front of it (spaces, controls, marks of direction) is
 // dropped by some programs before they look, so it makes no difference here. No kind of cell is excepted: a phone number
 // with its plus would be computed too, and come back from the spreadsheet rounded.
 //
 // A cell that looks as if it had been guarded already gets one more apostrophe, so that Unguard gives back the very text.
-func Guard(cell string) string {
+func EscapeFormula(cell string) string {
 	if runs(strings.TrimLeft(cell, "'")) {
 		return "'" + cell
 	}
 	return cell
 }
 
-// Unguard takes off what Guard put in front, and nothing else: other apostrophes belong to the text.
-func Unguard(cell string) string {
+// UnescapeFormula takes off what Guard put in front, and nothing else: other apostrophes belong to the text.
+func UnescapeFormula(cell string) string {
 	if strings.HasPrefix(cell, "'") && runs(strings.TrimLeft(cell, "'")) {
 		return cell[1:]
 	}

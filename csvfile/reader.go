@@ -89,7 +89,7 @@ func (r *Reader) record(most int) (Row, error) {
 			return Row{}, err
 		}
 		if row.Width++; row.Width <= most {
-			r.cells = append(r.cells, Unguard(cell))
+			r.cells = append(r.cells, UnescapeFormula(cell))
 		}
 		if ended {
 			row.Cells = r.cells

@@ -33,7 +33,7 @@ func (f *Writer) Write(cells ...string) error {
 		if i > 0 {
 			_ = f.out.WriteByte(',') // the error stays, and the last write tells it
 		}
-		f.cell(Guard(cell))
+		f.cell(EscapeFormula(cell))
 	}
 	if _, err := f.out.WriteString("\r\n"); err != nil {
 		return fmt.Errorf("csvfile: %w", err)

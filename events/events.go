@@ -63,8 +63,8 @@ type Registry struct {
 // Registration is one line of the registry's table.
 type Registration struct{ entry }
 
-// Of registers T under a wire name with its current version, and with the upcasters from every earlier one.
-func Of[T any](name string, version int, upcasters ...Upcaster) Registration {
+// Define registers T under a wire name with its current version, and with the upcasters from every earlier one.
+func Define[T any](name string, version int, upcasters ...Upcaster) Registration {
 	e := entry{name: name, version: version, kind: reflect.TypeFor[T](), upcasters: map[int]Upcaster{}}
 	if len(upcasters) != version-1 {
 		panic(fmt.Sprintf("events: %s is at version %d and needs %d upcasters, has %d", name, version, version-1, len(upcasters)))

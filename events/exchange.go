@@ -10,9 +10,9 @@ type ContactMessaged struct {
 	LineID    string `json:"line_id"`
 	MessageID string `json:"message_id"`
 	Day       string `json:"day"`           // usage day, YYYY-MM-DD
-	New       bool   `json:"new,omitempty"` // the contact was new to the line, and counts toward its limits
-	// Again tells that the message had been given to another line before: it is no further one of those before the reply.
-	Again bool `json:"again,omitempty"`
+	NewToLine bool   `json:"new,omitempty"` // the contact was new to the line, and counts toward its limits
+	// Rerouted tells that the message had been given to another line before: it is no further one of those before the reply.
+	Rerouted bool `json:"again,omitempty"`
 }
 
 // ContactReplied tells that the contact wrote for the first time, or for the first time after a line began to write to it.

@@ -53,7 +53,7 @@ func sealLast(facts, _ json.RawMessage) (json.RawMessage, json.RawMessage, error
 
 func TestOlderVersionsAreLiftedToTheCurrentOne(t *testing.T) {
 	t.Parallel()
-	r := events.NewRegistry(events.Of[renamed]("thing.renamed", 3, splitName, sealLast))
+	r := events.NewRegistry(events.Define[renamed]("thing.renamed", 3, splitName, sealLast))
 	for version, text := range map[int][2]string{
 		1: {`{"name":"Ada"}`, ``},
 		2: {`{"first":"Ada","last":"unknown"}`, ``},
@@ -71,7 +71,7 @@ func TestOlderVersionsAreLiftedToTheCurrentOne(t *testing.T) {
 
 func TestWhatCannotBeReadIsAnError(t *testing.T) {
 	t.Parallel()
-	r := events.NewRegistry(events.Of[renamed]("thing.renamed", 3, splitName, sealLast))
+	r := events.NewRegistry(events.Define[renamed]("thing.renamed", 3, splitName, sealLast))
 	for _, row := range []struct {
 		name     string
 		version  int
@@ -89,9 +89,9 @@ func TestWhatCannotBeReadIsAnError(t *testing.T) {
 
 func TestMistakesInTheRegistryStopTheProgram(t *testing.T) {
 	t.Parallel()
-	require.Panics(t, func() { events.Of[renamed]("thing.renamed", 2) }, "an upcaster is missing")
-	require.Panics(t, func() { events.NewRegistry(events.Of[renamed]("a", 1), events.Of[renamed]("b", 1)) })
-	require.Panics(t, func() { events.NewRegistry(events.Of[renamed]("a", 1), events.Of[person]("a", 1)) })
+	require.Panics(t, func() { events.Define[renamed]("thing.renamed", 2) }, "an upcaster is missing")
+	require.Panics(t, func() { events.NewRegistry(events.Define[renamed]("a", 1), events.Define[renamed]("b", 1)) })
+	require.Panics(t, func() { events.NewRegistry(events.Define[renamed]("a", 1), events.Define[person]("a", 1)) })
 	require.Panics(t, func() { events.Default.Name(&renamed{}) })
 	require.Panics(t, func() { events.Default.Name(renamed{}) })
 	require.Equal(t, []string{"contact.created"}, events.NamesOf((*events.ContactCreated)(nil)))

@@ -30,7 +30,7 @@ func (e *WebhookCreated) Personal() any { return &e.Private }
 type WebhookUpdated struct {
 	EndpointID string         `json:"endpoint_id"`
 	Events     []string       `json:"events,omitempty"`
-	Moved      bool           `json:"moved,omitempty"` // the address is another one, sealed in Private.URL
+	URLChanged bool           `json:"moved,omitempty"` // the address is another one, sealed in Private.URL
 	Private    WebhookPrivate `json:"-"`
 }
 

@@ -81,8 +81,8 @@ func (l *Ledger) Append(ctx context.Context, a Append) (Result, error) {
 		}
 		select {
 		case out := <-p.done:
-			if exists := (*ReceiptExists)(nil); errors.As(out.err, &exists) {
-				if err := l.openReceipt(&exists.Receipt); err != nil {
+			if exists := (*IdempotencyRecordExists)(nil); errors.As(out.err, &exists) {
+				if err := l.openReceipt(&exists.Record); err != nil {
 					return Result{}, err
 				}
 			}
@@ -93,7 +93,7 @@ func (l *Ledger) Append(ctx context.Context, a Append) (Result, error) {
 				for _, k := range p.newKeys {
 					l.keys.cache.Add(k.subject, k.key)
 				}
-				for _, subject := range a.Forget {
+				for _, subject := range a.EraseSubjects {
 					l.keys.cache.Remove(subject)
 				}
 			}
@@ -152,8 +152,8 @@ func (l *Ledger) prepare(ctx context.Context, a *Append) (*pending, error) {
 			p.rows = append(p.rows, r)
 		}
 	}
-	if a.Receipt != nil && a.Receipt.Body != nil {
-		if p.body, err = l.sealReceipt(a.Receipt, a.Receipt.Body); err != nil {
+	if a.Idempotency != nil && a.Idempotency.Body != nil {
+		if p.body, err = l.sealReceipt(a.Idempotency, a.Idempotency.Body); err != nil {
 			return nil, err
 		}
 	}
@@ -186,7 +186,7 @@ func (l *Ledger) sealingKeys(ctx context.Context, a *Append, p *pending) (map[st
 		key, found := keys[subject]
 		switch {
 		case found && key == nil:
-			return nil, &KeyDestroyed{subject}
+			return nil, &SubjectErased{subject}
 		case !found:
 			k := newKey{subject: subject}
 			if k.key, k.wrapped, err = l.keys.create(subject); err != nil {

@@ -154,7 +154,7 @@ func TestConcurrentAppendsFromTwoNodesLeaveNoGapAndCommitInOrder(t *testing.T) {
 		tailing.Go(func() { // reads while others write: what it has passed may never be filled in later
 			var after int64
 			for last := false; ; {
-				found, err := h.Range(ctx, shard, after, after+1000)
+				found, err := h.ReadRange(ctx, shard, after, after+1000)
 				if err != nil {
 					return
 				}
@@ -314,26 +314,26 @@ func TestAnIdempotencyKeyIsUsedOnceAndAnswersWithItsReceipt(t *testing.T) {
 	h := newHouse(t, 1)
 	ctx := context.Background()
 	a := h.write(one("s", eventstore.AnyVersion, team("a")))
-	a.Receipt = &eventstore.Receipt{Workspace: h.wsp, Key: "k1", Fingerprint: []byte("f"), Ref: "ctc_1", Status: 201, Subject: "ctc_1"}
+	a.Idempotency = &eventstore.IdempotencyRecord{Workspace: h.wsp, Key: "k1", Fingerprint: []byte("f"), Ref: "ctc_1", Status: 201, Subject: "ctc_1"}
 	result, err := h.Append(ctx, a)
 	require.NoError(t, err)
 
 	_, err = h.Append(ctx, a)
-	exists := (*eventstore.ReceiptExists)(nil)
+	exists := (*eventstore.IdempotencyRecordExists)(nil)
 	require.ErrorAs(t, err, &exists)
-	require.Equal(t, result.Last, exists.Receipt.Position)
-	require.Equal(t, "ctc_1", exists.Receipt.Ref)
-	require.Nil(t, exists.Receipt.Body)
+	require.Equal(t, result.Last, exists.Record.Position)
+	require.Equal(t, "ctc_1", exists.Record.Ref)
+	require.Nil(t, exists.Record.Body)
 
-	require.NoError(t, h.FinishReceipt(ctx, h.wsp, "k1", "", []byte(`{"phone":"+12025550123"}`)))
-	found, err := h.FindReceipt(ctx, h.wsp, "k1")
+	require.NoError(t, h.CompleteIdempotencyRecord(ctx, h.wsp, "k1", "", []byte(`{"phone":"+12025550123"}`)))
+	found, err := h.FindIdempotencyRecord(ctx, h.wsp, "k1")
 	require.NoError(t, err)
 	require.JSONEq(t, `{"phone":"+12025550123"}`, string(found.Body))
 	var raw []byte
 	require.NoError(t, h.pool.QueryRow(ctx, `select body from ledger_receipts`).Scan(&raw))
 	require.NotContains(t, string(raw), "12025550123", "answers are encrypted at rest")
 
-	other, err := h.FindReceipt(ctx, uuid.New(), "k1")
+	other, err := h.FindIdempotencyRecord(ctx, uuid.New(), "k1")
 	require.NoError(t, err)
 	require.Nil(t, other, "a key belongs to its workspace")
 }
@@ -408,7 +408,7 @@ func TestAnAppendWhoseConnectionBreaksIsWrittenExactlyOnce(t *testing.T) {
 	head, err := h.Head(ctx, 0)
 	require.NoError(t, err)
 	require.Equal(t, int64(16*30), head)
-	found, err := h.Range(ctx, 0, 0, head)
+	found, err := h.ReadRange(ctx, 0, 0, head)
 	require.NoError(t, err)
 	streams := map[string]bool{}
 	for _, r := range found {

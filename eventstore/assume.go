@@ -54,7 +54,7 @@ func (c *committer) assume(batch []*pending) (*assumption, bool) {
 	written := map[string]bool{}
 	for _, p := range batch {
 		a := p.append
-		if len(a.Forget) > 0 {
+		if len(a.EraseSubjects) > 0 {
 			return nil, false
 		}
 		for _, g := range a.Guards {
@@ -77,7 +77,7 @@ func (c *committer) assume(batch []*pending) (*assumption, bool) {
 			}
 			as.free = append(as.free, claimKey{cl.Scope, cl.Key})
 		}
-		if r := a.Receipt; r != nil {
+		if r := a.Idempotency; r != nil {
 			as.receipts = append(as.receipts, receiptKey{r.Workspace, r.Key})
 		}
 		for _, k := range p.newKeys {

@@ -22,7 +22,7 @@ func written(t *testing.T, shards, n int) (*house, int) {
 		_, err := h.Append(context.Background(), h.write(one(fmt.Sprintf("ctc_%d", i), 0, contact(fmt.Sprintf("ctc_%d", i), "+12025550123"))))
 		require.NoError(t, err)
 		if i%7 == 0 {
-			_, err := h.Notarise(context.Background(), shard)
+			_, err := h.CloseBlocks(context.Background(), shard)
 			require.NoError(t, err)
 		}
 	}
@@ -75,7 +75,7 @@ func TestAuditVerifyNamesTheFirstPositionThatWasTouched(t *testing.T) {
 			_, err = h.Verify(ctx, shard, anchor)
 			touched := (*eventstore.Tampering)(nil)
 			require.ErrorAs(t, err, &touched)
-			require.Equal(t, c.first, touched.Position, touched.What)
+			require.Equal(t, c.first, touched.Position, touched.Problem)
 		})
 	}
 }
@@ -88,12 +88,12 @@ func TestErasureDestroysTheKeyAndTheChainStillVerifies(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, before[0].Erased)
 	a := h.write(one("ctc_3", 1, team("deleted")))
-	a.Receipt = &eventstore.Receipt{Workspace: h.wsp, Key: "old", Fingerprint: []byte{1}, Subject: "ctc_3", Body: []byte("+12025550123")}
+	a.Idempotency = &eventstore.IdempotencyRecord{Workspace: h.wsp, Key: "old", Fingerprint: []byte{1}, Subject: "ctc_3", Body: []byte("+12025550123")}
 	_, err = h.Append(ctx, a)
 	require.NoError(t, err)
 
 	forget := h.write(one("ctc_3", 2, team("forgotten")))
-	forget.Forget = []string{"ctc_3"}
+	forget.EraseSubjects = []string{"ctc_3"}
 	_, err = h.Append(ctx, forget)
 	require.NoError(t, err)
 
@@ -107,17 +107,17 @@ func TestErasureDestroysTheKeyAndTheChainStillVerifies(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, other[0].Erased)
 
-	kept, err := h.FindReceipt(ctx, h.wsp, "old")
+	kept, err := h.FindIdempotencyRecord(ctx, h.wsp, "old")
 	require.NoError(t, err)
 	require.Nil(t, kept.Body, "stored answers about the contact go with it")
-	require.NoError(t, h.FinishReceipt(ctx, h.wsp, "old", "", []byte("+12025550123")))
-	kept, err = h.FindReceipt(ctx, h.wsp, "old")
+	require.NoError(t, h.CompleteIdempotencyRecord(ctx, h.wsp, "old", "", []byte("+12025550123")))
+	kept, err = h.FindIdempotencyRecord(ctx, h.wsp, "old")
 	require.NoError(t, err)
 	require.Nil(t, kept.Body, "and do not come back")
 
 	more := h.write(one("ctc_3x", 0, contact("ctc_3", "+12025550123")))
 	_, err = h.Append(ctx, more)
-	destroyed := (*eventstore.KeyDestroyed)(nil)
+	destroyed := (*eventstore.SubjectErased)(nil)
 	require.ErrorAs(t, err, &destroyed, "nothing is sealed for it again")
 	_, err = h.Verify(ctx, shard, nil)
 	require.NoError(t, err)

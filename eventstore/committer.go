@@ -252,9 +252,9 @@ func (c *committer) holds(r *row) (bool, error) {
 	return found, err
 }
 
-// ByIndexSQL has the rest of a transaction look every row up by its index, as the committers' connections always do: for
+// ForceIndexScansSQL has the rest of a transaction look every row up by its index, as the committers' connections always do: for
 // those who write a handful of rows into many over other connections.
-const ByIndexSQL = `select set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
+const ForceIndexScansSQL = `select set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
 	set_config('plan_cache_mode', 'force_generic_plan', true)`
 
 const (
@@ -367,7 +367,7 @@ func collect(batch []*pending) *questions {
 				q.quotaKeys, q.quotaSince = append(q.quotaKeys, w.Key), append(q.quotaSince, w.From)
 			}
 		}
-		if r := a.Receipt; r != nil && fresh(receiptKey{r.Workspace, r.Key}) {
+		if r := a.Idempotency; r != nil && fresh(receiptKey{r.Workspace, r.Key}) {
 			q.receiptWorkspaces, q.receiptKeys = append(q.receiptWorkspaces, r.Workspace), append(q.receiptKeys, r.Key)
 		}
 		for _, k := range p.newKeys {

@@ -29,7 +29,7 @@ type facts struct {
 	// used holds, per quota window asked for, what is used already; added what this batch adds, per bucket.
 	used     map[windowKey]int64
 	added    map[quotaKey]int64
-	receipts map[receiptKey]Receipt
+	receipts map[receiptKey]IdempotencyRecord
 	keys     map[string]bool // subjects that have a key or a tombstone
 
 	held map[claimKey]string // the claims as the database has them
@@ -38,7 +38,7 @@ type facts struct {
 func newFacts(head int64, now time.Time) *facts {
 	return &facts{
 		head: head, now: now, versions: map[string]int{}, claims: map[claimKey]string{}, held: map[claimKey]string{},
-		used: map[windowKey]int64{}, added: map[quotaKey]int64{}, receipts: map[receiptKey]Receipt{}, keys: map[string]bool{},
+		used: map[windowKey]int64{}, added: map[quotaKey]int64{}, receipts: map[receiptKey]IdempotencyRecord{}, keys: map[string]bool{},
 	}
 }
 
@@ -52,10 +52,10 @@ type windowKey struct {
 // a refusal leaves them untouched.
 func (f *facts) decide(shard int, p *pending) (Result, error) {
 	a := p.append
-	if r := a.Receipt; r != nil {
+	if r := a.Idempotency; r != nil {
 		old, found := f.receipts[receiptKey{r.Workspace, r.Key}]
-		if found && f.now.Sub(old.CreatedAt) < ReceiptLife {
-			return Result{}, &ReceiptExists{old}
+		if found && f.now.Sub(old.CreatedAt) < IdempotencyRecordLifetime {
+			return Result{}, &IdempotencyRecordExists{old}
 		}
 	}
 	for _, g := range a.Guards {
@@ -149,7 +149,7 @@ func (f *facts) accept(shard int, p *pending) Result {
 	for _, q := range a.Quotas {
 		f.added[quotaKey{q.Key, q.Bucket}] += q.Add
 	}
-	if r := a.Receipt; r != nil {
+	if r := a.Idempotency; r != nil {
 		kept := *r
 		kept.Shard, kept.CreatedAt, kept.Body = shard, f.now, bytes.Clone(p.body)
 		kept.Position = 0

@@ -56,8 +56,8 @@ func (l *Ledger) OnAppend(shard int, wake func()) (stop func()) {
 	}
 }
 
-// Advance tells the ledger of a head that was learned elsewhere, from a notification of another process.
-func (l *Ledger) Advance(shard int, position int64) {
+// AdvanceHead tells the ledger of a head that was learned elsewhere, from a notification of another process.
+func (l *Ledger) AdvanceHead(shard int, position int64) {
 	if shard >= 0 && shard < l.shards {
 		l.heads.advance(shard, position)
 	}

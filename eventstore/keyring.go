@@ -74,7 +74,7 @@ func ParseKeyring(text []byte) (*Keyring, error) {
 		return nil, fmt.Errorf("eventstore: the keyring's keyset: %w", err)
 	}
 	k := &Keyring{wrap: wrap, root: root}
-	k.numberKey = k.Derive("number hash")
+	k.numberKey = k.DeriveKey("number hash")
 	return k, nil
 }
 
@@ -107,8 +107,8 @@ func OpenKeyring(path string, create bool) (*Keyring, error) {
 	return ParseKeyring(text)
 }
 
-// Derive gives the fixed 32-byte key for a purpose.
-func (k *Keyring) Derive(purpose string) []byte {
+// DeriveKey gives the fixed 32-byte key for a purpose.
+func (k *Keyring) DeriveKey(purpose string) []byte {
 	key, err := hkdf.Key(sha256.New, k.root, nil, "ledgerline "+purpose, 32)
 	if err != nil {
 		panic(err) // only for impossible lengths

@@ -14,10 +14,10 @@ import (
 	"github.com/tink-crypto/tink-go/v2/tink"
 )
 
-// KeyDestroyed refuses to seal anything more for a subject that was erased.
-type KeyDestroyed struct{ Subject string }
+// SubjectErased refuses to seal anything more for a subject that was erased.
+type SubjectErased struct{ Subject string }
 
-func (e *KeyDestroyed) Error() string {
+func (e *SubjectErased) Error() string {
 	return "eventstore: the personal data of " + e.Subject + " is erased"
 }
 

@@ -161,9 +161,9 @@ func (l *Ledger) Head(ctx context.Context, shard int) (int64, error) {
 	return head, nil
 }
 
-// Present reads a shard's last position, and holds guards to what the ledger says at that moment: a *VersionConflict when
+// VerifyGuards reads a shard's last position, and holds guards to what the ledger says at that moment: a *VersionConflict when
 // one has moved. It is for what was decided on remembered versions and appends nothing that would state them.
-func (l *Ledger) Present(ctx context.Context, shard int, guards []Guard) (int64, error) {
+func (l *Ledger) VerifyGuards(ctx context.Context, shard int, guards []Guard) (int64, error) {
 	if len(guards) == 0 {
 		return l.Head(ctx, shard)
 	}
@@ -193,9 +193,9 @@ func (l *Ledger) Pool() *pgxpool.Pool { return l.pool }
 // Keyring gives the installation's secrets to what derives its own keys from them.
 func (l *Ledger) Keyring() *Keyring { return l.keyring }
 
-// Reading gives a ledger that only reads, over another pool: what works for long, or holds locks, must not take the
+// ReadOnly gives a ledger that only reads, over another pool: what works for long, or holds locks, must not take the
 // connections that requests wait for. It must not be closed.
-func (l *Ledger) Reading(pool *pgxpool.Pool) *Ledger {
+func (l *Ledger) ReadOnly(pool *pgxpool.Pool) *Ledger {
 	return &Ledger{
 		pool: pool, keyring: l.keyring, keys: newKeyStore(pool, l.keyring.wrap, keyCacheReading), clock: l.clock,
 		registry: l.registry, log: l.log, shards: l.shards, heads: newHeads(l.shards),

@@ -53,7 +53,7 @@ func (l *Ledger) Load(ctx context.Context, stream string, after int) ([]Recorded
 	if err != nil {
 		return nil, err
 	}
-	return found, l.Open(ctx, found)
+	return found, l.Decode(ctx, found)
 }
 
 // LoadMany is Load for several streams in one round trip: the events of each after its version, stream by stream in the
@@ -63,25 +63,25 @@ func (l *Ledger) LoadMany(ctx context.Context, streams []string, after []int) ([
 	if err != nil {
 		return nil, err
 	}
-	return found, l.Open(ctx, found)
+	return found, l.Decode(ctx, found)
 }
 
-// Range reads the events of a shard with after < position <= upto, in order, still sealed; with types only those.
-func (l *Ledger) Range(ctx context.Context, shard int, after, upto int64, types ...string) ([]Recorded, error) {
+// ReadRange reads the events of a shard with after < position <= upto, in order, still sealed; with types only those.
+func (l *Ledger) ReadRange(ctx context.Context, shard int, after, upto int64, types ...string) ([]Recorded, error) {
 	if len(types) == 0 {
 		return l.query(ctx, rangeSQL, shard, after, upto)
 	}
 	return l.query(ctx, typedSQL, shard, after, upto, types)
 }
 
-// After reads the next events of a shard behind a position, in order, still sealed.
-func (l *Ledger) After(ctx context.Context, shard int, position int64, limit int) ([]Recorded, error) {
+// ReadAfter reads the next events of a shard behind a position, in order, still sealed.
+func (l *Ledger) ReadAfter(ctx context.Context, shard int, position int64, limit int) ([]Recorded, error) {
 	return l.query(ctx, afterSQL, shard, position, limit)
 }
 
-// Open decodes events in place and opens their personal data. One that cannot be decoded stops it with an
+// Decode decodes events in place and opens their personal data. One that cannot be decoded stops it with an
 // *UndecodableError that names it.
-func (l *Ledger) Open(ctx context.Context, recorded []Recorded) error {
+func (l *Ledger) Decode(ctx context.Context, recorded []Recorded) error {
 	var subjects []string
 	for i := range recorded {
 		if recorded[i].Sealed != nil {

@@ -23,9 +23,9 @@ const (
 		values ($1, $2, $3, $4, $5, $6, $7, $8, now())`
 )
 
-// Notarise closes blocks up to the head of a shard and returns how many. Several processes may do it at once: a
+// CloseBlocks closes blocks up to the head of a shard and returns how many. Several processes may do it at once: a
 // block's number is unique, and who comes second starts over from what the first wrote.
-func (l *Ledger) Notarise(ctx context.Context, shard int) (closed int, err error) {
+func (l *Ledger) CloseBlocks(ctx context.Context, shard int) (closed int, err error) {
 	head, err := l.Head(ctx, shard)
 	if err != nil {
 		return 0, err
@@ -57,7 +57,7 @@ func (l *Ledger) lastBlock(ctx context.Context, shard int) (Block, error) {
 // closeBlock hashes the events after the last block up to a position and writes the block.
 func (l *Ledger) closeBlock(ctx context.Context, last Block, to int64) error {
 	b := Block{Shard: last.Shard, Number: last.Number + 1, From: last.To + 1, To: to, Previous: last.Hash}
-	found, err := l.Range(ctx, b.Shard, last.To, to)
+	found, err := l.ReadRange(ctx, b.Shard, last.To, to)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (l *Ledger) RunNotary(ctx context.Context) {
 	}()
 	for {
 		for shard := range l.shards {
-			if _, err := l.Notarise(ctx, shard); err != nil && ctx.Err() == nil {
+			if _, err := l.CloseBlocks(ctx, shard); err != nil && ctx.Err() == nil {
 				l.log.Error("notary: cannot close a block", "shard", shard, "error", err)
 			}
 		}
@@ -123,8 +123,8 @@ const hashesSQL = `select p, substring(b.leaves from ((p - b.from_position) * 32
 	cross join lateral (select * from ledger_blocks b where b.shard = $1 and b.to_position >= p order by b.to_position limit 1) b
 	where b.from_position <= p`
 
-// Hashes gives the leaf hashes of events by position; those whose block is not closed yet are absent.
-func (l *Ledger) Hashes(ctx context.Context, shard int, positions []int64) (map[int64][]byte, error) {
+// LeafHashes gives the leaf hashes of events by position; those whose block is not closed yet are absent.
+func (l *Ledger) LeafHashes(ctx context.Context, shard int, positions []int64) (map[int64][]byte, error) {
 	rows, err := l.pool.Query(ctx, hashesSQL, shard, positions)
 	if err != nil {
 		return nil, fmt.Errorf("eventstore: hashes: %w", err)

@@ -82,7 +82,7 @@ func (l *Ledger) Prove(ctx context.Context, shard int, streams ...string) (Proof
 		all = append(all, found...)
 	}
 	slices.SortFunc(all, func(a, b Recorded) int { return int(a.Position - b.Position) })
-	if _, err := l.Notarise(ctx, shard); err != nil {
+	if _, err := l.CloseBlocks(ctx, shard); err != nil {
 		return p, err
 	}
 	positions := make([]int64, len(all))

@@ -8,14 +8,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Window asks what a quota's counter holds from a moment on.
-type Window struct {
+// QuotaWindow asks what a quota's counter holds from a moment on.
+type QuotaWindow struct {
 	Key  string
 	From time.Time
 }
 
-// Bucket is what was added to a counter in one bucket of time.
-type Bucket struct {
+// QuotaBucket is what was added to a counter in one bucket of time.
+type QuotaBucket struct {
 	At   time.Time
 	Used int64
 }
@@ -24,9 +24,9 @@ const bucketsSQL = `select u.i, q.bucket, q.used
 	from unnest($1::text[], $2::timestamptz[]) with ordinality u (key, since, i) join ledger_quotas q on q.key = u.key and q.bucket >= u.since
 	where q.used <> 0 order by u.i, q.bucket`
 
-// Used reads counters, one list of buckets for each window, oldest first. What it reads may have grown when it is used: the
+// QuotaUsage reads counters, one list of buckets for each window, oldest first. What it reads may have grown when it is used: the
 // append alone decides whether there is room.
-func (l *Ledger) Used(ctx context.Context, windows []Window) ([][]Bucket, error) {
+func (l *Ledger) QuotaUsage(ctx context.Context, windows []QuotaWindow) ([][]QuotaBucket, error) {
 	keys, since := make([]string, len(windows)), make([]time.Time, len(windows))
 	for i, w := range windows {
 		keys[i], since[i] = w.Key, w.From
@@ -35,9 +35,9 @@ func (l *Ledger) Used(ctx context.Context, windows []Window) ([][]Bucket, error)
 	if err != nil {
 		return nil, fmt.Errorf("eventstore: quotas: %w", err)
 	}
-	used := make([][]Bucket, len(windows))
+	used := make([][]QuotaBucket, len(windows))
 	var i int
-	var b Bucket
+	var b QuotaBucket
 	_, err = pgx.ForEachRow(rows, []any{&i, &b.At, &b.Used}, func() error {
 		used[i-1] = append(used[i-1], b)
 		return nil

@@ -76,8 +76,8 @@ type Quota struct {
 	Limit  int64
 }
 
-// Receipt is the idempotency receipt of a write (interface, section 8). It commits with the events it answers for.
-type Receipt struct {
+// IdempotencyRecord is the idempotency receipt of a write (interface, section 8). It commits with the events it answers for.
+type IdempotencyRecord struct {
 	Workspace   uuid.UUID
 	Key         string
 	Fingerprint []byte // of method, path and canonical body
@@ -91,8 +91,8 @@ type Receipt struct {
 	CreatedAt time.Time
 }
 
-// ReceiptLife is how long a receipt holds.
-const ReceiptLife = 24 * time.Hour
+// IdempotencyRecordLifetime is how long a receipt holds.
+const IdempotencyRecordLifetime = 24 * time.Hour
 
 // Append is one atomic step: events of several streams together with what must hold for them.
 type Append struct {
@@ -104,13 +104,13 @@ type Append struct {
 	CorrelationID uuid.UUID // made up when uuid.Nil
 	At            time.Time // occurred_at of all events
 
-	Streams []StreamEvents
-	Guards  []Guard
-	Claims  []Claim
-	Quotas  []Quota
-	Receipt *Receipt
-	// Forget destroys the personal-data keys of these subjects, for good.
-	Forget []string
+	Streams     []StreamEvents
+	Guards      []Guard
+	Claims      []Claim
+	Quotas      []Quota
+	Idempotency *IdempotencyRecord
+	// EraseSubjects destroys the personal-data keys of these subjects, for good.
+	EraseSubjects []string
 }
 
 // Result tells where an append's events lie. Without events First is 0 and Last is the shard's head.
@@ -148,7 +148,9 @@ func (e *QuotaExceeded) Error() string {
 	return fmt.Sprintf("eventstore: quota %s: %d used of %d, no room for %d", e.Key, e.Used, e.Limit, e.Add)
 }
 
-// ReceiptExists refuses an append: its idempotency key has been used within ReceiptLife.
-type ReceiptExists struct{ Receipt Receipt }
+// IdempotencyRecordExists refuses an append: its idempotency key has been used within ReceiptLife.
+type IdempotencyRecordExists struct{ Record IdempotencyRecord }
 
-func (e *ReceiptExists) Error() string { return "eventstore: the idempotency key has been used" }
+func (e *IdempotencyRecordExists) Error() string {
+	return "eventstore: the idempotency key has been used"
+}

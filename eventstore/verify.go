@@ -15,15 +15,15 @@ import (
 type Tampering struct {
 	Shard    int
 	Position int64
-	What     string
+	Problem  string
 }
 
 func (t *Tampering) Error() string {
-	return fmt.Sprintf("shard %d, position %d: %s", t.Shard, t.Position, t.What)
+	return fmt.Sprintf("shard %d, position %d: %s", t.Shard, t.Position, t.Problem)
 }
 
-// Verified is what Verify found in order.
-type Verified struct {
+// VerifyResult is what Verify found in order.
+type VerifyResult struct {
 	Shard  int    `json:"shard"`
 	Events int64  `json:"events"`
 	Blocks int64  `json:"blocks"`
@@ -39,10 +39,10 @@ const (
 // Verify closes the open block, recomputes every hash of a shard and compares. The first event that was changed,
 // removed, moved or added is told as *Tampering. With anchor (the hash of a block, kept elsewhere) it also tells
 // when the chain does not contain that block any more.
-func (l *Ledger) Verify(ctx context.Context, shard int, anchor []byte) (Verified, error) {
-	v := Verified{Shard: shard}
+func (l *Ledger) Verify(ctx context.Context, shard int, anchor []byte) (VerifyResult, error) {
+	v := VerifyResult{Shard: shard}
 	v.Head = fmt.Sprintf("%x", make([]byte, sha256.Size))
-	if _, err := l.Notarise(ctx, shard); err != nil {
+	if _, err := l.CloseBlocks(ctx, shard); err != nil {
 		// A hole in what is not closed yet: the walk below names where.
 		l.log.Debug("audit: the open block does not close", "shard", shard, "error", err)
 	}
@@ -81,14 +81,14 @@ func (l *Ledger) Verify(ctx context.Context, shard int, anchor []byte) (Verified
 	return v, nil
 }
 
-func (l *Ledger) verifyBlock(ctx context.Context, b *Block, v *Verified, previous []byte) error {
+func (l *Ledger) verifyBlock(ctx context.Context, b *Block, v *VerifyResult, previous []byte) error {
 	switch {
 	case b.Number != v.Blocks+1 || b.From != v.Events+1:
 		return &Tampering{b.Shard, v.Events + 1, fmt.Sprintf("block %d is missing or was moved", v.Blocks+1)}
 	case int64(len(b.Leaves)) != (b.To-b.From+1)*sha256.Size:
 		return &Tampering{b.Shard, b.From, fmt.Sprintf("block %d was altered", b.Number)}
 	}
-	found, err := l.Range(ctx, b.Shard, b.From-1, b.To)
+	found, err := l.ReadRange(ctx, b.Shard, b.From-1, b.To)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (l *Ledger) verifyBlock(ctx context.Context, b *Block, v *Verified, previou
 }
 
 // verifyEnd compares where the chain, the head and the events end.
-func (l *Ledger) verifyEnd(ctx context.Context, v *Verified) error {
+func (l *Ledger) verifyEnd(ctx context.Context, v *VerifyResult) error {
 	var last int64
 	if err := l.pool.QueryRow(ctx, maxPositionSQL, v.Shard).Scan(&last); err != nil {
 		return fmt.Errorf("eventstore: last event: %w", err)
@@ -127,7 +127,7 @@ func (l *Ledger) verifyEnd(ctx context.Context, v *Verified) error {
 	case last > head:
 		return &Tampering{v.Shard, head + 1, "an event lies beyond the head"}
 	case v.Events < head: // appended since the open block was closed, or it did not close
-		found, err := l.Range(ctx, v.Shard, v.Events, head)
+		found, err := l.ReadRange(ctx, v.Shard, v.Events, head)
 		if err != nil {
 			return err
 		}

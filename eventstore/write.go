@@ -114,7 +114,7 @@ func queueKeys(b *pgx.Batch, now time.Time, accepted []*pending) {
 		for _, k := range p.newKeys {
 			subjects, wrapped = append(subjects, k.subject), append(wrapped, k.wrapped)
 		}
-		forgotten = append(forgotten, p.append.Forget...)
+		forgotten = append(forgotten, p.append.EraseSubjects...)
 	}
 	if len(subjects) > 0 {
 		b.Queue(insertKeysSQL, subjects, wrapped)
@@ -162,10 +162,10 @@ func queueReceipts(b *pgx.Batch, shard int, f *facts, accepted []*pending) {
 	var statuses []int16
 	var positions []int64
 	for _, p := range accepted {
-		if p.append.Receipt == nil {
+		if p.append.Idempotency == nil {
 			continue
 		}
-		r := f.receipts[receiptKey{p.append.Receipt.Workspace, p.append.Receipt.Key}]
+		r := f.receipts[receiptKey{p.append.Idempotency.Workspace, p.append.Idempotency.Key}]
 		workspaces, keys, refs = append(workspaces, r.Workspace), append(keys, r.Key), append(refs, r.Ref)
 		fingerprints, bodies = append(fingerprints, r.Fingerprint), append(bodies, p.body)
 		statuses = append(statuses, int16(r.Status)) //nolint:gosec // an HTTP status

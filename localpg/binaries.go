@@ -39,9 +39,9 @@ func (b binaries) path(program string) string { return filepath.Join(b.dir, prog
 
 var versionPattern = regexp.MustCompile(`\(PostgreSQL\)\s+((\d+)\S*)`)
 
-// Find tells where the PostgreSQL binaries are that Start would use for a new directory: those in PATH, else the newest
+// FindBinaries tells where the PostgreSQL binaries are that Start would use for a new directory: those in PATH, else the newest
 // of the usual places. ErrNoPostgres when there are none of version 14 or newer; Start would download some then.
-func Find() (binDir string, err error) {
+func FindBinaries() (binDir string, err error) {
 	ctx := context.Background()
 	var acct *account
 	if os.Geteuid() == 0 {

@@ -183,8 +183,8 @@ func (s *Server) Port() int { return s.port }
 // Dir is the server's directory with symbolic links resolved.
 func (s *Server) Dir() string { return s.dir.root }
 
-// Log is the file that the server writes its log to.
-func (s *Server) Log() string { return s.dir.logFile() }
+// LogFile is the file that the server writes its log to.
+func (s *Server) LogFile() string { return s.dir.logFile() }
 
 // Adopted tells that another process owns the server; Stop leaves it alone then.
 func (s *Server) Adopted() bool { return s.process == nil }

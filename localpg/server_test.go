@@ -269,7 +269,7 @@ func TestABrokenSettingShowsWhatTheServerSaid(t *testing.T) {
 
 func TestFindNamesADirectoryWithBothPrograms(t *testing.T) {
 	t.Parallel()
-	dir, err := Find()
+	dir, err := FindBinaries()
 	if err != nil { // then the other tests have downloaded one
 		require.ErrorIs(t, err, ErrNoPostgres)
 		return

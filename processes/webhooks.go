@@ -86,7 +86,7 @@ func (w *Webhooks) Wake() { w.runner.Wake() }
 // Name implements feed.Consumer.
 func (w *Webhooks) Name() string { return projections.DeliveriesBy }
 
-// Write implements feed.Consumer; Compose takes its place.
+// Write implements feed.Consumer; WriteContext takes its place.
 func (w *Webhooks) Write(*pgx.Batch, int, []eventstore.Recorded) error {
 	return errors.New("processes: webhooks are composed")
 }

@@ -82,9 +82,9 @@ func (w *Webhooks) subscribers(ctx context.Context, recorded []eventstore.Record
 	return all, nil
 }
 
-// Compose implements feed.Composer. A batch's endpoints are read as of the checkpoint: if another worker moves that
+// WriteContext implements feed.ReadingConsumer. A batch's endpoints are read as of the checkpoint: if another worker moves that
 // meanwhile, nothing of this commits.
-func (w *Webhooks) Compose(ctx context.Context, b *pgx.Batch, _ int, recorded []eventstore.Recorded) error {
+func (w *Webhooks) WriteContext(ctx context.Context, b *pgx.Batch, _ int, recorded []eventstore.Recorded) error {
 	if len(recorded) == 0 {
 		return nil
 	}

@@ -57,7 +57,7 @@ func TestDeliveriesAreFoundByIndexBesideManyOfOtherEndpoints(t *testing.T) {
 				tx, err := pool.Begin(t.Context())
 				require.NoError(t, err)
 				var b pgx.Batch
-				b.Queue(eventstore.ByIndexSQL)
+				b.Queue(eventstore.ForceIndexScansSQL)
 				queue(&b)
 				require.NoError(t, tx.SendBatch(t.Context(), &b).Close(), what)
 				var scans, fetched int

@@ -144,7 +144,7 @@ func (w *Webhooks) writeBegun(ctx context.Context, batch []beginning) error {
 func (w *Webhooks) byIndex(ctx context.Context, q *pgx.Batch) error {
 	err := pgx.BeginFunc(ctx, w.ledger.Pool(), func(tx pgx.Tx) error {
 		all := pgx.Batch{}
-		all.Queue(eventstore.ByIndexSQL)
+		all.Queue(eventstore.ForceIndexScansSQL)
 		all.QueuedQueries = append(all.QueuedQueries, q.QueuedQueries...)
 		return tx.SendBatch(ctx, &all).Close()
 	})

@@ -150,7 +150,7 @@ func (s *Store) addHashes(ctx context.Context, shard int, found []ConsentEvent) 
 	for i := range found {
 		positions[i] = found[i].Position
 	}
-	hashes, err := s.Ledger().Hashes(ctx, shard, positions)
+	hashes, err := s.Ledger().LeafHashes(ctx, shard, positions)
 	if err != nil {
 		return err
 	}

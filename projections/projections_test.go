@@ -61,7 +61,7 @@ func (n *node) join(t *testing.T, shards int) {
 	n.Store = projections.NewStore(n.Ledger, progress)
 	n.viewer = projections.Viewer{Workspace: n.wsp, Shard: n.ShardOf(n.org)}
 	listening := make(chan struct{})
-	go feed.Tell(ctx, n.Ledger, progress, slog.New(slog.DiscardHandler))
+	go feed.PublishProgress(ctx, n.Ledger, progress, slog.New(slog.DiscardHandler))
 	go func() { defer close(listening); feed.Listen(ctx, n.Ledger, progress, slog.New(slog.DiscardHandler)) }()
 	n.run = func(extra ...feed.Consumer) {
 		var consumers []feed.Consumer
@@ -123,7 +123,7 @@ func (n *node) life(t *testing.T, i int) (contactID, messageID string) {
 	if i%4 == 0 {
 		r, err := n.Append(context.Background(), eventstore.Append{
 			Organisation: n.org, Workspace: n.wsp, Actor: events.Actor{Type: "key"}, At: n.Now(),
-			Streams: []eventstore.StreamEvents{stream(contactID, eventstore.AnyVersion, &events.ContactDeleted{ContactID: contactID})}, Forget: []string{contactID},
+			Streams: []eventstore.StreamEvents{stream(contactID, eventstore.AnyVersion, &events.ContactDeleted{ContactID: contactID})}, EraseSubjects: []string{contactID},
 		})
 		require.NoError(t, err)
 		require.NotZero(t, r.Last)
@@ -310,7 +310,7 @@ func TestAPoisonEventIsParkedAndStopsNobody(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, there, found, id)
 	}
-	parked, err := feed.ListParked(ctx, n.Ledger)
+	parked, err := feed.ListParkedEvents(ctx, n.Ledger)
 	require.NoError(t, err)
 	wanting := []string{}
 	for _, p := range parked {
@@ -319,12 +319,12 @@ func TestAPoisonEventIsParkedAndStopsNobody(t *testing.T) {
 	}
 	require.ElementsMatch(t, []string{"contacts", "conversations"}, wanting, "by each that wants it")
 
-	require.Error(t, feed.RetryParked(ctx, n.Ledger, projections.Contacts, 0, bad.Last))
+	require.Error(t, feed.RetryParkedEvent(ctx, n.Ledger, projections.Contacts, 0, bad.Last))
 	_, err = n.Pool().Exec(ctx, `update ledger_events set data = $2 where position = $1`, bad.Last, `{"contact_id": "ctc_b", "number_hash": "h"}`)
 	require.NoError(t, err)
-	require.NoError(t, feed.RetryParked(ctx, n.Ledger, projections.Contacts, 0, bad.Last))
+	require.NoError(t, feed.RetryParkedEvent(ctx, n.Ledger, projections.Contacts, 0, bad.Last))
 	_, found, err := n.Contact(ctx, n.viewer, "ctc_b")
 	require.NoError(t, err)
 	require.True(t, found)
-	require.ErrorIs(t, feed.SkipParked(ctx, n.Ledger, "contacts", 0, bad.Last), feed.ErrNotParked)
+	require.ErrorIs(t, feed.SkipParkedEvent(ctx, n.Ledger, "contacts", 0, bad.Last), feed.ErrNotParked)
 }

@@ -39,7 +39,7 @@ var Webhooks = &readmodel.Projection{
 		}),
 		feed.On(func(c *readmodel.Changes, e *events.WebhookUpdated, r *eventstore.Recorded) {
 			row := readmodel.Row{}
-			if e.Moved {
+			if e.URLChanged {
 				row["url"] = e.Private.URL
 			}
 			if len(e.Events) > 0 {

@@ -178,7 +178,7 @@ func (n *Node) assemble(ctx context.Context) (err error) {
 		return nil
 	})
 	n.goes(run, "feed progress", func(ctx context.Context) error {
-		feed.Tell(ctx, n.Ledger, n.progress, cfg.Logger)
+		feed.PublishProgress(ctx, n.Ledger, n.progress, cfg.Logger)
 		return nil
 	})
 	if err := n.openCarriers(run); err != nil {
@@ -294,7 +294,7 @@ func (n *Node) serve() error {
 	if err != nil {
 		return err
 	}
-	cursors, err := httpapi.NewCursors(n.Ledger.Keyring().Derive("cursors"))
+	cursors, err := httpapi.NewCursors(n.Ledger.Keyring().DeriveKey("cursors"))
 	if err != nil {
 		return err
 	}

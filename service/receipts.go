@@ -24,7 +24,7 @@ type receipts struct {
 
 // Find implements httpapi.Receipts.
 func (r receipts) Find(ctx context.Context, workspace uuid.UUID, key string) (*httpapi.IdempotencyRecord, error) {
-	found, err := r.ledger.FindReceipt(ctx, workspace, key)
+	found, err := r.ledger.FindIdempotencyRecord(ctx, workspace, key)
 	if err != nil || found == nil {
 		return nil, err
 	}
@@ -37,9 +37,9 @@ func (r receipts) Find(ctx context.Context, workspace uuid.UUID, key string) (*h
 func (r receipts) Keep(ctx context.Context, caller auth.Caller, key string, fingerprint []byte, answer httpapi.IdempotencyRecord) error {
 	err := r.app.KeepRefusal(ctx, commands.Request{
 		Organisation: caller.OrganisationID, Workspace: caller.WorkspaceID, Actor: events.Actor{Type: "system"}, RequestID: caller.RequestID,
-		Receipt: &eventstore.Receipt{Workspace: caller.WorkspaceID, Key: key, Fingerprint: fingerprint, Status: answer.Status, Body: answer.Body},
+		Idempotency: &eventstore.IdempotencyRecord{Workspace: caller.WorkspaceID, Key: key, Fingerprint: fingerprint, Status: answer.Status, Body: answer.Body},
 	})
-	if exists := (*eventstore.ReceiptExists)(nil); errors.As(err, &exists) {
+	if exists := (*eventstore.IdempotencyRecordExists)(nil); errors.As(err, &exists) {
 		return fmt.Errorf("%w: %w", httpapi.ErrIdempotencyKeyUsed, err)
 	}
 	return err
@@ -47,7 +47,7 @@ func (r receipts) Keep(ctx context.Context, caller auth.Caller, key string, fing
 
 // Finish implements httpapi.Receipts.
 func (r receipts) Finish(ctx context.Context, workspace uuid.UUID, key string, body []byte) {
-	if err := r.ledger.FinishReceipt(ctx, workspace, key, "", body); err != nil {
+	if err := r.ledger.CompleteIdempotencyRecord(ctx, workspace, key, "", body); err != nil {
 		r.log.Warn("the answer was not stored; a retry builds it again", "error", err)
 	}
 }

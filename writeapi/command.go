@@ -22,7 +22,7 @@ func request(c *httpapi.Call) commands.Request {
 		r.Guards = append(r.Guards, commands.Guard(g))
 	}
 	if i := c.Idempotency; i != nil {
-		r.Receipt = &commands.Promise{Workspace: c.WorkspaceID, Key: i.Key, Fingerprint: i.Fingerprint, Status: i.Status}
+		r.Idempotency = &commands.IdempotencyRecord{Workspace: c.WorkspaceID, Key: i.Key, Fingerprint: i.Fingerprint, Status: i.Status}
 	}
 	return r
 }
@@ -65,7 +65,7 @@ func recordedBody[Made, Body any](c *httpapi.Call, body func(Made) Body) func(Ma
 
 // translate replaces the errors of commands that httpapi reacts to by its own.
 func translate(err error) error {
-	exists := (*commands.ReceiptExists)(nil)
+	exists := (*commands.IdempotencyRecordExists)(nil)
 	switch {
 	case errors.Is(err, commands.ErrCredentialChanged):
 		return errors.Join(auth.ErrCredentialChanged, err)

@@ -163,7 +163,7 @@ type auditVerifyCommand struct {
 
 // shardAudit is what was found in a shard.
 type shardAudit struct {
-	eventstore.Verified
+	eventstore.VerifyResult
 	// What is wrong, when something is.
 	Position int64  `json:"tampered_position,omitempty"`
 	What     string `json:"what,omitempty"`
@@ -187,9 +187,9 @@ func (c *auditVerifyCommand) Run(ctx context.Context, con *console) error {
 	intact, found := true, make([]shardAudit, 0, len(shards))
 	for _, shard := range shards {
 		verified, err := w.Ledger.Verify(ctx, shard, anchor)
-		one := shardAudit{Verified: verified}
+		one := shardAudit{VerifyResult: verified}
 		if tampering := (*eventstore.Tampering)(nil); errors.As(err, &tampering) {
-			intact, one.Position, one.What = false, tampering.Position, tampering.What
+			intact, one.Position, one.What = false, tampering.Position, tampering.Problem
 			con.say("NOT INTACT: %v", tampering)
 		} else if err != nil {
 			return err

@@ -43,7 +43,7 @@ var (
 
 // makeDemo makes what is missing and gives everything but the addresses and sessions.
 func makeDemo(ctx context.Context, ledger *eventstore.Ledger, log *slog.Logger) (*devFile, error) {
-	ids := &derived{key: ledger.Keyring().Derive("demo")}
+	ids := &derived{key: ledger.Keyring().DeriveKey("demo")}
 	app, err := commands.New(commands.Config{Ledger: ledger, IDs: ids, Random: ids, Logger: log, Cache: 256})
 	if err != nil {
 		return nil, fmt.Errorf("demo data: %w", err)
@@ -164,7 +164,7 @@ func (d *demo) key(ctx context.Context, req commands.Request, workspace string, 
 	if _, err := io.ReadFull(d.ids.begin(step), random[:]); err != nil {
 		return "", err
 	}
-	secret = apikey.NewSecret(env, random, d.ledger.Keyring().Derive("api key check"))
+	secret = apikey.NewSecret(env, random, d.ledger.Keyring().DeriveKey("api key check"))
 	return secret, d.once(ctx, step, id, func() error {
 		made, err := d.app.CreateAPIKey(ctx, req, commands.CreateAPIKey{
 			Name: "Demo, " + string(env), Env: env, Scopes: []string{string(apikey.Read), string(apikey.Send), string(apikey.Admin)},

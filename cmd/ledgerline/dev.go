@@ -237,7 +237,7 @@ func (d *dev) wait(ctx context.Context, served chan error) error {
 		served <- err
 		return nil // its error is taken by who waits for the server
 	case <-ended:
-		return fmt.Errorf("the private PostgreSQL has ended; its log is %s", d.database.Log())
+		return fmt.Errorf("the private PostgreSQL has ended; its log is %s", d.database.LogFile())
 	case err := <-d.node.Failed():
 		return err
 	}

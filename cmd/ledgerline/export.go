@@ -72,7 +72,7 @@ func (c *exportCommand) Run(ctx context.Context, con *console) error {
 	out := bufio.NewWriter(con.out)
 	lines := json.NewEncoder(out)
 	for after := int64(0); after < head; after += exportBatch {
-		recorded, err := w.Ledger.Range(ctx, shard, after, min(after+exportBatch, head))
+		recorded, err := w.Ledger.ReadRange(ctx, shard, after, min(after+exportBatch, head))
 		if err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func (c *exportCommand) Run(ctx context.Context, con *console) error {
 				kept = append(kept, *r)
 			}
 		}
-		if err := w.Ledger.Open(ctx, kept); err != nil {
+		if err := w.Ledger.Decode(ctx, kept); err != nil {
 			return err
 		}
 		for i := range kept {

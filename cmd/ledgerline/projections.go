@@ -53,11 +53,11 @@ func wants() (consumers, types []string) {
 }
 
 type consumerState struct {
-	Name     string        `json:"name"`
-	Kind     string        `json:"kind"` // projection or process
-	Revision int           `json:"revision"`
-	Shards   []shardLag    `json:"shards"`
-	Parked   []feed.Parked `json:"parked"`
+	Name     string             `json:"name"`
+	Kind     string             `json:"kind"` // projection or process
+	Revision int                `json:"revision"`
+	Shards   []shardLag         `json:"shards"`
+	Parked   []feed.ParkedEvent `json:"parked"`
 }
 
 // Run implements the command.
@@ -67,7 +67,7 @@ func (c *projectionsListCommand) Run(ctx context.Context, con *console) error {
 		return err
 	}
 	defer w.Close()
-	parked, err := feed.ListParked(ctx, w.Ledger)
+	parked, err := feed.ListParkedEvents(ctx, w.Ledger)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (c *projectionsListCommand) Run(ctx context.Context, con *console) error {
 	var at shardLag
 	_, err = pgx.ForEachRow(rows, []any{&name, &revision, &at.Shard, &at.Position, &at.Behind}, func() error {
 		if len(list) == 0 || list[len(list)-1].Name != name {
-			list = append(list, &consumerState{Name: name, Kind: "process", Revision: revision, Parked: []feed.Parked{}})
+			list = append(list, &consumerState{Name: name, Kind: "process", Revision: revision, Parked: []feed.ParkedEvent{}})
 			if projections.Named(name) != nil {
 				list[len(list)-1].Kind = "projection"
 			}
@@ -138,7 +138,7 @@ func (c *projectionsRetryCommand) Run(ctx context.Context, con *console) error {
 		return err
 	}
 	defer w.Close()
-	if err := feed.RetryParked(ctx, w.Ledger, p, c.Shard, c.Position); err != nil {
+	if err := feed.RetryParkedEvent(ctx, w.Ledger, p, c.Shard, c.Position); err != nil {
 		return c.explain(err)
 	}
 	return c.told(con, "taken")
@@ -156,7 +156,7 @@ func (c *projectionsSkipCommand) Run(ctx context.Context, con *console) error {
 		return err
 	}
 	defer w.Close()
-	if err := feed.SkipParked(ctx, w.Ledger, c.Name, c.Shard, c.Position); err != nil {
+	if err := feed.SkipParkedEvent(ctx, w.Ledger, c.Name, c.Shard, c.Position); err != nil {
 		return c.explain(err)
 	}
 	return c.told(con, "skipped")

@@ -14,7 +14,7 @@ import (
 // process remembers.
 type Kind[S any] struct {
 	prefix string
-	folder *eventstore.Folder[S]
+	folder *eventstore.AggregateLoader[S]
 	apply  func(S, *eventstore.Recorded) S
 }
 
@@ -26,7 +26,7 @@ func newKind[S state[S]](l *eventstore.Ledger, prefix string, size int) Kind[S] 
 	apply := func(s S, r *eventstore.Recorded) S {
 		return s.Apply(r.Event, events.Envelope{Organisation: r.OrganisationID, Workspace: r.WorkspaceID, At: r.OccurredAt})
 	}
-	return Kind[S]{prefix, eventstore.NewFolder(l, size, apply), apply}
+	return Kind[S]{prefix, eventstore.NewAggregateLoader(l, size, apply), apply}
 }
 
 // maxStreamLength is more than the length of any stream's name.
@@ -59,11 +59,11 @@ func (k Kind[S]) FindMany(ctx context.Context, streams []string) ([]S, error) {
 }
 
 // Read gives a stream's state with its version, outside of a command; see Find.
-func (k Kind[S]) Read(ctx context.Context, stream string, fresh bool) (eventstore.Folded[S], error) {
+func (k Kind[S]) Read(ctx context.Context, stream string, fresh bool) (eventstore.Aggregate[S], error) {
 	if !k.plausible(stream) {
-		return eventstore.Folded[S]{Stream: stream}, nil
+		return eventstore.Aggregate[S]{Stream: stream}, nil
 	}
-	read := k.folder.Peek
+	read := k.folder.LoadCached
 	if fresh {
 		read = k.folder.Load
 	}
@@ -80,7 +80,7 @@ type Aggregate[S any] struct {
 
 	unit      *Unit
 	kind      Kind[S]
-	base      eventstore.Folded[S]
+	base      eventstore.Aggregate[S]
 	workspace uuid.UUID // in place of the request's, when not uuid.Nil
 	recorded  []events.Event
 	guarded   bool
@@ -135,22 +135,22 @@ func LoadMany[S any](ctx context.Context, u *Unit, k Kind[S], streams []string) 
 
 // Begin gives an aggregate that does not exist yet, under an id that was just made.
 func Begin[S any](u *Unit, k Kind[S], stream string) *Aggregate[S] {
-	return add(u, k, eventstore.Folded[S]{Stream: stream})
+	return add(u, k, eventstore.Aggregate[S]{Stream: stream})
 }
 
-func add[S any](u *Unit, k Kind[S], base eventstore.Folded[S]) *Aggregate[S] {
+func add[S any](u *Unit, k Kind[S], base eventstore.Aggregate[S]) *Aggregate[S] {
 	g := &Aggregate[S]{unit: u, kind: k, base: base, State: base.State}
 	u.aggregates[aggregateName{k.folder, base.Stream}] = g
 	u.OnAppended(func(a *eventstore.Append) {
-		if len(g.recorded) > 0 && (!u.SkipCache || k.folder.Remembers(base.Stream)) {
-			k.folder.Advance(g.base, g.wrap(a, g.recorded))
+		if len(g.recorded) > 0 && (!u.SkipCache || k.folder.IsCached(base.Stream)) {
+			k.folder.CacheAppended(g.base, g.wrap(a, g.recorded))
 		}
 	})
 	return g
 }
 
 func (g *Aggregate[S]) wrap(a *eventstore.Append, list []events.Event) []eventstore.Recorded {
-	recorded := eventstore.Fresh(a, g.base.Stream, list)
+	recorded := eventstore.AsRecorded(a, g.base.Stream, list)
 	if g.workspace != uuid.Nil {
 		for i := range recorded {
 			recorded[i].WorkspaceID = g.workspace

@@ -160,7 +160,7 @@ type Request struct {
 	Guards []eventstore.Guard
 	// Receipt makes the command idempotent. The caller sets Workspace, Key, Fingerprint and Status; the command adds
 	// Ref, Subject and, where it renders the answer, Body.
-	Receipt     *eventstore.Receipt
+	Idempotency *eventstore.IdempotencyRecord
 	Causation   uuid.UUID
 	Correlation uuid.UUID
 }

@@ -34,7 +34,7 @@ func (e *Engine) RetryAfter(ctx context.Context, key string, err error) error {
 		return err
 	}
 	now := e.Ledger.Now()
-	oldest, found, readErr := e.Ledger.OldestQuota(ctx, key, minuteBefore(now))
+	oldest, found, readErr := e.Ledger.OldestQuotaBucket(ctx, key, minuteBefore(now))
 	if readErr != nil {
 		return Unreadable(readErr)
 	}

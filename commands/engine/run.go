@@ -26,7 +26,7 @@ const (
 var ErrInconsistent = errors.New("commands: the states that were read contradict each other")
 
 // Run carries a command out: decide, append, and decide again when another command was faster. Its errors are a
-// *fault.Fault, ErrCredentialChanged, an error that wraps *eventstore.ReceiptExists, or an unexpected one.
+// *fault.Fault, ErrCredentialChanged, an error that wraps *eventstore.IdempotencyRecordExists, or an unexpected one.
 func (e *Engine) Run(ctx context.Context, req Request, decide func(context.Context, *Unit) error) (Result, error) {
 	var lock streamLock
 	defer lock.release()
@@ -76,7 +76,7 @@ func (e *Engine) try(ctx context.Context, u *Unit, decide func(context.Context, 
 		}
 		return Result{}, e.refusal(ctx, u, err)
 	}
-	if u.pending() == 0 && u.Request.Receipt == nil {
+	if u.pending() == 0 && u.Request.Idempotency == nil {
 		return e.unchanged(ctx, u)
 	}
 	if u.cached && u.pending() == 0 && len(u.aggregates) > 0 {
@@ -100,7 +100,7 @@ func (e *Engine) unchanged(ctx context.Context, u *Unit) (Result, error) {
 		return Result{}, &retryError{cause: ErrInconsistent}
 	}
 	shard := e.Ledger.ShardOf(u.Request.Organisation)
-	head, err := e.Ledger.Present(ctx, shard, slices.Concat(u.Request.Guards, u.neededGuards()))
+	head, err := e.Ledger.VerifyGuards(ctx, shard, slices.Concat(u.Request.Guards, u.neededGuards()))
 	if conflict := (*eventstore.VersionConflict)(nil); errors.As(err, &conflict) {
 		return Result{}, e.appendRefused(ctx, u, err)
 	}
@@ -113,7 +113,7 @@ func (e *Engine) unchanged(ctx context.Context, u *Unit) (Result, error) {
 // VerifyCaller checks the caller's credential again at the head of the ledger, for answers that come without an append.
 // It returns ErrCredentialChanged when the credential has changed.
 func (e *Engine) VerifyCaller(ctx context.Context, req *Request) error {
-	_, err := e.Ledger.Present(ctx, e.Ledger.ShardOf(req.Organisation), req.Guards)
+	_, err := e.Ledger.VerifyGuards(ctx, e.Ledger.ShardOf(req.Organisation), req.Guards)
 	if conflict := (*eventstore.VersionConflict)(nil); errors.As(err, &conflict) {
 		return fmt.Errorf("%w: %w", ErrCredentialChanged, err)
 	}
@@ -131,16 +131,16 @@ func (e *Engine) refusal(ctx context.Context, u *Unit, refusal error) error {
 			return err
 		}
 	}
-	r := u.Request.Receipt
+	r := u.Request.Idempotency
 	if r == nil {
 		return refusal
 	}
-	stored, err := e.Ledger.FindReceipt(ctx, r.Workspace, r.Key)
+	stored, err := e.Ledger.FindIdempotencyRecord(ctx, r.Workspace, r.Key)
 	if err != nil {
 		return Unreadable(err)
 	}
 	if stored != nil {
-		return fmt.Errorf("commands: %w", &eventstore.ReceiptExists{Receipt: *stored})
+		return fmt.Errorf("commands: %w", &eventstore.IdempotencyRecordExists{Record: *stored})
 	}
 	return refusal
 }
@@ -150,7 +150,7 @@ func (e *Engine) appendRefused(ctx context.Context, u *Unit, err error) error {
 	var (
 		conflict  *eventstore.VersionConflict
 		claim     *eventstore.ClaimTaken
-		destroyed *eventstore.KeyDestroyed
+		destroyed *eventstore.SubjectErased
 		quota     *eventstore.QuotaExceeded
 	)
 	switch {

@@ -125,7 +125,7 @@ func (u *Unit) build() *eventstore.Append {
 	a := &eventstore.Append{
 		Organisation: u.Request.Organisation, Workspace: u.Request.Workspace, Actor: u.Request.Actor,
 		RequestID: u.Request.RequestID, CausationID: u.Request.Causation, CorrelationID: u.Request.Correlation, At: u.Now,
-		Claims: u.claims, Quotas: u.quotas, Forget: u.erase, Guards: slices.Concat(u.Request.Guards, u.neededGuards()),
+		Claims: u.claims, Quotas: u.quotas, EraseSubjects: u.erase, Guards: slices.Concat(u.Request.Guards, u.neededGuards()),
 	}
 	for _, c := range u.changes {
 		if n := len(a.Streams); n > 0 && a.Streams[n-1].Stream == c.stream {
@@ -137,7 +137,7 @@ func (u *Unit) build() *eventstore.Append {
 		})
 	}
 	a.Streams = append(a.Streams, u.unfolded...)
-	if r := u.Request.Receipt; r != nil {
+	if r := u.Request.Idempotency; r != nil {
 		record := *r
 		if u.Ref != "" {
 			record.Ref = u.Ref
@@ -148,7 +148,7 @@ func (u *Unit) build() *eventstore.Append {
 		if u.Body != nil {
 			record.Body = u.Body
 		}
-		a.Receipt = &record
+		a.Idempotency = &record
 	}
 	return a
 }

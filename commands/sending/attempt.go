@@ -304,7 +304,7 @@ func (s *Sender) HoldBehind(ctx context.Context, req engine.Request, messageIDs 
 // number are as the attempt saw them.
 func (s *Sender) MayStillLeave(ctx context.Context, t *Attempt) (bool, error) {
 	m := &t.Message
-	_, err := s.engine.Ledger.Present(ctx, t.Shard, t.seen)
+	_, err := s.engine.Ledger.VerifyGuards(ctx, t.Shard, t.seen)
 	if moved := (*eventstore.VersionConflict)(nil); err == nil || !errors.As(err, &moved) {
 		return err == nil, err
 	}

@@ -39,7 +39,7 @@ type identityUsage struct {
 
 // presentOfIdentity reads from the ledger what a service identity has sent on a day.
 func (u *usages) presentOfIdentity(ctx context.Context, id string, day line.Day) (int, error) {
-	used, err := u.ledger.Used(ctx, []eventstore.Window{{Key: identityQuota(id), From: day.Start}})
+	used, err := u.ledger.QuotaUsage(ctx, []eventstore.QuotaWindow{{Key: identityQuota(id), From: day.Start}})
 	if err != nil {
 		return 0, engine.Unreadable(err)
 	}
@@ -139,14 +139,14 @@ func (u *usages) read(ctx context.Context, l *lineUsage, lineID string, now time
 
 // present reads from the ledger what a line has used, for a message with a text.
 func (u *usages) present(ctx context.Context, lineID string, now time.Time, day line.Day, text string) (usage rules.Usage, err error) {
-	windows := []eventstore.Window{
+	windows := []eventstore.QuotaWindow{
 		{Key: lineQuota(lineID, quotaSends), From: day.Start}, {Key: lineQuota(lineID, quotaNewDay), From: day.Start},
 		{Key: lineQuota(lineID, quotaNewHour), From: hourFrom(now)},
 	}
 	if text != "" {
-		windows = append(windows, eventstore.Window{Key: lineQuota(lineID, quotaText+":"+text), From: day.Start})
+		windows = append(windows, eventstore.QuotaWindow{Key: lineQuota(lineID, quotaText+":"+text), From: day.Start})
 	}
-	used, err := u.ledger.Used(ctx, windows)
+	used, err := u.ledger.QuotaUsage(ctx, windows)
 	if err != nil {
 		return usage, engine.Unreadable(err)
 	}
@@ -162,7 +162,7 @@ func (u *usages) present(ctx context.Context, lineID string, now time.Time, day 
 	return usage, nil
 }
 
-func sum(buckets []eventstore.Bucket) int {
+func sum(buckets []eventstore.QuotaBucket) int {
 	n := int64(0)
 	for _, b := range buckets {
 		n += b.Used

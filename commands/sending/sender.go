@@ -50,7 +50,7 @@ func New(cfg Config) (*Sender, error) {
 	}
 	cfg.Engine.OnQuotaExceeded(used.refused)
 	return &Sender{
-		engine: cfg.Engine, sms: cfg.SMS, usages: used, zones: zones, textSecret: cfg.Engine.Ledger.Keyring().Derive("identical texts"),
+		engine: cfg.Engine, sms: cfg.SMS, usages: used, zones: zones, textSecret: cfg.Engine.Ledger.Keyring().DeriveKey("identical texts"),
 	}, nil
 }
 

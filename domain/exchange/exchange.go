@@ -38,12 +38,12 @@ type LineHistory struct {
 func (x Exchange) Apply(event events.Event, _ events.Envelope) Exchange {
 	switch e := event.(type) {
 	case *events.ContactMessaged:
-		if !x.Replied && !e.Again && e.MessageID != x.lastMessageID {
+		if !x.Replied && !e.Rerouted && e.MessageID != x.lastMessageID {
 			x.MessagesBeforeReply, x.lastMessageID = x.MessagesBeforeReply+1, e.MessageID
 		}
 		via := x.Lines[e.LineID]
 		via.LastDay = e.Day
-		if e.New {
+		if e.NewToLine {
 			via = LineHistory{LastDay: e.Day, FirstDay: e.Day, FirstMessageID: e.MessageID, Unanswered: true}
 		}
 		x = x.withLine(e.LineID, via)
@@ -84,7 +84,7 @@ func (x Exchange) RecordMessage(contactID, lineID, messageID string, again bool,
 	if x.Replied && !isNew && x.Lines[lineID].LastDay == day.Date {
 		return nil
 	}
-	return []events.Event{&events.ContactMessaged{ContactID: contactID, LineID: lineID, MessageID: messageID, Day: day.Date, New: isNew, Again: again}}
+	return []events.Event{&events.ContactMessaged{ContactID: contactID, LineID: lineID, MessageID: messageID, Day: day.Date, NewToLine: isNew, Rerouted: again}}
 }
 
 // RecordReply records a message from the contact, if it is the first one or lines wait for an answer.

@@ -27,7 +27,7 @@ func applied(x exchange.Exchange, made []events.Event) exchange.Exchange {
 func TestAContactIsNewToALineThatHasNotWrittenForTheWindow(t *testing.T) {
 	t.Parallel()
 	x, made := messaged(exchange.Exchange{}, "ln_1", "msg_1", "2026-03-01")
-	require.Equal(t, []events.Event{&events.ContactMessaged{ContactID: "ctc_1", LineID: "ln_1", MessageID: "msg_1", Day: "2026-03-01", New: true}}, made)
+	require.Equal(t, []events.Event{&events.ContactMessaged{ContactID: "ctc_1", LineID: "ln_1", MessageID: "msg_1", Day: "2026-03-01", NewToLine: true}}, made)
 	require.False(t, x.IsNewTo("ln_1", line.ParseDay("2026-03-30"), window))
 	require.True(t, x.IsNewTo("ln_1", line.ParseDay("2026-03-31"), window))
 	require.True(t, x.IsNewTo("ln_2", line.ParseDay("2026-03-01"), window))

@@ -77,7 +77,7 @@ func (e Endpoint) Apply(event events.Event, in events.Envelope) Endpoint {
 			Secret: v.Private.Secret,
 		}
 	case *events.WebhookUpdated:
-		if v.Moved {
+		if v.URLChanged {
 			e.URL = v.Private.URL
 		}
 		if len(v.Events) > 0 {
@@ -183,7 +183,7 @@ func (e Endpoint) Update(c Change, now time.Time, plain bool) ([]events.Event, e
 	}
 	updated := &events.WebhookUpdated{EndpointID: e.ID}
 	if c.URL != nil && *c.URL != e.URL {
-		updated.Moved, updated.Private.URL = true, *c.URL
+		updated.URLChanged, updated.Private.URL = true, *c.URL
 	}
 	if c.Events != nil {
 		if types := sorted(*c.Events); !slices.Equal(types, e.Events) {
@@ -191,7 +191,7 @@ func (e Endpoint) Update(c Change, now time.Time, plain bool) ([]events.Event, e
 		}
 	}
 	var list []events.Event
-	if updated.Moved || updated.Events != nil {
+	if updated.URLChanged || updated.Events != nil {
 		list = append(list, updated)
 	}
 	if c.Status != nil {

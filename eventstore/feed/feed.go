@@ -48,18 +48,18 @@ type Consumer interface {
 	Committed(batch *Batch)
 }
 
-// Composer is a Consumer whose statements depend on more than the events: it may read, and wait for other read models.
+// ReadingConsumer is a Consumer whose statements depend on more than the events: it may read, and wait for other read models.
 // Compose takes the place of Write, with the same promise: what it queues commits with the checkpoint, and only if no
 // other worker has written the batch meanwhile.
-type Composer interface {
+type ReadingConsumer interface {
 	Consumer
-	Compose(ctx context.Context, b *pgx.Batch, revision int, recorded []eventstore.Recorded) error
+	WriteContext(ctx context.Context, b *pgx.Batch, revision int, recorded []eventstore.Recorded) error
 }
 
 // statements asks a consumer for what it writes.
 func statements(ctx context.Context, c Consumer, b *pgx.Batch, revision int, recorded []eventstore.Recorded) error {
-	if composer, ok := c.(Composer); ok {
-		return composer.Compose(ctx, b, revision, recorded)
+	if composer, ok := c.(ReadingConsumer); ok {
+		return composer.WriteContext(ctx, b, revision, recorded)
 	}
 	return c.Write(b, revision, recorded)
 }

@@ -52,7 +52,7 @@ func listen(ctx context.Context, ledger *eventstore.Ledger, progress *Progress) 
 	if err := conn.QueryRow(ctx, `select `+epochSQL).Scan(&epoch); err != nil {
 		return err
 	}
-	progress.Epoch(epoch)
+	progress.SetEpoch(epoch)
 	for shard := range ledger.Shards() {
 		if _, err := ledger.Head(ctx, shard); err != nil {
 			return err
@@ -66,7 +66,7 @@ func listen(ctx context.Context, ledger *eventstore.Ledger, progress *Progress) 
 		fields := strings.Split(n.Payload, ":")
 		switch {
 		case n.Channel == headChannel && len(fields) == 2:
-			ledger.Advance(number(fields[0]), int64(number(fields[1])))
+			ledger.AdvanceHead(number(fields[0]), int64(number(fields[1])))
 		case n.Channel == movedChannel:
 			for _, one := range strings.Split(n.Payload, ",") {
 				if fields := strings.Split(one, ":"); len(fields) == 3 {
@@ -77,9 +77,9 @@ func listen(ctx context.Context, ledger *eventstore.Ledger, progress *Progress) 
 	}
 }
 
-// Tell tells other processes, until ctx ends, what the consumers of this one have passed over: a notification, no
+// PublishProgress tells other processes, until ctx ends, what the consumers of this one have passed over: a notification, no
 // write. What comes together is told together.
-func Tell(ctx context.Context, ledger *eventstore.Ledger, progress *Progress, log *slog.Logger) {
+func PublishProgress(ctx context.Context, ledger *eventstore.Ledger, progress *Progress, log *slog.Logger) {
 	const most = 7000 // bytes; a notification takes 8000
 	for {
 		select {

@@ -67,7 +67,7 @@ func (p parker) takeApart(ctx context.Context, c handler, b *Batch) error {
 func (r *Runner) takeOne(ctx context.Context, c handler, b *Batch) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &PoisonError{fmt.Errorf("panic: %v", v)}
+			err = &UnprocessableError{fmt.Errorf("panic: %v", v)}
 		}
 	}()
 	if err := r.open(ctx, b); err != nil {
@@ -92,8 +92,8 @@ func reason(err error) string {
 	return string(s[:min(len(s), most)])
 }
 
-// Parked is one event that a consumer could not take.
-type Parked struct {
+// ParkedEvent is one event that a consumer could not take.
+type ParkedEvent struct {
 	Consumer string    `json:"consumer"`
 	Shard    int       `json:"shard"`
 	Position int64     `json:"position"`
@@ -111,21 +111,21 @@ const (
 // ErrNotParked says that there is no such parked event.
 var ErrNotParked = errors.New("feed: no such parked event")
 
-// ListParked lists what is parked, oldest first.
-func ListParked(ctx context.Context, ledger *eventstore.Ledger) ([]Parked, error) {
+// ListParkedEvents lists what is parked, oldest first.
+func ListParkedEvents(ctx context.Context, ledger *eventstore.Ledger) ([]ParkedEvent, error) {
 	rows, err := ledger.Pool().Query(ctx, listParkedSQL)
 	if err != nil {
 		return nil, fmt.Errorf("feed: list parked: %w", err)
 	}
-	parked, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Parked])
+	parked, err := pgx.CollectRows(rows, pgx.RowToStructByPos[ParkedEvent])
 	if err != nil {
 		return nil, fmt.Errorf("feed: list parked: %w", err)
 	}
 	return parked, nil
 }
 
-// SkipParked gives a parked event up for good.
-func SkipParked(ctx context.Context, ledger *eventstore.Ledger, consumer string, shard int, position int64) error {
+// SkipParkedEvent gives a parked event up for good.
+func SkipParkedEvent(ctx context.Context, ledger *eventstore.Ledger, consumer string, shard int, position int64) error {
 	tag, err := ledger.Pool().Exec(ctx, skipParkedSQL, consumer, shard, position)
 	if err != nil {
 		return fmt.Errorf("feed: skip parked: %w", err)
@@ -138,17 +138,17 @@ func SkipParked(ctx context.Context, ledger *eventstore.Ledger, consumer string,
 
 const activeSQL = `select revision from feed_consumers where name = $1`
 
-// RetryParked gives a parked event to its consumer once more, behind whatever came after it, and removes it when the
+// RetryParkedEvent gives a parked event to its consumer once more, behind whatever came after it, and removes it when the
 // consumer takes it.
-func RetryParked(ctx context.Context, ledger *eventstore.Ledger, c Consumer, shard int, position int64) error {
-	found, err := ledger.Range(ctx, shard, position-1, position)
+func RetryParkedEvent(ctx context.Context, ledger *eventstore.Ledger, c Consumer, shard int, position int64) error {
+	found, err := ledger.ReadRange(ctx, shard, position-1, position)
 	if err != nil {
 		return err
 	}
 	if len(found) == 0 {
 		return ErrNotParked
 	}
-	if err := ledger.Open(ctx, found); err != nil {
+	if err := ledger.Decode(ctx, found); err != nil {
 		return err
 	}
 	err = pgx.BeginFunc(ctx, ledger.Pool(), func(tx pgx.Tx) error {

@@ -36,12 +36,12 @@ func NewProgress() *Progress {
 
 // start notes a checkpoint as the database has it, and in which epoch.
 func (p *Progress) start(epoch int64, consumer string, shard int, position int64) {
-	p.Epoch(epoch)
+	p.SetEpoch(epoch)
 	p.set(consumer, shard, position)
 }
 
-// Epoch tells in which epoch the server is; a new one forgets what was known.
-func (p *Progress) Epoch(epoch int64) {
+// SetEpoch tells in which epoch the server is; a new one forgets what was known.
+func (p *Progress) SetEpoch(epoch int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.epoch == epoch {

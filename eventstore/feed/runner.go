@@ -132,7 +132,7 @@ func (r *Runner) open(ctx context.Context, b *Batch) error {
 		return nil
 	}
 	b.Events = slices.Clone(b.Events)
-	return r.ledger.Open(ctx, b.Events)
+	return r.ledger.Decode(ctx, b.Events)
 }
 
 // write commits a batch's statements with the checkpoint in one round trip.
@@ -140,7 +140,7 @@ func (r *Runner) write(ctx context.Context, h handler, b *Batch, statements func
 	var q pgx.Batch
 	q.Queue(beginSQL)
 	q.Queue(relaxedSQL)
-	q.Queue(eventstore.ByIndexSQL)
+	q.Queue(eventstore.ForceIndexScansSQL)
 	q.Queue(advanceSQL, b.Consumer, b.Revision, b.Shard, b.After, b.Through)
 	if err := statements(&q); err != nil {
 		return err
@@ -194,17 +194,17 @@ func isPoison(err error) bool {
 			return true
 		}
 	}
-	poison := (*PoisonError)(nil)
+	poison := (*UnprocessableError)(nil)
 	return errors.As(err, &poison)
 }
 
-// PoisonError is what a consumer returns for events that it will never be able to take.
-type PoisonError struct{ Cause error }
+// UnprocessableError is what a consumer returns for events that it will never be able to take.
+type UnprocessableError struct{ Cause error }
 
-func (e *PoisonError) Error() string { return "feed: poison: " + e.Cause.Error() }
+func (e *UnprocessableError) Error() string { return "feed: poison: " + e.Cause.Error() }
 
 // Unwrap gives the cause.
-func (e *PoisonError) Unwrap() error { return e.Cause }
+func (e *UnprocessableError) Unwrap() error { return e.Cause }
 
 // lag is how many positions each consumer of this process is behind, per shard.
 func (r *Runner) lag() prometheus.Collector {

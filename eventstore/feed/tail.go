@@ -47,11 +47,11 @@ func (t *tail) after(ctx context.Context, position int64, types []string) (event
 		return nil, position, nil // another consumer has just asked, and nobody has appended since
 	}
 	t.asked = time.Now()
-	read, err := t.ledger.After(ctx, t.shard, t.base+int64(len(t.recent)), BatchSize)
+	read, err := t.ledger.ReadAfter(ctx, t.shard, t.base+int64(len(t.recent)), BatchSize)
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := t.ledger.Open(ctx, read); err != nil {
+	if err := t.ledger.Decode(ctx, read); err != nil {
 		if undecodable := (*eventstore.UndecodableError)(nil); !errors.As(err, &undecodable) {
 			return nil, 0, err
 		}
@@ -65,7 +65,7 @@ func (t *tail) after(ctx context.Context, position int64, types []string) (event
 		t.recent = append([]eventstore.Recorded(nil), t.recent[over:]...)
 	}
 	if n := len(read); n > 0 {
-		t.ledger.Advance(t.shard, read[n-1].Position)
+		t.ledger.AdvanceHead(t.shard, read[n-1].Position)
 	}
 	events, through = t.here(position)
 	return events, through, nil
@@ -88,6 +88,6 @@ func (t *tail) alone(ctx context.Context, position int64, types []string) ([]eve
 		return nil, position, err
 	}
 	through := min(head, position+BatchSize)
-	events, err := t.ledger.Range(ctx, t.shard, position, through, types...)
+	events, err := t.ledger.ReadRange(ctx, t.shard, position, through, types...)
 	return events, through, err
 }

@@ -230,7 +230,7 @@ func (b *builder) catchUpShard(ctx context.Context, shard int, from, head int64)
 			var batch pgx.Batch
 			batch.Queue("begin")
 			batch.Queue("set local synchronous_commit = off")
-			batch.Queue(eventstore.ByIndexSQL)
+			batch.Queue(eventstore.ForceIndexScansSQL)
 			if err := b.addTo(&batch, shard, s.to, s.events); err != nil {
 				return err
 			}
@@ -251,14 +251,14 @@ func (b *builder) catchUpShard(ctx context.Context, shard int, from, head int64)
 
 // fetch reads the events that the projection handles, with their personal data opened.
 func (b *builder) fetch(ctx context.Context, shard int, after, to int64) ([]eventstore.Recorded, error) {
-	found, err := b.ledger.Range(ctx, shard, after, to, b.p.Types()...)
+	found, err := b.ledger.ReadRange(ctx, shard, after, to, b.p.Types()...)
 	if err != nil {
 		return nil, err
 	}
 	if b.asOf != nil {
 		found = slices.DeleteFunc(found, func(r eventstore.Recorded) bool { return r.OccurredAt.After(*b.asOf) })
 	}
-	return found, b.ledger.Open(ctx, found)
+	return found, b.ledger.Decode(ctx, found)
 }
 
 // addTo adds the rows of some events to a batch, with the checkpoint of the revision.

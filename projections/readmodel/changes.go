@@ -190,7 +190,7 @@ func (tc *tableChanges) drop(k string) {
 // addTo adds the statements to a batch. Deletions come first: rows that were inserted after a deletion are written later.
 func (c *Changes) addTo(b *pgx.Batch, schema string) error {
 	if c.err != nil {
-		return &feed.PoisonError{Cause: c.err}
+		return &feed.UnprocessableError{Cause: c.err}
 	}
 	for _, t := range c.order {
 		if err := c.tables[t].addTo(b, t, schema); err != nil {

@@ -94,7 +94,7 @@ func (r *Reader) wait(ctx context.Context, shard int, position int64, consumers 
 		}
 		// Progress from notifications counts only for this run of the database server: after a crash the server may have
 		// lost checkpoints.
-		r.progress.Epoch(epoch)
+		r.progress.SetEpoch(epoch)
 		behind := slices.DeleteFunc(slices.Clone(consumers), func(n string) bool { return slices.Contains(reached, n) })
 		short, done := context.WithTimeout(ctx, pollInterval)
 		err := r.progress.Wait(short, shard, position, behind...)

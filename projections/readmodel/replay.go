@@ -73,7 +73,7 @@ func withOwnPool(ctx context.Context, ledger *eventstore.Ledger) (*eventstore.Le
 	if err != nil {
 		return nil, nil, err
 	}
-	return ledger.Reading(pool), pool.Close, nil
+	return ledger.ReadOnly(pool), pool.Close, nil
 }
 
 // ReplayAll replays several projections, two at a time.

@@ -187,7 +187,7 @@ func (b *bench) singleRowInserts(ctx context.Context) (rate float64, how string,
 	if _, err := pool.Exec(ctx, `create table rows (id bigserial primary key, workspace uuid, recipient text, body text, created_at timestamptz default now())`); err != nil {
 		return 0, "", err
 	}
-	bin, err := localpg.Find()
+	bin, err := localpg.FindBinaries()
 	if err == nil { // the directory may hold links to some of the programs only
 		if target, linkErr := filepath.EvalSymlinks(filepath.Join(bin, "postgres")); linkErr == nil {
 			bin = filepath.Dir(target)

@@ -78,7 +78,7 @@ func (h *history) walk(ctx context.Context, ledger *eventstore.Ledger, shard int
 		return err
 	}
 	for after := int64(0); after < head; after += page {
-		found, err := ledger.Range(ctx, shard, after, min(head, after+page))
+		found, err := ledger.ReadRange(ctx, shard, after, min(head, after+page))
 		if err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func (h *history) walk(ctx context.Context, ledger *eventstore.Ledger, shard int
 				continue
 			}
 			if _, made := r.Event.(*events.ContactCreated); made { // its number tells at what hours it may be written to
-				if err := ledger.Open(ctx, found[i:i+1]); err != nil {
+				if err := ledger.Decode(ctx, found[i:i+1]); err != nil {
 					return err
 				}
 			}

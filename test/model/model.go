@@ -117,14 +117,14 @@ func (m *Model) Walk(ctx context.Context, ledger *eventstore.Ledger) error {
 	const page = 5000
 	for shard := range ledger.Shards() {
 		for {
-			found, err := ledger.After(ctx, shard, m.after[shard], page)
+			found, err := ledger.ReadAfter(ctx, shard, m.after[shard], page)
 			if err != nil {
 				return err
 			}
 			if len(found) == 0 {
 				break
 			}
-			if err := ledger.Open(ctx, found); err != nil {
+			if err := ledger.Decode(ctx, found); err != nil {
 				return err
 			}
 			for i := range found {

@@ -8,8 +8,8 @@ import (
 	"ledgerline/events"
 )
 
-// Folded is an aggregate's state at a version of its stream.
-type Folded[S any] struct {
+// Aggregate is an aggregate's state at a version of its stream.
+type Aggregate[S any] struct {
 	Stream  string
 	Version int // 0: the stream does not exist
 	State   S
@@ -20,26 +20,26 @@ type Folded[S any] struct {
 }
 
 // Guard expects that the aggregate is still at this version.
-func (f Folded[S]) Guard() Guard { return Guard{f.Stream, f.Version} }
+func (f Aggregate[S]) Guard() Guard { return Guard{f.Stream, f.Version} }
 
-// Folder loads aggregates by folding their events, and keeps what it folded, by version.
-type Folder[S any] struct {
+// AggregateLoader loads aggregates by folding their events, and keeps what it folded, by version.
+type AggregateLoader[S any] struct {
 	ledger *Ledger
-	cache  *lru.Cache[string, Folded[S]]
+	cache  *lru.Cache[string, Aggregate[S]]
 	apply  func(S, *Recorded) S
 }
 
-// NewFolder makes a folder that keeps up to size states. apply must return a new state and leave the old one as it was.
-func NewFolder[S any](l *Ledger, size int, apply func(S, *Recorded) S) *Folder[S] {
-	cache, err := lru.New[string, Folded[S]](size)
+// NewAggregateLoader makes a folder that keeps up to size states. apply must return a new state and leave the old one as it was.
+func NewAggregateLoader[S any](l *Ledger, size int, apply func(S, *Recorded) S) *AggregateLoader[S] {
+	cache, err := lru.New[string, Aggregate[S]](size)
 	if err != nil {
 		panic(err) // only for size < 1
 	}
-	return &Folder[S]{ledger: l, cache: cache, apply: apply}
+	return &AggregateLoader[S]{ledger: l, cache: cache, apply: apply}
 }
 
-// Peek gives the state in memory without asking the ledger, and loads it when there is none.
-func (f *Folder[S]) Peek(ctx context.Context, stream string) (Folded[S], error) {
+// LoadCached gives the state in memory without asking the ledger, and loads it when there is none.
+func (f *AggregateLoader[S]) LoadCached(ctx context.Context, stream string) (Aggregate[S], error) {
 	if known, ok := f.cache.Get(stream); ok {
 		known.Cached = true
 		return known, nil
@@ -48,12 +48,12 @@ func (f *Folder[S]) Peek(ctx context.Context, stream string) (Folded[S], error) 
 }
 
 // Load gives the state at the ledger's present: what is in memory, and the events since.
-func (f *Folder[S]) Load(ctx context.Context, stream string) (Folded[S], error) {
+func (f *AggregateLoader[S]) Load(ctx context.Context, stream string) (Aggregate[S], error) {
 	state, _ := f.cache.Get(stream)
 	state.Stream = stream
 	since, err := f.ledger.Load(ctx, stream, state.Version)
 	if err != nil {
-		return Folded[S]{}, err
+		return Aggregate[S]{}, err
 	}
 	for i := range since {
 		state.State, state.Version = f.apply(state.State, &since[i]), since[i].Version
@@ -64,8 +64,8 @@ func (f *Folder[S]) Load(ctx context.Context, stream string) (Folded[S], error) 
 
 // LoadMany is Load for several streams in one round trip. It gives the states in the order of the streams. What it did not
 // remember before it does not remember afterwards: who works through many must not push out what others need all the time.
-func (f *Folder[S]) LoadMany(ctx context.Context, streams []string) ([]Folded[S], error) {
-	states, after, place := make([]Folded[S], len(streams)), make([]int, len(streams)), make(map[string]int, len(streams))
+func (f *AggregateLoader[S]) LoadMany(ctx context.Context, streams []string) ([]Aggregate[S], error) {
+	states, after, place := make([]Aggregate[S], len(streams)), make([]int, len(streams)), make(map[string]int, len(streams))
 	for i, stream := range streams {
 		states[i], _ = f.cache.Get(stream)
 		states[i].Stream, after[i], place[stream] = stream, states[i].Version, i
@@ -86,11 +86,11 @@ func (f *Folder[S]) LoadMany(ctx context.Context, streams []string) ([]Folded[S]
 	return states, nil
 }
 
-// Remembers tells whether a state of the stream is in memory.
-func (f *Folder[S]) Remembers(stream string) bool { return f.cache.Contains(stream) }
+// IsCached tells whether a state of the stream is in memory.
+func (f *AggregateLoader[S]) IsCached(stream string) bool { return f.cache.Contains(stream) }
 
-// Advance folds events that were just appended after the version of base, so that the next Peek knows them.
-func (f *Folder[S]) Advance(base Folded[S], appended []Recorded) {
+// CacheAppended folds events that were just appended after the version of base, so that the next Peek knows them.
+func (f *AggregateLoader[S]) CacheAppended(base Aggregate[S], appended []Recorded) {
 	base.Cached = false
 	for i := range appended {
 		base.State = f.apply(base.State, &appended[i])
@@ -100,7 +100,7 @@ func (f *Folder[S]) Advance(base Folded[S], appended []Recorded) {
 }
 
 // keep remembers a state; a stream that does not exist yet is not worth a place.
-func (f *Folder[S]) keep(state Folded[S]) {
+func (f *AggregateLoader[S]) keep(state Aggregate[S]) {
 	if state.Version == 0 {
 		return
 	}
@@ -109,8 +109,8 @@ func (f *Folder[S]) keep(state Folded[S]) {
 	}
 }
 
-// Fresh wraps events that were appended by this process as far as a fold needs them.
-func Fresh(a *Append, stream string, appended []events.Event) []Recorded {
+// AsRecorded wraps events that were appended by this process as far as a fold needs them.
+func AsRecorded(a *Append, stream string, appended []events.Event) []Recorded {
 	recorded := make([]Recorded, len(appended))
 	for i, e := range appended {
 		recorded[i] = Recorded{

@@ -22,15 +22,15 @@ const (
 	pruneQuotasSQL   = `delete from ledger_quotas where ctid = any(array(select ctid from ledger_quotas where bucket < $1 limit 5000))`
 )
 
-func scanReceipt(row pgx.CollectableRow) (Receipt, error) {
-	var r Receipt
+func scanReceipt(row pgx.CollectableRow) (IdempotencyRecord, error) {
+	var r IdempotencyRecord
 	err := row.Scan(&r.Workspace, &r.Key, &r.Fingerprint, &r.Ref, &r.Status, &r.Body, &r.Subject, &r.Shard, &r.Position, &r.CreatedAt)
 	return r, err
 }
 
-func receiptAD(r *Receipt) []byte { return append(r.Workspace[:], r.Key...) }
+func receiptAD(r *IdempotencyRecord) []byte { return append(r.Workspace[:], r.Key...) }
 
-func (l *Ledger) sealReceipt(r *Receipt, body []byte) ([]byte, error) {
+func (l *Ledger) sealReceipt(r *IdempotencyRecord, body []byte) ([]byte, error) {
 	sealed, err := l.keyring.wrap.Encrypt(body, receiptAD(r))
 	if err != nil {
 		return nil, fmt.Errorf("eventstore: seal receipt: %w", err)
@@ -39,7 +39,7 @@ func (l *Ledger) sealReceipt(r *Receipt, body []byte) ([]byte, error) {
 }
 
 // openReceipt opens the body in place.
-func (l *Ledger) openReceipt(r *Receipt) error {
+func (l *Ledger) openReceipt(r *IdempotencyRecord) error {
 	if r.Body == nil {
 		return nil
 	}
@@ -51,8 +51,8 @@ func (l *Ledger) openReceipt(r *Receipt) error {
 	return nil
 }
 
-// FindReceipt gives the receipt of an idempotency key while it holds; nil when there is none.
-func (l *Ledger) FindReceipt(ctx context.Context, workspace uuid.UUID, key string) (*Receipt, error) {
+// FindIdempotencyRecord gives the receipt of an idempotency key while it holds; nil when there is none.
+func (l *Ledger) FindIdempotencyRecord(ctx context.Context, workspace uuid.UUID, key string) (*IdempotencyRecord, error) {
 	rows, err := l.pool.Query(ctx, receiptSQL, workspace, key)
 	if err != nil {
 		return nil, fmt.Errorf("eventstore: find receipt: %w", err)
@@ -64,16 +64,16 @@ func (l *Ledger) FindReceipt(ctx context.Context, workspace uuid.UUID, key strin
 	if err != nil {
 		return nil, fmt.Errorf("eventstore: find receipt: %w", err)
 	}
-	if l.clock.Now().Sub(r.CreatedAt) >= ReceiptLife {
+	if l.clock.Now().Sub(r.CreatedAt) >= IdempotencyRecordLifetime {
 		return nil, nil //nolint:nilnil // expired
 	}
 	return &r, l.openReceipt(&r)
 }
 
-// FinishReceipt adds the answer's body to a receipt that was committed without it. Subject is the contact whose
+// CompleteIdempotencyRecord adds the answer's body to a receipt that was committed without it. Subject is the contact whose
 // erasure empties the body, "" for none.
-func (l *Ledger) FinishReceipt(ctx context.Context, workspace uuid.UUID, key, subject string, body []byte) error {
-	sealed, err := l.sealReceipt(&Receipt{Workspace: workspace, Key: key}, body)
+func (l *Ledger) CompleteIdempotencyRecord(ctx context.Context, workspace uuid.UUID, key, subject string, body []byte) error {
+	sealed, err := l.sealReceipt(&IdempotencyRecord{Workspace: workspace, Key: key}, body)
 	if err != nil {
 		return err
 	}
@@ -85,8 +85,8 @@ func (l *Ledger) FinishReceipt(ctx context.Context, workspace uuid.UUID, key, su
 
 const oldestQuotaSQL = `select bucket from ledger_quotas where key = $1 and bucket >= $2 and used > 0 order by bucket limit 1`
 
-// OldestQuota is the oldest bucket of a counter, from a moment on, that anything was added to; found is false when there is none.
-func (l *Ledger) OldestQuota(ctx context.Context, key string, from time.Time) (bucket time.Time, found bool, err error) {
+// OldestQuotaBucket is the oldest bucket of a counter, from a moment on, that anything was added to; found is false when there is none.
+func (l *Ledger) OldestQuotaBucket(ctx context.Context, key string, from time.Time) (bucket time.Time, found bool, err error) {
 	err = l.pool.QueryRow(ctx, oldestQuotaSQL, key, from).Scan(&bucket)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return bucket, false, nil
@@ -101,7 +101,7 @@ func (l *Ledger) OldestQuota(ctx context.Context, key string, from time.Time) (b
 // that is not 0.
 func (l *Ledger) Prune(ctx context.Context, quotaLife time.Duration) (int64, error) {
 	now := l.clock.Now()
-	receipts, err := l.pool.Exec(ctx, pruneReceiptsSQL, now.Add(-ReceiptLife))
+	receipts, err := l.pool.Exec(ctx, pruneReceiptsSQL, now.Add(-IdempotencyRecordLifetime))
 	if err != nil {
 		return 0, fmt.Errorf("eventstore: prune receipts: %w", err)
 	}

@@ -13,7 +13,7 @@ func TestManyStreamsAreFoldedInOneGoAndWhatWasNotRememberedIsNotAfterwards(t *te
 	t.Parallel()
 	h := newHouse(t, 1)
 	ctx := t.Context()
-	folder := eventstore.NewFolder(h.Ledger, 10, func(s []string, r *eventstore.Recorded) []string {
+	folder := eventstore.NewAggregateLoader(h.Ledger, 10, func(s []string, r *eventstore.Recorded) []string {
 		name := "?"
 		switch e := r.Event.(type) {
 		case *events.TeamCreated:
@@ -34,17 +34,17 @@ func TestManyStreamsAreFoldedInOneGoAndWhatWasNotRememberedIsNotAfterwards(t *te
 
 	found, err := folder.LoadMany(ctx, []string{"team_b", "team_none", "team_a", "ctc_1"})
 	require.NoError(t, err)
-	require.Equal(t, []eventstore.Folded[[]string]{
+	require.Equal(t, []eventstore.Aggregate[[]string]{
 		{Stream: "team_b", Version: 2, State: []string{"b1", "b2"}},
 		{Stream: "team_none"},
 		{Stream: "team_a", Version: 2, State: []string{"a1", "a2"}},
 		{Stream: "ctc_1", Version: 1, State: []string{"+12025550123"}},
 	}, found)
-	require.True(t, folder.Remembers("team_a"))
+	require.True(t, folder.IsCached("team_a"))
 	for _, stream := range []string{"team_b", "team_none", "ctc_1"} {
-		require.False(t, folder.Remembers(stream), stream)
+		require.False(t, folder.IsCached(stream), stream)
 	}
-	known, err := folder.Peek(ctx, "team_a")
+	known, err := folder.LoadCached(ctx, "team_a")
 	require.NoError(t, err)
 	require.Equal(t, 2, known.Version, "what is remembered is remembered as it is now")
 	none, err := folder.LoadMany(ctx, nil)
