@@ -1,4 +1,4 @@
-# Ledgerline: what can be done here. `make` alone lists it.
+# The tasks of this repository. `make` alone lists them.
 
 GO            ?= go
 ARGS          ?=
@@ -10,7 +10,11 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
-# The linter that is installed when it has the right version, else one of our own in bin/.
+# What the program shows as its version: the tag and the commits since, for example v1.2.0-3-g1a2b3c4. Empty without git.
+VERSION = $(shell git describe --tags --always --dirty 2>/dev/null)
+GO_BUILD = $(GO) build -trimpath -ldflags '-X main.gitVersion=$(VERSION)' -o bin/ledgerline ./cmd/ledgerline
+
+# An installed golangci-lint of the right version, else bin/golangci-lint, which `make lint` builds.
 GOLANGCI_LINT = $(shell \
 	for tool in "$$(command -v golangci-lint)" "$$($(GO) env GOPATH)/bin/golangci-lint" "$(CURDIR)/bin/golangci-lint"; do \
 		if [ -x "$$tool" ] && "$$tool" version --short 2>/dev/null | grep -qxF "$(GOLANGCI_LINT_VERSION:v%=%)"; then echo "$$tool"; exit; fi; \
@@ -21,17 +25,18 @@ GOLANGCI_LINT = $(shell \
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-8s %s\n", $$1, $$2 }'
 	@echo
-	@echo '  ARGS="…" is passed on by run, bench and crash; FUZZTIME=… (each target) by fuzz.'
+	@echo '  ARGS="…" gives flags to run, bench and crash: make run ARGS="--addr 127.0.0.1:9000".'
+	@echo '  FUZZTIME=20s is how long fuzz runs each target; TEST_TIMEOUT=14m bounds each package of test and race.'
 
 .PHONY: run
-run: ## Run everything in dev mode, with a PostgreSQL of its own; Ctrl-C stops it
+run: ## Run everything in dev mode, with a private PostgreSQL; Ctrl-C stops it
 	@echo 'building; the first time takes a minute'
-	@$(GO) build -o bin/ledgerline ./cmd/ledgerline
+	@$(GO_BUILD)
 	@exec bin/ledgerline dev $(ARGS)
 
 .PHONY: build
 build: ## Build bin/ledgerline
-	$(GO) build -trimpath -o bin/ledgerline ./cmd/ledgerline
+	$(GO_BUILD)
 
 .PHONY: test
 test: ## Run all tests against a real PostgreSQL that they start themselves
@@ -41,7 +46,7 @@ test: ## Run all tests against a real PostgreSQL that they start themselves
 race: ## Run all tests with the race detector
 	$(GO) test -race -timeout $(TEST_TIMEOUT) ./...
 
-# The linter's cache is the checkout's own: what it remembers of another checkout's files has that one's paths.
+# The linter caches absolute paths, so every checkout needs a cache of its own.
 .PHONY: lint
 lint: ## Check format, modules and code
 	@unformatted="$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go' | while read -r f; do [ -f "$$f" ] && echo "$$f"; done))"; \
@@ -57,7 +62,7 @@ lint: ## Check format, modules and code
 	echo "$$linter run ./..."; GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" "$$linter" run ./...
 
 .PHONY: bench
-bench: ## Measure, each figure beside a raw baseline
+bench: ## Measure the service, each figure beside a raw baseline
 	@exec $(GO) run ./cmd/ledgerline bench $(ARGS)
 
 .PHONY: fuzz
@@ -70,7 +75,7 @@ fuzz: ## Run every fuzz target for FUZZTIME
 	done
 
 .PHONY: crash
-crash: ## Kill the service and PostgreSQL again and again under load, and count what is lost
+crash: ## Kill the service and PostgreSQL repeatedly under load, and count what is lost
 	@exec $(GO) run ./cmd/ledgerline crash $(ARGS)
 
 .PHONY: fresh

@@ -40,6 +40,7 @@ type cli struct {
 	CrashNode crashNodeCommand `cmd:"" hidden:""`
 
 	OpenAPI openAPICommand `cmd:"" name:"openapi" group:"operate" help:"Print the OpenAPI document of the HTTP interface."`
+	Build   versionCommand `cmd:"" name:"version" group:"operate" help:"Print the version, the commit that was built and the version of Go."`
 }
 
 func main() {
@@ -121,27 +122,4 @@ func (c *console) fail(err error) int {
 		return exitUsage
 	}
 	return exitFailed
-}
-
-// version is the module's version, or the commit that the program was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	commit, dirty := "", ""
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			commit = s.Value[:min(12, len(s.Value))]
-		case "vcs.modified":
-			if s.Value == "true" {
-				dirty = "+"
-			}
-		}
-	}
-	if commit != "" {
-		return commit + dirty
-	}
-	return "dev"
 }
