@@ -25,13 +25,13 @@ type Access struct {
 	Guards       []eventstore.Guard
 }
 
-// FindKey finds the key of a secret. Without fresh it answers from memory where it can, which is safe for writes that
+// FindKeyAccess finds the key of a secret. Without fresh it answers from memory where it can, which is safe for writes that
 // carry the guards; reads must ask with fresh. A secret that is unknown, revoked or expired, or whose identity is disabled,
 // is refused with unauthorized; one that was not made here is so without a question to the database. The scopes of an
 // identity's token are the identity's.
 //
 // Whether scopes and addresses cover the call is the caller's to check, and whether the organisation is paused.
-func (a *App) FindKey(ctx context.Context, secret string, fresh bool) (Access, error) {
+func (a *App) FindKeyAccess(ctx context.Context, secret string, fresh bool) (Access, error) {
 	unknown := fault.New(fault.Unauthorized, "The API key is not known.")
 	if !apikey.IsGenuine(secret, a.apiKeyCheck) {
 		return Access{}, unknown
@@ -69,9 +69,9 @@ func (a *App) FindKey(ctx context.Context, secret string, fresh bool) (Access, e
 	return access, nil
 }
 
-// FindUser finds a user with the roles it has, under the same rules as FindKey. A user that does not exist is refused
+// FindUserAccess finds a user with the roles it has, under the same rules as FindKey. A user that does not exist is refused
 // with unauthorized.
-func (a *App) FindUser(ctx context.Context, id uuid.UUID, fresh bool) (Access, error) {
+func (a *App) FindUserAccess(ctx context.Context, id uuid.UUID, fresh bool) (Access, error) {
 	user, err := a.engine.Users.Read(ctx, organisation.UserStream(id), fresh)
 	if err != nil {
 		return Access{}, err

@@ -22,19 +22,19 @@ func TestAKeyIsFoundByItsSecretUntilItIsRevokedOrExpires(t *testing.T) {
 	k, err := h.CreateAPIKey(t.Context(), h.live(), commands.CreateAPIKey{Name: "ci", Env: apikey.Test, Scopes: []string{"send", "read"}, ExpiresAt: &expires})
 	require.NoError(t, err)
 	require.Regexp(t, `^ll_test_`+k.Prefix+`[a-z2-7]{40}$`, k.Secret)
-	access, err := h.FindKey(t.Context(), k.Secret, true)
+	access, err := h.FindKeyAccess(t.Context(), k.Secret, true)
 	require.NoError(t, err)
 	require.Equal(t, []any{k.ID, h.wsp.ID, h.org, "Acme"}, []any{access.Key.ID, access.Key.Workspace, access.Organisation.ID, access.Organisation.Name})
 	require.True(t, access.Key.HasScope(apikey.Read) && access.Key.HasScope(apikey.Send) && !access.Key.HasScope(apikey.Admin))
 	require.Len(t, access.Guards, 2)
 
 	for _, wrong := range []string{"", "ll_live_", k.Secret + "a", strings.Replace(k.Secret, "test", "live", 1), k.Secret[:len(k.Secret)-1] + "\x00"} {
-		_, err := h.FindKey(t.Context(), wrong, false)
+		_, err := h.FindKeyAccess(t.Context(), wrong, false)
 		require.True(t, fault.Is(err, fault.Unauthorized), wrong)
 	}
 	_, err = h.clock.Advance(time.Hour)
 	require.NoError(t, err)
-	_, err = h.FindKey(t.Context(), k.Secret, false)
+	_, err = h.FindKeyAccess(t.Context(), k.Secret, false)
 	require.True(t, fault.Is(err, fault.Unauthorized))
 
 	revoked := h.key(apikey.Live, "admin")
@@ -42,7 +42,7 @@ func TestAKeyIsFoundByItsSecretUntilItIsRevokedOrExpires(t *testing.T) {
 		_, err = h.RevokeAPIKey(t.Context(), h.live(), revoked.ID)
 		require.NoError(t, err)
 	}
-	_, err = h.FindKey(t.Context(), revoked.Secret, false)
+	_, err = h.FindKeyAccess(t.Context(), revoked.Secret, false)
 	require.True(t, fault.Is(err, fault.Unauthorized))
 }
 
@@ -50,7 +50,7 @@ func TestASecretThatWasNotMadeHereCostsNoQuestionToTheDatabase(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.ledger.Pool().Close()
-	_, err := h.FindKey(t.Context(), "ll_live_"+strings.Repeat("a", 48), true)
+	_, err := h.FindKeyAccess(t.Context(), "ll_live_"+strings.Repeat("a", 48), true)
 	require.True(t, fault.Is(err, fault.Unauthorized))
 }
 
@@ -60,22 +60,22 @@ func TestAUserIsFoundWithItsRoles(t *testing.T) {
 	second := h.workspace("Second")
 	_, err := h.GrantRole(t.Context(), h.in(second), h.user, organisation.Agent)
 	require.NoError(t, err)
-	access, err := h.FindUser(t.Context(), h.user, true)
+	access, err := h.FindUserAccess(t.Context(), h.user, true)
 	require.NoError(t, err)
 	require.Equal(t, map[uuid.UUID]organisation.Role{h.wsp.ID: organisation.Manager, second.ID: organisation.Agent}, access.User.Roles)
 	_, err = h.RevokeRole(t.Context(), h.in(second), h.user)
 	require.NoError(t, err)
-	access, err = h.FindUser(t.Context(), h.user, false)
+	access, err = h.FindUserAccess(t.Context(), h.user, false)
 	require.NoError(t, err)
 	require.False(t, access.User.MemberOf(second.ID))
-	_, err = h.FindUser(t.Context(), uuid.New(), false)
+	_, err = h.FindUserAccess(t.Context(), uuid.New(), false)
 	require.True(t, fault.Is(err, fault.Unauthorized))
 }
 
 func TestAPauseIsSeenAndChangesWhatWritesLeanOn(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	access, err := h.FindUser(t.Context(), h.user, true)
+	access, err := h.FindUserAccess(t.Context(), h.user, true)
 	require.NoError(t, err)
 	_, err = h.PauseOrganisation(t.Context(), h.live(), "unpaid")
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func TestAPauseIsSeenAndChangesWhatWritesLeanOn(t *testing.T) {
 	req.Guards = access.Guards
 	_, err = h.CreateLabel(t.Context(), req, "x", nil)
 	require.ErrorIs(t, err, commands.ErrCredentialChanged)
-	access, err = h.FindUser(t.Context(), h.user, true)
+	access, err = h.FindUserAccess(t.Context(), h.user, true)
 	require.NoError(t, err)
 	require.True(t, access.Organisation.Paused)
 	_, err = h.ResumeOrganisation(t.Context(), h.live())
@@ -95,7 +95,7 @@ func TestACommandWithoutAnAppendHoldsItsCallerToThePresent(t *testing.T) {
 	h := newHouse(t)
 	contact := h.contact("+12125550142")
 	req := h.live()
-	access, err := h.FindUser(t.Context(), h.user, true)
+	access, err := h.FindUserAccess(t.Context(), h.user, true)
 	require.NoError(t, err)
 	req.Guards = access.Guards
 	idle := func() (errs []error) {

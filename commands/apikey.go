@@ -21,14 +21,14 @@ type CreateAPIKey struct {
 	Scopes      []string
 	ExpiresAt   *time.Time
 	IPAllowlist []string
-	// By is who makes it, and limits what it may do; nil for the operator.
-	By *apikey.Grantor
+	// Grantor is who makes it, and limits what it may do; nil for the operator.
+	Grantor *apikey.Grantor
 	// Answer, when not nil, renders the answer so that it commits with the receipt.
-	Answer func(APIKey) ([]byte, error)
+	Answer func(IssuedAPIKey) ([]byte, error)
 }
 
-// APIKey is a key that was just made or renewed. Secret is known here and nowhere else.
-type APIKey struct {
+// IssuedAPIKey is a key that was just made or renewed. Secret is known here and nowhere else.
+type IssuedAPIKey struct {
 	Result
 	ID     string
 	Secret string
@@ -38,10 +38,10 @@ type APIKey struct {
 
 // CreateAPIKey makes a key of the request's workspace. Refusals: validation_failed with all that is wrong, forbidden for a
 // scope or an environment that its maker does not have.
-func (a *App) CreateAPIKey(ctx context.Context, req Request, in CreateAPIKey) (APIKey, error) {
+func (a *App) CreateAPIKey(ctx context.Context, req Request, in CreateAPIKey) (IssuedAPIKey, error) {
 	k, err := a.secret(in.Env)
 	if err != nil {
-		return APIKey{}, err
+		return IssuedAPIKey{}, err
 	}
 	k.ID = a.engine.IDs.TypeID("key")
 	k.Result, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
@@ -51,7 +51,7 @@ func (a *App) CreateAPIKey(ctx context.Context, req Request, in CreateAPIKey) (A
 		made, err := apikey.Create(events.APIKeyCreated{
 			KeyID: k.ID, Name: in.Name, Env: string(in.Env), Scopes: in.Scopes, Prefix: k.Prefix,
 			SecretHash: apikey.Hash(k.Secret), IPAllowlist: in.IPAllowlist, ExpiresAt: in.ExpiresAt,
-		}, in.By, u.Now)
+		}, in.Grantor, u.Now)
 		if err != nil {
 			return err
 		}
@@ -60,30 +60,30 @@ func (a *App) CreateAPIKey(ctx context.Context, req Request, in CreateAPIKey) (A
 		return answer(u, k, in.Answer)
 	})
 	if err != nil {
-		return APIKey{}, err
+		return IssuedAPIKey{}, err
 	}
 	return k, nil
 }
 
 // secret makes up a secret.
-func (a *App) secret(env apikey.Env) (APIKey, error) {
+func (a *App) secret(env apikey.Env) (IssuedAPIKey, error) {
 	var random [apikey.RandomBytes]byte
 	if _, err := io.ReadFull(a.engine.Random, random[:]); err != nil {
-		return APIKey{}, fmt.Errorf("commands: randomness: %w", err)
+		return IssuedAPIKey{}, fmt.Errorf("commands: randomness: %w", err)
 	}
 	secret := apikey.NewSecret(env, random, a.apiKeyCheck)
-	return APIKey{Secret: secret, Prefix: apikey.Prefix(secret)}, nil
+	return IssuedAPIKey{Secret: secret, Prefix: apikey.Prefix(secret)}, nil
 }
 
 // newKey records a key that was made, and has its secret find it.
-func (u *unit) newKey(k *APIKey, made []events.Event) {
+func (u *unit) newKey(k *IssuedAPIKey, made []events.Event) {
 	key := engine.Begin(u.Unit, u.Engine.Keys, k.ID)
 	key.Record(made...)
 	k.Key = key.State
 	u.claimSecret(k)
 }
 
-func (u *unit) claimSecret(k *APIKey) {
+func (u *unit) claimSecret(k *IssuedAPIKey) {
 	u.Claim(claimSecret, apikey.Hash(k.Secret), k.ID, func(string) error { return fault.New(fault.Internal, "The secret was made before.") })
 }
 
@@ -110,8 +110,8 @@ func (u *unit) key(ctx context.Context, id string) (*engine.Aggregate[apikey.Key
 // RotateAPIKey gives a key of the request's workspace another secret; the one before it stops at once, on every node. by
 // says who asks, answer is as in CreateAPIKey. Refusals: not_found, forbidden, conflict for a key that has ended or that is
 // an agent's.
-func (a *App) RotateAPIKey(ctx context.Context, req Request, keyID string, by *apikey.Grantor, render func(APIKey) ([]byte, error)) (APIKey, error) {
-	var k APIKey
+func (a *App) RotateAPIKey(ctx context.Context, req Request, keyID string, by *apikey.Grantor, render func(IssuedAPIKey) ([]byte, error)) (IssuedAPIKey, error) {
+	var k IssuedAPIKey
 	result, err := a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		key, err := u.key(ctx, keyID)
 		if err != nil {
@@ -141,7 +141,7 @@ func (a *App) RotateAPIKey(ctx context.Context, req Request, keyID string, by *a
 		return answer(u, k, render)
 	})
 	if err != nil {
-		return APIKey{}, err
+		return IssuedAPIKey{}, err
 	}
 	k.Result = result
 	return k, nil

@@ -33,8 +33,8 @@ type Config struct {
 	Cache  int          // number of aggregate states of each kind kept in memory; default 65,536
 	// SMS reports whether messages of lines with a carrier can go by SMS; default: none can.
 	SMS func(carrier string) bool
-	// PlainWebhooks accepts http:// addresses for webhook endpoints too.
-	PlainWebhooks bool
+	// AllowHTTPWebhooks accepts http:// addresses for webhook endpoints too.
+	AllowHTTPWebhooks bool
 }
 
 // App carries out commands. It is safe for concurrent use.
@@ -63,7 +63,7 @@ func New(cfg Config) (*App, error) {
 		return nil, err
 	}
 	return &App{
-		Sending: sender, engine: e, apiKeyCheck: cfg.Ledger.Keyring().DeriveKey("api key check"), plainWebhooks: cfg.PlainWebhooks,
+		Sending: sender, engine: e, apiKeyCheck: cfg.Ledger.Keyring().DeriveKey("api key check"), plainWebhooks: cfg.AllowHTTPWebhooks,
 	}, nil
 }
 
@@ -81,9 +81,9 @@ func (a *App) run(ctx context.Context, req Request, decide func(context.Context,
 // unit makes a unit of work that is only read from.
 func (a *App) unit(req *Request) *unit { return &unit{a.engine.Unit(req), a} }
 
-// KeepRefusal stores the answer of a refused request in its idempotency record, so that a retry gets the same answer.
+// StoreRefusal stores the answer of a refused request in its idempotency record, so that a retry gets the same answer.
 // The error wraps *eventstore.IdempotencyRecordExists when another answer was stored first.
-func (a *App) KeepRefusal(ctx context.Context, req Request) error {
+func (a *App) StoreRefusal(ctx context.Context, req Request) error {
 	_, err := a.run(ctx, req, func(context.Context, *unit) error { return nil })
 	return err
 }

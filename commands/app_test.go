@@ -32,7 +32,7 @@ type house struct {
 	ledger *eventstore.Ledger
 	clock  *clock.Movable
 	org    uuid.UUID
-	wsp    commands.Workspace
+	wsp    commands.CreatedWorkspace
 	line   string
 	user   uuid.UUID
 }
@@ -94,7 +94,7 @@ func (h *house) test() commands.Request {
 	return r
 }
 
-func (h *house) workspace(name string) commands.Workspace {
+func (h *house) workspace(name string) commands.CreatedWorkspace {
 	h.t.Helper()
 	r := operator()
 	r.Organisation = h.org
@@ -104,7 +104,7 @@ func (h *house) workspace(name string) commands.Workspace {
 }
 
 // in is a request in another workspace of the organisation.
-func (h *house) in(w commands.Workspace) commands.Request {
+func (h *house) in(w commands.CreatedWorkspace) commands.Request {
 	r := h.live()
 	r.Workspace = w.ID
 	return r
@@ -117,20 +117,20 @@ func (h *house) contact(phone string) string {
 	return made.Ref
 }
 
-func text(to string) commands.QueueMessage {
-	return commands.QueueMessage{To: &to, Body: "hello", Source: "api"}
+func text(to string) commands.AcceptMessage {
+	return commands.AcceptMessage{To: &to, Body: "hello", Source: "api"}
 }
 
 func (h *house) message(to string) string {
 	h.t.Helper()
-	q, err := h.QueueMessage(h.t.Context(), h.live(), text(to))
+	q, err := h.AcceptMessage(h.t.Context(), h.live(), text(to))
 	require.NoError(h.t, err)
 	return q.Ref
 }
 
-func (h *house) says(from, body string) commands.Received {
+func (h *house) says(from, body string) commands.ReceivedMessage {
 	h.t.Helper()
-	r, err := h.ReceiveInbound(h.t.Context(), system(), commands.Inbound{LinePhone: linePhone, From: from, Body: body})
+	r, err := h.ReceiveMessage(h.t.Context(), system(), commands.InboundMessage{LinePhone: linePhone, From: from, Body: body})
 	require.NoError(h.t, err)
 	return r
 }
@@ -179,7 +179,7 @@ func as[E any](h *house, r eventstore.Recorded) E {
 
 func number(i int) string { return fmt.Sprintf("+1415555%04d", 2000+i) }
 
-func (h *house) key(env apikey.Env, scopes ...string) commands.APIKey {
+func (h *house) key(env apikey.Env, scopes ...string) commands.IssuedAPIKey {
 	h.t.Helper()
 	k, err := h.CreateAPIKey(h.t.Context(), h.live(), commands.CreateAPIKey{Name: "k", Env: env, Scopes: scopes})
 	require.NoError(h.t, err)

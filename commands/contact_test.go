@@ -115,14 +115,14 @@ func TestAnOptOutReachesEveryWorkspaceAndOutlivesTheContact(t *testing.T) {
 	require.Equal(t, second.ID, happened[2].WorkspaceID)
 	require.Equal(t, events.Actor{Type: "key", ID: "key_test"}, happened[0].Actor)
 
-	_, err = h.QueueMessage(t.Context(), h.in(second), text(number(1)))
+	_, err = h.AcceptMessage(t.Context(), h.in(second), text(number(1)))
 	require.True(t, fault.Is(err, fault.ContactOptedOut))
 
 	_, err = h.DeleteContact(t.Context(), h.live(), id)
 	require.NoError(t, err)
 	_, err = h.FindContact(t.Context(), id)
 	require.True(t, fault.Is(err, fault.NotFound))
-	_, err = h.QueueMessage(t.Context(), h.live(), text(number(1)))
+	_, err = h.AcceptMessage(t.Context(), h.live(), text(number(1)))
 	require.True(t, fault.Is(err, fault.ContactOptedOut))
 
 	again, err := h.CreateContact(t.Context(), h.live(), commands.CreateContact{Phone: number(1), ConsentStatus: consent.OptedIn})
@@ -144,7 +144,7 @@ func TestAnOptInLiftsTheRegisterForThatContactAlone(t *testing.T) {
 
 	_, err = h.SetConsent(t.Context(), h.live(), id, consent.Unknown, "call") // changes only the contact
 	require.NoError(t, err)
-	_, err = h.QueueMessage(t.Context(), h.live(), text(number(1)))
+	_, err = h.AcceptMessage(t.Context(), h.live(), text(number(1)))
 	require.True(t, fault.Is(err, fault.ContactOptedOut))
 
 	_, err = h.SetConsent(t.Context(), h.live(), id, consent.OptedIn, "call")
@@ -153,7 +153,7 @@ func TestAnOptInLiftsTheRegisterForThatContactAlone(t *testing.T) {
 	c, err := h.FindContact(t.Context(), twin.Ref)
 	require.NoError(t, err)
 	require.Equal(t, consent.OptedOut, c.Consent)
-	_, err = h.QueueMessage(t.Context(), h.in(second), text(number(1)))
+	_, err = h.AcceptMessage(t.Context(), h.in(second), text(number(1)))
 	require.True(t, fault.Is(err, fault.ContactOptedOut))
 }
 
@@ -193,7 +193,7 @@ func TestAContactOfAnotherWorkspaceIsNotFound(t *testing.T) {
 	id := h.contact(number(1))
 	_, consentErr := h.SetConsent(t.Context(), foreign, id, consent.OptedOut, "x")
 	_, deleteErr := h.DeleteContact(t.Context(), foreign, id)
-	_, sendErr := h.QueueMessage(t.Context(), foreign, commands.QueueMessage{ContactID: &id, Body: "x", Source: "api"})
+	_, sendErr := h.AcceptMessage(t.Context(), foreign, commands.AcceptMessage{ContactID: &id, Body: "x", Source: "api"})
 	_, absentErr := h.DeleteContact(t.Context(), h.live(), "ctc_\x00")
 	for _, err := range []error{consentErr, deleteErr, sendErr, absentErr} {
 		require.True(t, fault.Is(err, fault.NotFound), "%v", err)
@@ -213,9 +213,9 @@ func TestADeletedContactCannotBeReadAndItsNumberIsFree(t *testing.T) {
 	for _, r := range h.history(0, "contact.created", "message.queued") {
 		require.True(t, r.Erased)
 	}
-	_, err = other.QueueMessage(t.Context(), h.live(), commands.QueueMessage{ContactID: &id, Body: "x", Source: "api"})
+	_, err = other.AcceptMessage(t.Context(), h.live(), commands.AcceptMessage{ContactID: &id, Body: "x", Source: "api"})
 	require.True(t, fault.Is(err, fault.NotFound), "%v", err)
-	q, err := other.QueueMessage(t.Context(), h.live(), text(number(1)))
+	q, err := other.AcceptMessage(t.Context(), h.live(), text(number(1)))
 	require.NoError(t, err)
 	require.NotEqual(t, id, q.Event.ContactID)
 }
@@ -233,7 +233,7 @@ func TestARetryIsAnsweredByItsReceiptEvenWhenItWouldBeRefusedNow(t *testing.T) {
 	require.Equal(t, []any{made.Ref, 201, made.Position}, []any{exists.Record.Ref, exists.Record.Status, exists.Record.Position})
 
 	req.Idempotency = &eventstore.IdempotencyRecord{Workspace: h.wsp.ID, Key: "refused", Fingerprint: []byte("f"), Status: 409, Body: []byte("{}")}
-	require.NoError(t, h.KeepRefusal(t.Context(), req))
-	require.ErrorAs(t, h.KeepRefusal(t.Context(), req), &exists)
+	require.NoError(t, h.StoreRefusal(t.Context(), req))
+	require.ErrorAs(t, h.StoreRefusal(t.Context(), req), &exists)
 	require.Equal(t, []byte("{}"), exists.Record.Body)
 }

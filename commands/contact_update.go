@@ -44,8 +44,8 @@ func (a *App) UpdateContact(ctx context.Context, req Request, contactID string, 
 	})
 }
 
-// ChangeLabels puts labels on a contact of the request's workspace and takes others off, by name. A name in both is put on.
-func (a *App) ChangeLabels(ctx context.Context, req Request, contactID string, add, remove []string) (Result, error) {
+// ChangeContactLabels puts labels on a contact of the request's workspace and takes others off, by name. A name in both is put on.
+func (a *App) ChangeContactLabels(ctx context.Context, req Request, contactID string, add, remove []string) (Result, error) {
 	return a.UpdateContact(ctx, req, contactID, UpdateContact{AddLabels: add, RemoveLabels: remove})
 }
 

@@ -15,11 +15,11 @@ import (
 	"ledgerline/domain/organisation"
 )
 
-// Reply names the conversation that a message answers in.
-type Reply struct {
+// ReplyTo names the conversation that a message answers in.
+type ReplyTo struct {
 	ConversationID string
-	// Agent is set for somebody with the role agent: another person's conversation is not_found to it.
-	Agent uuid.UUID
+	// AgentUserID is set for somebody with the role agent: another person's conversation is not_found to it.
+	AgentUserID uuid.UUID
 }
 
 // conversation loads a conversation of the request's workspace; not_found when there is none, when its contact was
@@ -56,10 +56,10 @@ func (u *unit) takeOver(ctx context.Context, c *engine.Aggregate[contact.Contact
 type UpdateConversation struct {
 	conversation.Change
 	Labels []string // names, in place of the contact's; nil leaves them
-	// Agent is set for somebody with the role agent, who may change what it sees and assign it to itself or to nobody.
-	Agent uuid.UUID
-	// Forbidden is what the caller is refused, if it sees the conversation at all; nil for nothing.
-	Forbidden error
+	// AgentUserID is set for somebody with the role agent, who may change what it sees and assign it to itself or to nobody.
+	AgentUserID uuid.UUID
+	// Refusal is what the caller is refused, if it sees the conversation at all; nil for nothing.
+	Refusal error
 }
 
 // UpdateConversation changes a conversation of the request's workspace; Ref is its id. All of it happens or nothing.
@@ -67,15 +67,15 @@ type UpdateConversation struct {
 // forbidden for what an agent or a test key may not.
 func (a *App) UpdateConversation(ctx context.Context, req Request, id string, in UpdateConversation) (Result, error) {
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		conv, err := u.conversation(ctx, id, in.Agent)
+		conv, err := u.conversation(ctx, id, in.AgentUserID)
 		if err != nil {
 			return err
 		}
 		u.Ref = id
-		if in.Forbidden != nil {
-			return in.Forbidden
+		if in.Refusal != nil {
+			return in.Refusal
 		}
-		if to := in.Assignee.Value; in.Agent != uuid.Nil && to != nil && *to != in.Agent {
+		if to := in.Assignee.Value; in.AgentUserID != uuid.Nil && to != nil && *to != in.AgentUserID {
 			return fault.New(fault.Forbidden, "You can assign a conversation to yourself or to nobody.")
 		}
 		if in.HandledBy != nil && req.Test && strings.HasPrefix(*in.HandledBy, conversation.AgentPrefix) {
@@ -106,9 +106,9 @@ func (a *App) UpdateConversation(ctx context.Context, req Request, id string, in
 	})
 }
 
-// UnassignFormer takes a conversation of the request's workspace from somebody who is no member of it any more. One that was
+// UnassignFormerMember takes a conversation of the request's workspace from somebody who is no member of it any more. One that was
 // given to somebody else meanwhile, or whose assignee is a member again, stays as it is, and taken is false.
-func (a *App) UnassignFormer(ctx context.Context, req Request, id string, userID uuid.UUID) (r Result, taken bool, err error) {
+func (a *App) UnassignFormerMember(ctx context.Context, req Request, id string, userID uuid.UUID) (r Result, taken bool, err error) {
 	r, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		taken = false
 		conv, err := u.conversation(ctx, id, uuid.Nil)
@@ -194,9 +194,9 @@ func (u *unit) note(conv *engine.Aggregate[conversation.Conversation], id uuid.U
 
 // Handoff is what becomes of a conversation that something else than a person handled.
 type Handoff struct {
-	Reason string     // kept as a note of the conversation
-	TeamID *uuid.UUID // nil leaves the team
-	Agent  uuid.UUID  // as in Reply
+	Reason      string     // kept as a note of the conversation
+	TeamID      *uuid.UUID // nil leaves the team
+	AgentUserID uuid.UUID  // as in Reply
 }
 
 // HandOff gives a conversation to the team and keeps the reason as a note; Ref is the conversation's id. handedOff is
@@ -204,7 +204,7 @@ type Handoff struct {
 func (a *App) HandOff(ctx context.Context, req Request, id string, in Handoff) (r Result, handedOff bool, err error) {
 	noteID := a.engine.IDs.UUID()
 	r, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		conv, err := u.conversation(ctx, id, in.Agent)
+		conv, err := u.conversation(ctx, id, in.AgentUserID)
 		if err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ import (
 )
 
 // handled puts a conversation into the hands of something that is no person, as a run or an agent does.
-func (h *house) handled(r commands.Received, by string) {
+func (h *house) handled(r commands.ReceivedMessage, by string) {
 	h.t.Helper()
 	_, err := h.ledger.Append(h.t.Context(), eventstore.Append{
 		Organisation: h.org, Workspace: h.wsp.ID, Actor: events.Actor{Type: "system"}, RequestID: "req_test", At: noon,
@@ -68,13 +68,13 @@ func TestAPersonsMessageTakesTheConversationOverAndAProgramsDoesNot(t *testing.T
 	r := h.says(number(1), "help me")
 	h.handled(r, "agent:1")
 	before := h.head()
-	reply := commands.QueueMessage{Reply: &commands.Reply{ConversationID: r.ConversationID}, Body: "x", Source: "agent"}
-	_, err := h.QueueMessage(t.Context(), h.live(), reply)
+	reply := commands.AcceptMessage{Reply: &commands.ReplyTo{ConversationID: r.ConversationID}, Body: "x", Source: "agent"}
+	_, err := h.AcceptMessage(t.Context(), h.live(), reply)
 	require.NoError(t, err)
 	require.Equal(t, []string{"message.queued"}, types(h.history(before)))
 	before = h.head()
 	reply.ByStaff = true
-	_, err = h.QueueMessage(t.Context(), h.session(), reply)
+	_, err = h.AcceptMessage(t.Context(), h.session(), reply)
 	require.NoError(t, err)
 	require.Equal(t, []string{"conversation.handler_changed", "message.queued"}, types(h.history(before)))
 }
@@ -90,8 +90,8 @@ func TestOfAReplyAndAnAssignmentAtTheSameMomentTheSecondSeesTheFirst(t *testing.
 	wg.Go(func() {
 		<-start
 		for range 20 {
-			_, err := h.QueueMessage(t.Context(), h.live(), commands.QueueMessage{
-				Reply: &commands.Reply{ConversationID: r.ConversationID, Agent: agent}, Body: "x", Source: "dashboard",
+			_, err := h.AcceptMessage(t.Context(), h.live(), commands.AcceptMessage{
+				Reply: &commands.ReplyTo{ConversationID: r.ConversationID, AgentUserID: agent}, Body: "x", Source: "dashboard",
 			})
 			refusals = append(refusals, err)
 		}

@@ -164,7 +164,7 @@ func TestWhyAMessageWaitsIsToldAlsoWhenAnotherNodeToldSomethingElseSince(t *test
 	other, _ := h.node()
 	link := text(number(1))
 	link.Body = "see https://example.com"
-	q, err := h.QueueMessage(t.Context(), h.live(), link)
+	q, err := h.AcceptMessage(t.Context(), h.live(), link)
 	require.NoError(t, err)
 	behind := func() {
 		_, _, err := h.Sending.HoldBehind(t.Context(), system(), []string{q.Ref})
@@ -214,7 +214,7 @@ func TestWhoMaySendFromSomeLinesWaitsForRoomOnTheseAlone(t *testing.T) {
 	require.NoError(t, err)
 	by := h.live()
 	by.Actor = events.Actor{Type: "identity", ID: made.Identity.ID.String()}
-	q, err := h.QueueMessage(t.Context(), by, text(number(1)))
+	q, err := h.AcceptMessage(t.Context(), by, text(number(1)))
 	require.NoError(t, err)
 	queue := h.begin(q.Ref).Queue
 	require.Equal(t, []any{h.wsp.DefaultPoolID, by.Actor.ID}, []any{queue.Group, queue.Sender})
@@ -244,7 +244,7 @@ func TestATextThatIsUsedUpWaitsApart(t *testing.T) {
 		if i == 0 {
 			in.LineID = &h.line
 		}
-		q, err := h.QueueMessage(t.Context(), h.live(), in)
+		q, err := h.AcceptMessage(t.Context(), h.live(), in)
 		require.NoError(t, err)
 		require.Equal(t, sending.Send, h.begin(q.Ref).Step)
 	}
@@ -523,7 +523,7 @@ func TestAConfirmationLeavesToWhoOptedOutAndToNobodyWhoWasErasedSince(t *testing
 	h := newHouse(t)
 	other, _ := h.node()
 	told := h.says(number(1), "STOP")
-	attempt := h.begin(told.ReplyID)
+	attempt := h.begin(told.AutomaticReplyID)
 	_, err := other.OptOut(t.Context(), h.live(), told.ContactID, "call", nil)
 	require.NoError(t, err)
 	may, err := h.Sending.MayStillLeave(t.Context(), &attempt)

@@ -22,29 +22,29 @@ type CreateIdentity struct {
 	Scopes         []string
 	AllowedLineIDs []string
 	DailyLimit     *int64
-	// By is who makes it, and limits what it may do; nil for the operator.
-	By *apikey.Grantor
+	// Grantor is who makes it, and limits what it may do; nil for the operator.
+	Grantor *apikey.Grantor
 	// Answer, when not nil, renders the answer so that it commits with the receipt.
-	Answer func(Identity) ([]byte, error)
+	Answer func(CreatedIdentity) ([]byte, error)
 }
 
-// Identity is a service identity that was just made. Its token's secret is known here and nowhere else.
-type Identity struct {
+// CreatedIdentity is a service identity that was just made. Its token's secret is known here and nowhere else.
+type CreatedIdentity struct {
 	Result
 	Identity identity.Identity
-	Token    APIKey
+	Token    IssuedAPIKey
 }
 
 // CreateIdentity makes a service identity of the request's workspace together with its token. It gets those of the wanted
 // scopes that its maker has. Refusals: validation_failed with all that is wrong, forbidden when no scope is left.
-func (a *App) CreateIdentity(ctx context.Context, req Request, in CreateIdentity) (Identity, error) {
+func (a *App) CreateIdentity(ctx context.Context, req Request, in CreateIdentity) (CreatedIdentity, error) {
 	id := a.engine.IDs.UUID()
 	token, err := a.secret(in.Env)
 	if err != nil {
-		return Identity{}, err
+		return CreatedIdentity{}, err
 	}
 	token.ID = a.engine.IDs.TypeID("key")
-	made := Identity{Token: token}
+	made := CreatedIdentity{Token: token}
 	made.Result, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		if _, err := u.Workspace(ctx, req.Workspace); err != nil {
 			return err
@@ -56,7 +56,7 @@ func (a *App) CreateIdentity(ctx context.Context, req Request, in CreateIdentity
 		created, err := identity.Create(events.IdentityCreated{
 			IdentityID: id, Name: in.Name, Kind: string(in.Kind), Env: string(in.Env), Scopes: in.Scopes, KeyID: token.ID,
 			AllowedLineIDs: in.AllowedLineIDs, DailyLimit: in.DailyLimit,
-		}, in.By)
+		}, in.Grantor)
 		if issues, err = collect(issues, err); err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func (a *App) CreateIdentity(ctx context.Context, req Request, in CreateIdentity
 		return answer(u, made, in.Answer)
 	})
 	if err != nil {
-		return Identity{}, err
+		return CreatedIdentity{}, err
 	}
 	return made, nil
 }
@@ -105,9 +105,9 @@ func (u *unit) identity(ctx context.Context, id uuid.UUID) (*engine.Aggregate[id
 	return i, err
 }
 
-// ChangeIdentity changes a service identity of the request's workspace: what its token may do changes with the same append.
+// UpdateIdentity changes a service identity of the request's workspace: what its token may do changes with the same append.
 // Refusals: not_found, validation_failed, forbidden, conflict for the identity of an agent.
-func (a *App) ChangeIdentity(ctx context.Context, req Request, id uuid.UUID, change identity.Change, by *apikey.Grantor) (Result, error) {
+func (a *App) UpdateIdentity(ctx context.Context, req Request, id uuid.UUID, change identity.Change, by *apikey.Grantor) (Result, error) {
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		i, err := u.identity(ctx, id)
 		if err != nil {

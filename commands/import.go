@@ -24,11 +24,11 @@ type ImportContacts struct {
 	ConsentSource  *string
 	UpdateExisting bool
 	// Answer writes down how the request is answered, to be kept with its receipt; nil without one.
-	Answer func(ImportAccepted) ([]byte, error)
+	Answer func(AcceptedImport) ([]byte, error)
 }
 
-// ImportAccepted is a job that was just made.
-type ImportAccepted struct {
+// AcceptedImport is a job that was just made.
+type AcceptedImport struct {
 	Result
 	Event events.ImportRequested
 }
@@ -36,10 +36,10 @@ type ImportAccepted struct {
 // ImportContacts accepts a file; Ref is the id of its job, which ContinueImport works on. Header, mapping and the form of the
 // whole file are checked first, and all that is wrong with them is told together; what is wrong with a single row is told by
 // the job.
-func (a *App) ImportContacts(ctx context.Context, req Request, in ImportContacts) (ImportAccepted, error) {
+func (a *App) ImportContacts(ctx context.Context, req Request, in ImportContacts) (AcceptedImport, error) {
 	rows, issues := CheckImport(&in)
 	if len(issues) > 0 {
-		return ImportAccepted{}, fault.Invalids(issues...)
+		return AcceptedImport{}, fault.Invalids(issues...)
 	}
 	id := a.engine.IDs.UUID()
 	req.Correlation = id
@@ -47,9 +47,9 @@ func (a *App) ImportContacts(ctx context.Context, req Request, in ImportContacts
 		CSV: in.CSV, Mapping: in.Mapping, ActorType: req.Actor.Type, ActorID: req.Actor.ID, RequestID: req.RequestID, IP: req.IP, UserAgent: req.UserAgent,
 	}
 	if err := a.stageFile(ctx, id, file); err != nil {
-		return ImportAccepted{}, err
+		return AcceptedImport{}, err
 	}
-	var accepted ImportAccepted
+	var accepted AcceptedImport
 	result, err := a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		labels, issues, err := u.labelsNamed(ctx, in.Labels, "/labels")
 		if err != nil {
@@ -58,7 +58,7 @@ func (a *App) ImportContacts(ctx context.Context, req Request, in ImportContacts
 		if len(issues) > 0 {
 			return fault.Invalids(issues...)
 		}
-		accepted = ImportAccepted{Result{At: u.Now}, events.ImportRequested{
+		accepted = AcceptedImport{Result{At: u.Now}, events.ImportRequested{
 			JobID: id, TotalRows: rows, LabelIDs: labels, ConsentSource: in.ConsentSource, UpdateExisting: in.UpdateExisting, IsTest: req.Test,
 		}}
 		engine.Begin(u.Unit, a.engine.Imports, importjob.Stream(id)).Record(&accepted.Event)

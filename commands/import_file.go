@@ -84,8 +84,8 @@ func (a *App) dropFile(ctx context.Context, id uuid.UUID) {
 	}
 }
 
-// SweepImportFiles removes files that were kept for longer than age and that no job came of.
-func (a *App) SweepImportFiles(ctx context.Context, age time.Duration) error {
+// DeleteAbandonedImportFiles removes files that were kept for longer than age and that no job came of.
+func (a *App) DeleteAbandonedImportFiles(ctx context.Context, age time.Duration) error {
 	if _, err := a.engine.Ledger.Pool().Exec(ctx, sweepSQL, age); err != nil {
 		return fmt.Errorf("commands: sweep files of imports: %w", err)
 	}

@@ -15,8 +15,8 @@ import (
 	"ledgerline/events"
 )
 
-// Inbound is a message that came from a contact.
-type Inbound struct {
+// InboundMessage is a message that came from a contact.
+type InboundMessage struct {
 	LinePhone string // E.164 of the line it came to
 	From      string
 	Body      string
@@ -25,39 +25,39 @@ type Inbound struct {
 	CarrierID string // the carrier's own id of it; the same one is taken once. "" when the carrier has none
 }
 
-// Received is what became of an inbound message.
-type Received struct {
+// ReceivedMessage is what became of an inbound message.
+type ReceivedMessage struct {
 	Result
-	MessageID      string
-	ContactID      string // "" for a duplicate
-	ConversationID string // "" for a duplicate
-	Duplicate      bool   // it was taken before, as MessageID
-	Keyword        consent.Keyword
-	ReplyID        string // of the automatic text that answers it; "" when none does
+	MessageID        string
+	ContactID        string // "" for a duplicate
+	ConversationID   string // "" for a duplicate
+	Duplicate        bool   // it was taken before, as MessageID
+	Keyword          consent.Keyword
+	AutomaticReplyID string // of the automatic text that answers it; "" when none does
 }
 
-// ReceiveInbound takes a message from a contact: it finds the line's workspace, makes the contact and starts or reopens
+// ReceiveMessage takes a message from a contact: it finds the line's workspace, makes the contact and starts or reopens
 // the conversation where needed, and obeys STOP, START and HELP, all in one append. The request says only through what
 // it came: organisation, workspace and actor are found here. not_found when no line has the number.
-func (a *App) ReceiveInbound(ctx context.Context, req Request, in Inbound) (Received, error) {
+func (a *App) ReceiveMessage(ctx context.Context, req Request, in InboundMessage) (ReceivedMessage, error) {
 	from, err := a.engine.Phone(in.From, "/from")
 	if err != nil {
-		return Received{}, err
+		return ReceivedMessage{}, err
 	}
 	if in.Channel == "" {
 		in.Channel = "chat"
 	}
 	in.Body = strings.ReplaceAll(in.Body, "\x00", "") // no text column can hold it
-	var r Received
+	var r ReceivedMessage
 	result, err := a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		r = Received{MessageID: a.engine.IDs.TypeID("msg")}
+		r = ReceivedMessage{MessageID: a.engine.IDs.TypeID("msg")}
 		return u.receive(ctx, &in, from, &r)
 	})
 	if taken := (*alreadyTaken)(nil); errors.As(err, &taken) {
-		return Received{MessageID: taken.messageID, Duplicate: true}, nil
+		return ReceivedMessage{MessageID: taken.messageID, Duplicate: true}, nil
 	}
 	if err != nil {
-		return Received{}, err
+		return ReceivedMessage{}, err
 	}
 	r.Result = result
 	return r, nil
@@ -90,7 +90,7 @@ func (u *unit) lineOf(ctx context.Context, e164 string) (*engine.Aggregate[line.
 	}
 }
 
-func (u *unit) receive(ctx context.Context, in *Inbound, from string, r *Received) error {
+func (u *unit) receive(ctx context.Context, in *InboundMessage, from string, r *ReceivedMessage) error {
 	l, err := u.lineOf(ctx, in.LinePhone)
 	if err != nil {
 		return err
@@ -168,7 +168,7 @@ func (u *unit) adopt(ctx context.Context, c *engine.Aggregate[contact.Contact], 
 }
 
 // obey does what the words STOP, START and HELP ask for.
-func (u *unit) obey(ctx context.Context, in *Inbound, org organisation.Organisation, c *engine.Aggregate[contact.Contact], num engine.Number, ref events.MessageRef, lineID string, r *Received) error {
+func (u *unit) obey(ctx context.Context, in *InboundMessage, org organisation.Organisation, c *engine.Aggregate[contact.Contact], num engine.Number, ref events.MessageRef, lineID string, r *ReceivedMessage) error {
 	optedOut := c.State.Consent == consent.OptedOut
 	keyword, word := consent.Recognise(in.Body, optedOut || num.State.OptedOut, org.Settings.StopWords)
 	r.Keyword = keyword
@@ -196,10 +196,10 @@ func (u *unit) obey(ctx context.Context, in *Inbound, org organisation.Organisat
 }
 
 // answer queues an automatic text on the line and the channel that the contact wrote on.
-func (u *unit) answer(in *Inbound, ref events.MessageRef, to, lineID, kind, text string, r *Received) {
+func (u *unit) answer(in *InboundMessage, ref events.MessageRef, to, lineID, kind, text string, r *ReceivedMessage) {
 	replyTo := ref.MessageID
 	ref.MessageID = u.Engine.IDs.TypeID("msg")
-	r.ReplyID = ref.MessageID
+	r.AutomaticReplyID = ref.MessageID
 	e := &events.MessageQueued{
 		MessageRef: ref, Channel: in.Channel, LineID: &lineID, Automatic: kind, ReplyTo: &replyTo,
 		Content: events.MessagePersonal{To: to, Body: text},

@@ -38,12 +38,12 @@ func TestWhoWritesFirstIsKeptOnTheLineItWroteTo(t *testing.T) {
 	lines := map[string]string{linePhone: h.line, "+12125550198": second.Ref}
 	for i := range 8 {
 		to := []string{linePhone, "+12125550198"}[i%2]
-		_, err := h.ReceiveInbound(t.Context(), system(), commands.Inbound{LinePhone: to, From: number(i), Body: "hi"})
+		_, err := h.ReceiveMessage(t.Context(), system(), commands.InboundMessage{LinePhone: to, From: number(i), Body: "hi"})
 		require.NoError(t, err)
 		require.Equal(t, lines[to], h.begin(h.message(number(i))).Line.ID)
 	}
 	write := func() string {
-		r, err := h.ReceiveInbound(t.Context(), system(), commands.Inbound{LinePhone: "+12125550198", From: number(0), Body: "hi"})
+		r, err := h.ReceiveMessage(t.Context(), system(), commands.InboundMessage{LinePhone: "+12125550198", From: number(0), Body: "hi"})
 		require.NoError(t, err)
 		c, err := h.FindContact(t.Context(), r.ContactID)
 		require.NoError(t, err)
@@ -75,13 +75,13 @@ func TestSTOPOptsOutWithFullEvidenceAndOneConfirmation(t *testing.T) {
 	require.Equal(t, number(1), out.Evidence.Phone)
 	require.Equal(t, second.ID, happened[6].WorkspaceID)
 	confirmation := as[*events.MessageQueued](h, happened[7])
-	require.Equal(t, []any{"opt_out_confirmation", r.MessageID, h.line, r.ReplyID}, []any{confirmation.Automatic, *confirmation.ReplyTo, *confirmation.LineID, confirmation.MessageID})
+	require.Equal(t, []any{"opt_out_confirmation", r.MessageID, h.line, r.AutomaticReplyID}, []any{confirmation.Automatic, *confirmation.ReplyTo, *confirmation.LineID, confirmation.MessageID})
 	require.Nil(t, confirmation.Source)
 	require.Contains(t, confirmation.Content.Body, "Acme")
-	require.Equal(t, sending.Send, h.begin(r.ReplyID).Step, "the confirmation is exempt from consent")
+	require.Equal(t, sending.Send, h.begin(r.AutomaticReplyID).Step, "the confirmation is exempt from consent")
 
 	before = h.head()
-	require.Empty(t, h.says(number(1), "STOP").ReplyID)
+	require.Empty(t, h.says(number(1), "STOP").AutomaticReplyID)
 	require.Equal(t, []string{"message.received", "contact.opted_out"}, types(h.history(before)))
 }
 
@@ -93,7 +93,7 @@ func TestAStrangersSTOPIsToldAfterItsMessage(t *testing.T) {
 	require.Equal(t, []string{
 		"contact.created", "number.linked", "conversation.started", "message.received", "contact.replied", "contact.line_assigned", "contact.opted_out", "number.opted_out", "message.queued",
 	}, types(h.history(before)))
-	_, err := h.QueueMessage(t.Context(), h.live(), text(number(1)))
+	_, err := h.AcceptMessage(t.Context(), h.live(), text(number(1)))
 	require.True(t, fault.Is(err, fault.ContactOptedOut))
 }
 
@@ -117,24 +117,24 @@ func TestHELPIsAnsweredExceptToWhoIsOptedOut(t *testing.T) {
 	h := newHouse(t)
 	r := h.says(number(1), "help?")
 	require.Equal(t, consent.Help, r.Keyword)
-	a := h.begin(r.ReplyID)
+	a := h.begin(r.AutomaticReplyID)
 	require.Equal(t, sending.Send, a.Step)
 	require.Contains(t, a.Message.Content.Body, "Acme")
 	waits := h.says(number(1), "help")
 	h.says(number(1), "stop")
-	require.Equal(t, "contact_opted_out", h.begin(waits.ReplyID).Message.ErrorCode, "the answer had not left")
-	require.Empty(t, h.says(number(1), "help").ReplyID)
+	require.Equal(t, "contact_opted_out", h.begin(waits.AutomaticReplyID).Message.ErrorCode, "the answer had not left")
+	require.Empty(t, h.says(number(1), "help").AutomaticReplyID)
 	r = h.says(number(1), "help")
 	_, err := h.SetConsent(t.Context(), h.live(), r.ContactID, consent.Unknown, "call")
 	require.NoError(t, err)
-	require.Empty(t, h.says(number(1), "help").ReplyID, "the register holds the number")
+	require.Empty(t, h.says(number(1), "help").AutomaticReplyID, "the register holds the number")
 }
 
 func TestAMessageThatTheCarrierDeliversAgainCountsOnce(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	other, _ := h.node()
-	got, errs := make([]commands.Received, 8), make([]error, 8)
+	got, errs := make([]commands.ReceivedMessage, 8), make([]error, 8)
 	var all sync.WaitGroup
 	for i := range got {
 		app := h.App
@@ -142,7 +142,7 @@ func TestAMessageThatTheCarrierDeliversAgainCountsOnce(t *testing.T) {
 			app = other
 		}
 		all.Go(func() {
-			got[i], errs[i] = app.ReceiveInbound(t.Context(), system(), commands.Inbound{LinePhone: linePhone, From: number(1), Body: "stop", CarrierID: "in-1"})
+			got[i], errs[i] = app.ReceiveMessage(t.Context(), system(), commands.InboundMessage{LinePhone: linePhone, From: number(1), Body: "stop", CarrierID: "in-1"})
 		})
 	}
 	all.Wait()
@@ -163,15 +163,15 @@ func TestAMessageThatTheCarrierDeliversAgainCountsOnce(t *testing.T) {
 func TestAMessageToNoLineIsNotFound(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	_, err := h.ReceiveInbound(t.Context(), system(), commands.Inbound{LinePhone: number(9), From: number(1), Body: "x"})
+	_, err := h.ReceiveMessage(t.Context(), system(), commands.InboundMessage{LinePhone: number(9), From: number(1), Body: "x"})
 	require.True(t, fault.Is(err, fault.NotFound))
 }
 
 func TestAMessageToTheSandboxLineIsTestTraffic(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	r, err := h.ReceiveInbound(t.Context(), system(), commands.Inbound{LinePhone: h.wsp.SandboxPhone, From: "+14155550191", Body: "HELP\x00"})
+	r, err := h.ReceiveMessage(t.Context(), system(), commands.InboundMessage{LinePhone: h.wsp.SandboxPhone, From: "+14155550191", Body: "HELP\x00"})
 	require.NoError(t, err)
-	require.Equal(t, h.wsp.SandboxLineID, h.begin(r.ReplyID).Line.ID)
+	require.Equal(t, h.wsp.SandboxLineID, h.begin(r.AutomaticReplyID).Line.ID)
 	require.True(t, h.state(r.MessageID).IsTest)
 }

@@ -18,12 +18,12 @@ const claimLinePhone = "line.phone"
 
 // ProvisionLine is what a line is made of.
 type ProvisionLine struct {
-	Phone       string
-	DisplayName *string
-	PoolID      string     // default: the pool of the request, else the workspace's default pool
-	Carrier     string     // default: simulator
-	State       line.State // default: provisioning
-	RequestID   *uuid.UUID // the request for lines that it serves
+	Phone         string
+	DisplayName   *string
+	PoolID        string     // default: the pool of the request, else the workspace's default pool
+	Carrier       string     // default: simulator
+	State         line.State // default: provisioning
+	LineRequestID *uuid.UUID // the request for lines that it serves
 }
 
 // ProvisionLine puts a line into service in the request's workspace; Ref is its id. A number that a line has already
@@ -45,7 +45,7 @@ func (a *App) ProvisionLine(ctx context.Context, req Request, in ProvisionLine) 
 		if err != nil {
 			return err
 		}
-		wanted, err := u.serve(ctx, in.RequestID, id)
+		wanted, err := u.serve(ctx, in.LineRequestID, id)
 		if err != nil {
 			return err
 		}

@@ -8,9 +8,9 @@ import (
 	"ledgerline/events"
 )
 
-// JudgeLine looks after a line by the service's clock: it ends its warm-up and scores its health by what happened on it
+// UpdateLineHealth looks after a line by the service's clock: it ends its warm-up and scores its health by what happened on it
 // (decisions section 8). The line may be of any workspace; alive is false for one that needs no more looking after.
-func (a *App) JudgeLine(ctx context.Context, req Request, lineID string, facts events.HealthFacts) (alive bool, err error) {
+func (a *App) UpdateLineHealth(ctx context.Context, req Request, lineID string, facts events.HealthFacts) (alive bool, err error) {
 	_, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		l, err := engine.Load(ctx, u.Unit, a.engine.Lines, lineID)
 		if err != nil {

@@ -19,18 +19,18 @@ type Prober interface {
 	Probe(ctx context.Context, through line.Line, phone string) (bool, error)
 }
 
-// Lookup is what POST /v1/lookup asks (interface 4.5, decisions section 7).
-type Lookup struct {
+// LookUpNumber is what POST /v1/lookup asks (interface 4.5, decisions section 7).
+type LookUpNumber struct {
 	Phone string // as it was typed
 	// Lines gives, when a carrier has to be asked, the lines to ask through, in this order; those that cannot send now are
 	// passed over.
 	Lines func(context.Context) ([]string, error)
 	// Answer renders the answer so that it commits with the receipt; nil without one.
-	Answer func(LookedUp) ([]byte, error)
+	Answer func(NumberLookup) ([]byte, error)
 }
 
-// LookedUp is what is known of a number.
-type LookedUp struct {
+// NumberLookup is what is known of a number.
+type NumberLookup struct {
 	Result
 	Phone string // E.164
 	number.ChatCheck
@@ -40,28 +40,28 @@ type LookedUp struct {
 // probes is how many lines are asked for one lookup before it is given up.
 const probes = 3
 
-// Lookup tells whether a number is on the chat channel: from memory, or by asking a carrier through one of the lines.
+// LookUpNumber tells whether a number is on the chat channel: from memory, or by asking a carrier through one of the lines.
 // Refusals: validation_failed (a test key looks up sandbox numbers only), conflict when no line can be asked,
 // service_unavailable when none answers. The carrier is asked before anything is appended.
-func (a *App) Lookup(ctx context.Context, req Request, in Lookup, prober Prober) (LookedUp, error) {
+func (a *App) LookUpNumber(ctx context.Context, req Request, in LookUpNumber, prober Prober) (NumberLookup, error) {
 	e164, err := a.engine.Phone(in.Phone, "/phone")
 	if err != nil {
-		return LookedUp{}, err
+		return NumberLookup{}, err
 	}
 	if req.Test && !phone.IsSandbox(e164) {
-		return LookedUp{}, fault.Invalid("/phone", "not_sandbox", "A test key looks up sandbox test numbers only.")
+		return NumberLookup{}, fault.Invalid("/phone", "not_sandbox", "A test key looks up sandbox test numbers only.")
 	}
 	_, known, err := a.Sending.Capability(ctx, req.Organisation, e164)
 	if err != nil {
-		return LookedUp{}, err
+		return NumberLookup{}, err
 	}
 	var said *sending.CapabilityAnswer
 	if !known {
 		if said, err = a.probe(ctx, req, in.Lines, e164, prober); err != nil {
-			return LookedUp{}, err
+			return NumberLookup{}, err
 		}
 	}
-	var found LookedUp
+	var found NumberLookup
 	result, err := a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		var err error
 		if found, err = u.lookup(ctx, e164, said); err != nil || in.Answer == nil {
@@ -76,22 +76,22 @@ func (a *App) Lookup(ctx context.Context, req Request, in Lookup, prober Prober)
 	return found, err
 }
 
-func (u *unit) lookup(ctx context.Context, e164 string, said *sending.CapabilityAnswer) (LookedUp, error) {
+func (u *unit) lookup(ctx context.Context, e164 string, said *sending.CapabilityAnswer) (NumberLookup, error) {
 	num, err := u.Number(ctx, e164)
 	if err != nil {
-		return LookedUp{}, err
+		return NumberLookup{}, err
 	}
 	if said != nil {
 		sending.RecordCapabilityOn(u.Unit, num, nil, said.Chat, said.LineID)
 	}
 	chat, known := num.State.ValidChatCheck(u.Now)
 	if !known { // it grew too old between the two looks
-		return LookedUp{}, engine.Unavailable(engine.ErrInconsistent)
+		return NumberLookup{}, engine.Unavailable(engine.ErrInconsistent)
 	}
 	if holder, found := num.State.ContactIn(u.Request.Workspace); found {
 		u.Subject = holder // the answer that is kept for retries holds the number
 	}
-	return LookedUp{Phone: e164, ChatCheck: chat, Cached: said == nil}, nil
+	return NumberLookup{Phone: e164, ChatCheck: chat, Cached: said == nil}, nil
 }
 
 // probe asks through one line after the other until a carrier tells.

@@ -18,11 +18,11 @@ import (
 	"ledgerline/events"
 )
 
-// QueueMessage is what an outbound message is made of (interface 4.4, decisions section 7).
-type QueueMessage struct {
+// AcceptMessage is what an outbound message is made of (interface 4.4, decisions section 7).
+type AcceptMessage struct {
 	To         *string // a phone number as it was typed; exactly one of To and ContactID, unless there is Reply
 	ContactID  *string
-	Reply      *Reply // writes to the contact of a conversation
+	Reply      *ReplyTo // writes to the contact of a conversation
 	Body       string
 	Media      []events.Media
 	PoolID     *string
@@ -35,11 +35,11 @@ type QueueMessage struct {
 	ByStaff    bool
 	// Answer, when not nil, renders the answer so that it commits with the receipt. It may be called more than once,
 	// with what would be made each time; the last call counts.
-	Answer func(Queued) ([]byte, error)
+	Answer func(AcceptedMessage) ([]byte, error)
 }
 
-// Queued is a message that was accepted. Event has all that its view shows; Ref is its id.
-type Queued struct {
+// AcceptedMessage is a message that was accepted. Event has all that its view shows; Ref is its id.
+type AcceptedMessage struct {
 	Result
 	Event events.MessageQueued
 }
@@ -50,11 +50,11 @@ const (
 	maxMetadata = 50 // keys
 )
 
-// QueueMessage accepts a message to a contact of the request's workspace. An unknown number makes a contact; the
+// AcceptMessage accepts a message to a contact of the request's workspace. An unknown number makes a contact; the
 // conversation is started or opened again. Refusals: validation_failed with all that is wrong, not_found for the
 // contact, contact_opted_out, consent_required.
-func (a *App) QueueMessage(ctx context.Context, req Request, in QueueMessage) (Queued, error) {
-	var q Queued
+func (a *App) AcceptMessage(ctx context.Context, req Request, in AcceptMessage) (AcceptedMessage, error) {
+	var q AcceptedMessage
 	result, err := a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		e, err := u.queue(ctx, &in)
 		if err != nil {
@@ -64,22 +64,22 @@ func (a *App) QueueMessage(ctx context.Context, req Request, in QueueMessage) (Q
 		if in.Answer == nil {
 			return nil
 		}
-		preview := Queued{Result: Result{Ref: e.MessageID, Shard: a.engine.Ledger.ShardOf(req.Organisation), At: u.Now}, Event: *e}
+		preview := AcceptedMessage{Result: Result{Ref: e.MessageID, Shard: a.engine.Ledger.ShardOf(req.Organisation), At: u.Now}, Event: *e}
 		if u.Body, err = in.Answer(preview); err != nil {
 			return fmt.Errorf("commands: render answer: %w", err)
 		}
 		return nil
 	})
 	if err != nil {
-		return Queued{}, err
+		return AcceptedMessage{}, err
 	}
 	q.Result = result
 	return q, nil
 }
 
-func (u *unit) queue(ctx context.Context, in *QueueMessage) (*events.MessageQueued, error) {
+func (u *unit) queue(ctx context.Context, in *AcceptMessage) (*events.MessageQueued, error) {
 	if in.Reply != nil {
-		conv, err := u.conversation(ctx, in.Reply.ConversationID, in.Reply.Agent)
+		conv, err := u.conversation(ctx, in.Reply.ConversationID, in.Reply.AgentUserID)
 		if err != nil {
 			return nil, err
 		}
@@ -93,7 +93,7 @@ func (u *unit) queue(ctx context.Context, in *QueueMessage) (*events.MessageQueu
 }
 
 // accept asks the rules of sending and records the message, and the contact and the conversation if they are new.
-func (u *unit) accept(ctx context.Context, in *QueueMessage, c *engine.Aggregate[contact.Contact], num engine.Number, e164 string) (*events.MessageQueued, error) {
+func (u *unit) accept(ctx context.Context, in *AcceptMessage, c *engine.Aggregate[contact.Contact], num engine.Number, e164 string) (*events.MessageQueued, error) {
 	org, err := u.Organisation(ctx)
 	if err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func (u *unit) openConversation(ctx context.Context, c *engine.Aggregate[contact
 }
 
 // checkMessage tells all that is wrong with a message by itself, and with the line and the pool it names.
-func (u *unit) checkMessage(ctx context.Context, in *QueueMessage) ([]fault.Issue, error) {
+func (u *unit) checkMessage(ctx context.Context, in *AcceptMessage) ([]fault.Issue, error) {
 	var issues []fault.Issue
 	add := func(pointer, code, text string) {
 		issues = append(issues, fault.Issue{Location: "body", Path: pointer, Code: code, Message: text})

@@ -20,7 +20,7 @@ func TestAMessageToAnUnknownNumberMakesContactAndConversation(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	before := h.head()
-	q, err := h.QueueMessage(t.Context(), h.live(), text("415-555-2671"))
+	q, err := h.AcceptMessage(t.Context(), h.live(), text("415-555-2671"))
 	require.NoError(t, err)
 	happened := h.history(before)
 	require.Equal(t, []string{"contact.created", "number.linked", "conversation.started", "message.queued"}, types(happened))
@@ -30,7 +30,7 @@ func TestAMessageToAnUnknownNumberMakesContactAndConversation(t *testing.T) {
 	require.Equal(t, "+14155552671", queued.Content.To)
 	require.Equal(t, []any{q.Ref, noon, happened[3].Position}, []any{queued.MessageID, q.At, q.Position})
 
-	second, err := h.QueueMessage(t.Context(), h.live(), commands.QueueMessage{ContactID: &created.ContactID, Body: "again", Source: "api"})
+	second, err := h.AcceptMessage(t.Context(), h.live(), commands.AcceptMessage{ContactID: &created.ContactID, Body: "again", Source: "api"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"message.queued"}, types(h.history(q.Position)))
 	require.Equal(t, started.ConversationID, second.Event.ConversationID)
@@ -47,7 +47,7 @@ func TestManyMessagesToOneNewNumberAtOnceMakeOneContactAndOneConversation(t *tes
 		if i%2 == 1 {
 			app = other
 		}
-		all.Go(func() { _, errs[i] = app.QueueMessage(t.Context(), h.live(), text(number(1))) })
+		all.Go(func() { _, errs[i] = app.AcceptMessage(t.Context(), h.live(), text(number(1))) })
 	}
 	all.Wait()
 	require.NoError(t, errors.Join(errs...))
@@ -65,7 +65,7 @@ func TestAllThatIsWrongWithAMessageIsToldTogether(t *testing.T) {
 	for i := range 51 {
 		metadata[number(i)] = i
 	}
-	_, err := h.QueueMessage(t.Context(), h.live(), commands.QueueMessage{
+	_, err := h.AcceptMessage(t.Context(), h.live(), commands.AcceptMessage{
 		To: &to, ContactID: &contact, PoolID: &foreign.DefaultPoolID, LineID: &foreign.SandboxLineID, SendAt: &late, Body: " \n\u200b", Metadata: metadata, Source: "api",
 	})
 	var paths []string
@@ -76,23 +76,23 @@ func TestAllThatIsWrongWithAMessageIsToldTogether(t *testing.T) {
 
 	// An id of one kind in the place of another's names nothing.
 	id := h.contact(number(1))
-	_, err = h.QueueMessage(t.Context(), h.live(), commands.QueueMessage{ContactID: &id, LineID: &id, PoolID: &h.line, Body: "x", Source: "api"})
+	_, err = h.AcceptMessage(t.Context(), h.live(), commands.AcceptMessage{ContactID: &id, LineID: &id, PoolID: &h.line, Body: "x", Source: "api"})
 	require.Len(t, fault.Of(err).Issues, 2)
 }
 
 func TestATestKeySendsToSandboxNumbersThroughTheSandboxLine(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	_, err := h.QueueMessage(t.Context(), h.test(), text(number(1)))
+	_, err := h.AcceptMessage(t.Context(), h.test(), text(number(1)))
 	require.Equal(t, "/to", fault.Of(err).Issues[0].Path)
 	id := h.contact(number(1))
-	_, err = h.QueueMessage(t.Context(), h.test(), commands.QueueMessage{ContactID: &id, Body: "x", Source: "api"})
+	_, err = h.AcceptMessage(t.Context(), h.test(), commands.AcceptMessage{ContactID: &id, Body: "x", Source: "api"})
 	require.Equal(t, "/to", fault.Of(err).Issues[0].Path)
 	to := "+14155550100"
-	_, err = h.QueueMessage(t.Context(), h.test(), commands.QueueMessage{To: &to, LineID: &h.line, Body: "x", Source: "api"})
+	_, err = h.AcceptMessage(t.Context(), h.test(), commands.AcceptMessage{To: &to, LineID: &h.line, Body: "x", Source: "api"})
 	require.Equal(t, "/line_id", fault.Of(err).Issues[0].Path)
 
-	q, err := h.QueueMessage(t.Context(), h.test(), text(to))
+	q, err := h.AcceptMessage(t.Context(), h.test(), text(to))
 	require.NoError(t, err)
 	require.True(t, q.Event.IsTest)
 	a, err := h.Sending.BeginAttempt(t.Context(), system(), sending.Begin{MessageID: q.Ref})
@@ -110,7 +110,7 @@ func TestAMessageForLaterIsScheduledAndOneForThePastIsForNow(t *testing.T) {
 	in := text(number(1))
 	later := noon.Add(time.Hour)
 	in.SendAt = &later
-	q, err := h.QueueMessage(t.Context(), h.live(), in)
+	q, err := h.AcceptMessage(t.Context(), h.live(), in)
 	require.NoError(t, err)
 	a, err := h.Sending.BeginAttempt(t.Context(), system(), sending.Begin{MessageID: q.Ref})
 	require.NoError(t, err)
@@ -125,7 +125,7 @@ func TestAMessageForLaterIsScheduledAndOneForThePastIsForNow(t *testing.T) {
 
 	past := noon.Add(-time.Hour)
 	in.SendAt = &past
-	q, err = h.QueueMessage(t.Context(), h.live(), in)
+	q, err = h.AcceptMessage(t.Context(), h.live(), in)
 	require.NoError(t, err)
 	require.Nil(t, q.Event.SendAt)
 	require.Equal(t, []string{"message.queued"}, types(h.history(q.Position-1)))
@@ -136,10 +136,10 @@ func TestTheAnswerCommitsWithTheReceipt(t *testing.T) {
 	h := newHouse(t)
 	req, in := h.live(), text(number(1))
 	req.Idempotency = &eventstore.IdempotencyRecord{Workspace: h.wsp.ID, Key: "k", Fingerprint: []byte("f"), Status: 201}
-	in.Answer = func(q commands.Queued) ([]byte, error) { return []byte(q.Event.MessageID), nil }
-	q, err := h.QueueMessage(t.Context(), req, in)
+	in.Answer = func(q commands.AcceptedMessage) ([]byte, error) { return []byte(q.Event.MessageID), nil }
+	q, err := h.AcceptMessage(t.Context(), req, in)
 	require.NoError(t, err)
-	_, err = h.QueueMessage(t.Context(), req, in)
+	_, err = h.AcceptMessage(t.Context(), req, in)
 	exists := (*eventstore.IdempotencyRecordExists)(nil)
 	require.ErrorAs(t, err, &exists)
 	require.Equal(t, q.Ref, string(exists.Record.Body))
@@ -152,17 +152,17 @@ func TestAWriteWithAStaleCredentialIsSentBackToAuthentication(t *testing.T) {
 	h := newHouse(t)
 	other, _ := h.node()
 	k := h.key("live", "send")
-	_, err := other.FindKey(t.Context(), k.Secret, false)
+	_, err := other.FindKeyAccess(t.Context(), k.Secret, false)
 	require.NoError(t, err)
 	_, err = h.RevokeAPIKey(t.Context(), h.live(), k.ID)
 	require.NoError(t, err)
 	req := h.live()
-	access, err := other.FindKey(t.Context(), k.Secret, false) // remembered
+	access, err := other.FindKeyAccess(t.Context(), k.Secret, false) // remembered
 	require.NoError(t, err)
 	req.Guards = access.Guards
-	_, err = other.QueueMessage(t.Context(), req, text(number(1)))
+	_, err = other.AcceptMessage(t.Context(), req, text(number(1)))
 	require.ErrorIs(t, err, commands.ErrCredentialChanged)
-	_, err = other.FindKey(t.Context(), k.Secret, true)
+	_, err = other.FindKeyAccess(t.Context(), k.Secret, true)
 	require.True(t, fault.Is(err, fault.Unauthorized))
 	require.Empty(t, h.history(0, "message.queued"))
 }

@@ -62,8 +62,8 @@ func (a *App) changeOrganisation(ctx context.Context, req Request, change func(o
 	})
 }
 
-// Workspace is what CreateWorkspace made.
-type Workspace struct {
+// CreatedWorkspace is what CreateWorkspace made.
+type CreatedWorkspace struct {
 	Result
 	ID            uuid.UUID
 	DefaultPoolID string
@@ -72,8 +72,8 @@ type Workspace struct {
 }
 
 // CreateWorkspace opens a workspace of the request's organisation, with a pool "Default" and a sandbox line.
-func (a *App) CreateWorkspace(ctx context.Context, req Request, name string) (Workspace, error) {
-	w := Workspace{ID: a.engine.IDs.UUID(), DefaultPoolID: a.engine.IDs.TypeID("pool"), SandboxLineID: a.engine.IDs.TypeID("ln")}
+func (a *App) CreateWorkspace(ctx context.Context, req Request, name string) (CreatedWorkspace, error) {
+	w := CreatedWorkspace{ID: a.engine.IDs.UUID(), DefaultPoolID: a.engine.IDs.TypeID("pool"), SandboxLineID: a.engine.IDs.TypeID("ln")}
 	req.Workspace = w.ID
 	var err error
 	w.Result, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {

@@ -17,7 +17,7 @@ import (
 // nothing. It knows nothing of messages that wait before it. Refusals are those of QueueMessage about the request itself;
 // what the rules refuse is in the answer. As with a write, a caller whose credential has changed is refused with
 // ErrCredentialChanged.
-func (a *App) PreviewMessage(ctx context.Context, req Request, in QueueMessage) (sending.Preview, error) {
+func (a *App) PreviewMessage(ctx context.Context, req Request, in AcceptMessage) (sending.Preview, error) {
 	p, err := a.previewMessage(ctx, req, in)
 	if changed := a.engine.VerifyCaller(ctx, &req); changed != nil {
 		return sending.Preview{}, changed
@@ -25,7 +25,7 @@ func (a *App) PreviewMessage(ctx context.Context, req Request, in QueueMessage) 
 	return p, err
 }
 
-func (a *App) previewMessage(ctx context.Context, req Request, in QueueMessage) (sending.Preview, error) {
+func (a *App) previewMessage(ctx context.Context, req Request, in AcceptMessage) (sending.Preview, error) {
 	u := a.unit(&req)
 	c, num, e164, err := u.recipient(ctx, &in)
 	if err != nil {
@@ -54,7 +54,7 @@ func (a *App) previewMessage(ctx context.Context, req Request, in QueueMessage) 
 }
 
 // recipient checks what was asked for and finds who it is for; nobody for a number that is no contact's.
-func (u *unit) recipient(ctx context.Context, in *QueueMessage) (c *engine.Aggregate[contact.Contact], num engine.Number, e164 string, err error) {
+func (u *unit) recipient(ctx context.Context, in *AcceptMessage) (c *engine.Aggregate[contact.Contact], num engine.Number, e164 string, err error) {
 	issues, err := u.checkMessage(ctx, in)
 	if err != nil {
 		return nil, num, "", err

@@ -14,8 +14,8 @@ import (
 
 func TestADryRunKnowsWhatWasUsedOnOtherNodes(t *testing.T) {
 	t.Parallel()
-	for want, set := range map[string]func(h *house, by *commands.Request) commands.QueueMessage{
-		rules.ReasonNewHour: func(h *house, _ *commands.Request) commands.QueueMessage {
+	for want, set := range map[string]func(h *house, by *commands.Request) commands.AcceptMessage{
+		rules.ReasonNewHour: func(h *house, _ *commands.Request) commands.AcceptMessage {
 			limits, err := h.SendingLimits(h.t.Context(), h.live())
 			require.NoError(h.t, err)
 			limits.NewContactsPerHour = 1
@@ -23,7 +23,7 @@ func TestADryRunKnowsWhatWasUsedOnOtherNodes(t *testing.T) {
 			require.NoError(h.t, err)
 			return text(number(2))
 		},
-		rules.ReasonSendsDay: func(h *house, _ *commands.Request) commands.QueueMessage { // the text
+		rules.ReasonSendsDay: func(h *house, _ *commands.Request) commands.AcceptMessage { // the text
 			limits, err := h.SendingLimits(h.t.Context(), h.live())
 			require.NoError(h.t, err)
 			limits.IdenticalTextMaxPerDay = 1
@@ -31,7 +31,7 @@ func TestADryRunKnowsWhatWasUsedOnOtherNodes(t *testing.T) {
 			require.NoError(h.t, err)
 			return text(number(2))
 		},
-		rules.ReasonIdentity: func(h *house, by *commands.Request) commands.QueueMessage {
+		rules.ReasonIdentity: func(h *house, by *commands.Request) commands.AcceptMessage {
 			one := int64(1)
 			made, err := h.CreateIdentity(h.t.Context(), h.live(), commands.CreateIdentity{
 				Name: "Bot", Kind: identity.AIAgent, Env: "live", Scopes: []string{"send"}, DailyLimit: &one,
@@ -53,7 +53,7 @@ func TestADryRunKnowsWhatWasUsedOnOtherNodes(t *testing.T) {
 				return p
 			}
 			require.Equal(t, rules.Go, preview().Outcome)
-			q, err := h.QueueMessage(t.Context(), by, text(number(1)))
+			q, err := h.AcceptMessage(t.Context(), by, text(number(1)))
 			require.NoError(t, err)
 			require.Equal(t, sending.Send, h.begin(q.Ref).Step)
 			require.Equal(t, []any{rules.Hold, want}, []any{preview().Outcome, preview().Reason})

@@ -49,12 +49,12 @@ func TestAMessageToAKnownContactIsOneAppendAndNoQuestion(t *testing.T) {
 	require.NoError(t, err)
 
 	send := func(receipt string) {
-		access, err := app.FindKey(t.Context(), k.Secret, false)
+		access, err := app.FindKeyAccess(t.Context(), k.Secret, false)
 		require.NoError(t, err)
 		req := h.live()
 		req.Guards = access.Guards
 		req.Idempotency = &eventstore.IdempotencyRecord{Workspace: h.wsp.ID, Key: receipt, Fingerprint: []byte("f"), Status: 201}
-		_, err = app.QueueMessage(t.Context(), req, text(number(1)))
+		_, err = app.AcceptMessage(t.Context(), req, text(number(1)))
 		require.NoError(t, err)
 	}
 	send("first")

@@ -21,24 +21,24 @@ type CreateWebhook struct {
 	Events []string
 	// Answer, when not nil, renders the answer so that it commits with the receipt: the secret is shown in it and nowhere
 	// else.
-	Answer func(WebhookMade) ([]byte, error)
+	Answer func(CreatedWebhook) ([]byte, error)
 }
 
-// WebhookMade is an endpoint that was made. Event has its secret.
-type WebhookMade struct {
+// CreatedWebhook is an endpoint that was made. Event has its secret.
+type CreatedWebhook struct {
 	Result
 	Event events.WebhookCreated
 }
 
 // CreateWebhook makes a webhook endpoint of the request's workspace; Ref is its id. The 21st of a workspace and the 51st
 // of an organisation are refused with conflict.
-func (a *App) CreateWebhook(ctx context.Context, req Request, in CreateWebhook) (WebhookMade, error) {
+func (a *App) CreateWebhook(ctx context.Context, req Request, in CreateWebhook) (CreatedWebhook, error) {
 	secret, err := a.webhookSecret()
 	if err != nil {
-		return WebhookMade{}, err
+		return CreatedWebhook{}, err
 	}
 	id := a.engine.IDs.TypeID("whk")
-	var made WebhookMade
+	var made CreatedWebhook
 	result, err := a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		if _, err := u.Workspace(ctx, req.Workspace); err != nil {
 			return err
@@ -55,11 +55,11 @@ func (a *App) CreateWebhook(ctx context.Context, req Request, in CreateWebhook) 
 			return errors.New("commands: an endpoint begins with its creation")
 		}
 		u.Ref, u.Subject = id, id
-		made = WebhookMade{Result: Result{Ref: id, Shard: a.engine.Ledger.ShardOf(req.Organisation), At: u.Now}, Event: *e}
+		made = CreatedWebhook{Result: Result{Ref: id, Shard: a.engine.Ledger.ShardOf(req.Organisation), At: u.Now}, Event: *e}
 		return answerWith(u, in.Answer, made)
 	})
 	if err != nil {
-		return WebhookMade{}, err
+		return CreatedWebhook{}, err
 	}
 	made.Result = result
 	return made, nil
@@ -118,18 +118,18 @@ func (a *App) UpdateWebhook(ctx context.Context, req Request, id string, change 
 	})
 }
 
-// WebhookRotated is an endpoint with its new secret.
-type WebhookRotated struct {
+// RotatedWebhook is an endpoint with its new secret.
+type RotatedWebhook struct {
 	Result
 	Secret string
 }
 
 // RotateWebhook gives an endpoint of the request's workspace a new secret. The answer has to be built by the caller: the
 // secret is not kept with the receipt unless answer renders it there.
-func (a *App) RotateWebhook(ctx context.Context, req Request, id string, answer func(WebhookRotated) ([]byte, error)) (WebhookRotated, error) {
+func (a *App) RotateWebhook(ctx context.Context, req Request, id string, answer func(RotatedWebhook) ([]byte, error)) (RotatedWebhook, error) {
 	secret, err := a.webhookSecret()
 	if err != nil {
-		return WebhookRotated{}, err
+		return RotatedWebhook{}, err
 	}
 	result, err := a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		g, err := u.webhook(ctx, id)
@@ -138,9 +138,9 @@ func (a *App) RotateWebhook(ctx context.Context, req Request, id string, answer 
 		}
 		g.Record(g.State.Rotate(secret, u.Now)...)
 		u.Ref, u.Subject = id, id
-		return answerWith(u, answer, WebhookRotated{Result{Ref: id, Shard: a.engine.Ledger.ShardOf(req.Organisation), At: u.Now}, secret})
+		return answerWith(u, answer, RotatedWebhook{Result{Ref: id, Shard: a.engine.Ledger.ShardOf(req.Organisation), At: u.Now}, secret})
 	})
-	return WebhookRotated{result, secret}, err
+	return RotatedWebhook{result, secret}, err
 }
 
 // DeleteWebhook removes an endpoint of the request's workspace; its key is destroyed with the same append.
@@ -181,8 +181,8 @@ func (a *App) FindWebhook(ctx context.Context, id string) (webhook.Endpoint, int
 	return found.State, found.Version, err
 }
 
-// DeliveryAsked is a delivery that was asked for by hand.
-type DeliveryAsked struct {
+// RequestedDelivery is a delivery that was asked for by hand.
+type RequestedDelivery struct {
 	Result
 	DeliveryID uuid.UUID
 	EventID    uuid.UUID // only of a test
@@ -190,8 +190,8 @@ type DeliveryAsked struct {
 
 // TestWebhook asks for one delivery of an example to an endpoint of the request's workspace; Ref is the delivery's id.
 // More than ten a minute in a workspace are refused with rate_limited.
-func (a *App) TestWebhook(ctx context.Context, req Request, id, kind string) (DeliveryAsked, error) {
-	asked := DeliveryAsked{DeliveryID: a.engine.IDs.UUID(), EventID: a.engine.IDs.UUID()}
+func (a *App) TestWebhook(ctx context.Context, req Request, id, kind string) (RequestedDelivery, error) {
+	asked := RequestedDelivery{DeliveryID: a.engine.IDs.UUID(), EventID: a.engine.IDs.UUID()}
 	counter := "webhook_tests:" + req.Workspace.String()
 	var err error
 	asked.Result, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
@@ -244,15 +244,15 @@ func (a *App) ReplayDelivery(ctx context.Context, req Request, endpointID string
 	return result, a.engine.RetryAfter(ctx, counter, err)
 }
 
-// WebhookOutcome is what became of deliveries to one endpoint: a WebhookAttempted or a WebhookGivenUp.
-type WebhookOutcome struct {
+// WebhookResult is what became of deliveries to one endpoint: a WebhookAttempted or a WebhookGivenUp.
+type WebhookResult struct {
 	Workspace uuid.UUID
 	Event     events.Event
 }
 
-// RecordWebhooks tells what became of deliveries to endpoints of one organisation, in one append. There is nothing to
+// RecordWebhookResults tells what became of deliveries to endpoints of one organisation, in one append. There is nothing to
 // decide: it has happened. Each event begins a stream of its own, so that nobody waits for anybody.
-func (a *App) RecordWebhooks(ctx context.Context, organisation uuid.UUID, list []WebhookOutcome) (Result, error) {
+func (a *App) RecordWebhookResults(ctx context.Context, organisation uuid.UUID, list []WebhookResult) (Result, error) {
 	now := a.engine.Ledger.Now()
 	appended := eventstore.Append{Organisation: organisation, Actor: events.Actor{Type: "system", ID: "webhooks"}, At: now}
 	for _, o := range list {

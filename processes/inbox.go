@@ -35,7 +35,7 @@ func (i *Inbox) Receipt(ctx context.Context, r carrier.Receipt) error {
 
 // Message implements carrier.Inbox.
 func (i *Inbox) Message(ctx context.Context, in carrier.Inbound) (string, error) {
-	received, err := i.app.ReceiveInbound(ctx, i.request(), commands.Inbound{
+	received, err := i.app.ReceiveMessage(ctx, i.request(), commands.InboundMessage{
 		LinePhone: in.LinePhone, From: in.From, Body: in.Body, Media: in.Media, Channel: in.Channel, CarrierID: in.CarrierID,
 	})
 	if err != nil {

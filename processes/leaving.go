@@ -85,7 +85,7 @@ func (l *Leaving) unassign(ctx context.Context, task tasks.Leased) (tasks.Result
 	}
 	position, progress := task.Position, false
 	for _, id := range conversations {
-		r, unassigned, err := l.app.UnassignFormer(ctx, by, id, user)
+		r, unassigned, err := l.app.UnassignFormerMember(ctx, by, id, user)
 		switch {
 		case fault.Is(err, fault.NotFound): // its contact was erased
 		case err != nil:

@@ -96,7 +96,7 @@ func (l *Lines) evaluate(ctx context.Context, task tasks.Leased) (tasks.Result, 
 	if err != nil {
 		return tasks.Finished, err
 	}
-	alive, err := l.app.JudgeLine(ctx, l.request(), task.Key, facts)
+	alive, err := l.app.UpdateLineHealth(ctx, l.request(), task.Key, facts)
 	if err != nil || !alive {
 		return tasks.Finished, err
 	}

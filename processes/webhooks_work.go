@@ -198,7 +198,7 @@ func (w *Webhooks) giveUp(ctx context.Context, s *standing, by time.Time, reason
 
 // abandon gives deliveries up, and returns when they show it.
 func (w *Webhooks) abandon(ctx context.Context, s *standing, ids []uuid.UUID, reason string) error {
-	told, err := w.app.RecordWebhooks(ctx, s.Organisation, []commands.WebhookOutcome{{
+	told, err := w.app.RecordWebhookResults(ctx, s.Organisation, []commands.WebhookResult{{
 		Workspace: s.Workspace, Event: &events.WebhookGivenUp{EndpointID: s.ID, DeliveryIDs: ids, Reason: reason},
 	}})
 	if err != nil {
@@ -241,7 +241,7 @@ func (w *Webhooks) interrupted(ctx context.Context, task tasks.Leased, s *standi
 		for _, l := range list {
 			told.Attempts = append(told.Attempts, w.cutOff(l))
 		}
-		result, err := w.app.RecordWebhooks(ctx, s.Organisation, []commands.WebhookOutcome{{Workspace: s.Workspace, Event: told}})
+		result, err := w.app.RecordWebhookResults(ctx, s.Organisation, []commands.WebhookResult{{Workspace: s.Workspace, Event: told}})
 		if err != nil {
 			return err
 		}

@@ -184,15 +184,15 @@ func (w *Webhooks) writeReports(ctx context.Context) {
 }
 
 // byOrganisation makes one event of the outcomes of an endpoint, or a few when there are many.
-func byOrganisation(batch []report) map[uuid.UUID][]commands.WebhookOutcome {
+func byOrganisation(batch []report) map[uuid.UUID][]commands.WebhookResult {
 	told := map[string]*events.WebhookAttempted{}
-	all := map[uuid.UUID][]commands.WebhookOutcome{}
+	all := map[uuid.UUID][]commands.WebhookResult{}
 	for _, r := range batch {
 		e := told[r.endpoint.ID]
 		if e == nil || len(e.Attempts) == maxTold {
 			e = &events.WebhookAttempted{EndpointID: r.endpoint.ID}
 			told[r.endpoint.ID] = e
-			all[r.endpoint.Organisation] = append(all[r.endpoint.Organisation], commands.WebhookOutcome{Workspace: r.endpoint.Workspace, Event: e})
+			all[r.endpoint.Organisation] = append(all[r.endpoint.Organisation], commands.WebhookResult{Workspace: r.endpoint.Workspace, Event: e})
 		}
 		e.Attempts = append(e.Attempts, r.attempt)
 	}
@@ -200,10 +200,10 @@ func byOrganisation(batch []report) map[uuid.UUID][]commands.WebhookOutcome {
 }
 
 // record appends, and tries again while the database is away. Told twice does no harm.
-func (w *Webhooks) record(ctx context.Context, organisation uuid.UUID, list []commands.WebhookOutcome) {
+func (w *Webhooks) record(ctx context.Context, organisation uuid.UUID, list []commands.WebhookResult) {
 	for failures := 1; ; failures++ {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeFor)
-		_, err := w.app.RecordWebhooks(bounded, organisation, list)
+		_, err := w.app.RecordWebhookResults(bounded, organisation, list)
 		cancel()
 		if err == nil {
 			return

@@ -75,7 +75,7 @@ func (a *authenticator) fresh(name string, asked bool) bool {
 }
 
 func (a *authenticator) key(ctx context.Context, c auth.Credentials) (auth.Caller, error) {
-	access, err := a.app.FindKey(ctx, c.Token, a.fresh(apikey.Hash(c.Token), c.Fresh))
+	access, err := a.app.FindKeyAccess(ctx, c.Token, a.fresh(apikey.Hash(c.Token), c.Fresh))
 	if err != nil {
 		return auth.Caller{}, err
 	}
@@ -101,7 +101,7 @@ func (a *authenticator) key(ctx context.Context, c auth.Credentials) (auth.Calle
 }
 
 func (a *authenticator) user(ctx context.Context, c auth.Credentials, id uuid.UUID) (auth.Caller, error) {
-	access, err := a.app.FindUser(ctx, id, a.fresh(id.String(), c.Fresh))
+	access, err := a.app.FindUserAccess(ctx, id, a.fresh(id.String(), c.Fresh))
 	if err != nil {
 		return auth.Caller{}, err
 	}

@@ -163,7 +163,7 @@ func (n *Node) assemble(ctx context.Context) (err error) {
 	}
 	// Lines of the simulator have its SMS beside them; others have none before an SMS provider is connected.
 	sms := func(carrier string) bool { return carrier == SimulatorCarrier && n.Simulator != nil }
-	if n.App, err = commands.New(commands.Config{Ledger: n.Ledger, Logger: cfg.Logger, PlainWebhooks: cfg.Inside, SMS: sms}); err != nil {
+	if n.App, err = commands.New(commands.Config{Ledger: n.Ledger, Logger: cfg.Logger, AllowHTTPWebhooks: cfg.Inside, SMS: sms}); err != nil {
 		return err
 	}
 	n.Store = projections.NewStore(n.Ledger, n.progress)
@@ -261,7 +261,7 @@ func (n *Node) keepHouse(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		if err := n.App.SweepImportFiles(ctx, strayFileLife); err != nil && ctx.Err() == nil {
+		if err := n.App.DeleteAbandonedImportFiles(ctx, strayFileLife); err != nil && ctx.Err() == nil {
 			n.cfg.Logger.Warn("housekeeping failed", "error", err)
 		}
 		for {

@@ -35,7 +35,7 @@ func (r receipts) Find(ctx context.Context, workspace uuid.UUID, key string) (*h
 
 // Keep implements httpapi.Receipts.
 func (r receipts) Keep(ctx context.Context, caller auth.Caller, key string, fingerprint []byte, answer httpapi.IdempotencyRecord) error {
-	err := r.app.KeepRefusal(ctx, commands.Request{
+	err := r.app.StoreRefusal(ctx, commands.Request{
 		Organisation: caller.OrganisationID, Workspace: caller.WorkspaceID, Actor: events.Actor{Type: "system"}, RequestID: caller.RequestID,
 		Idempotency: &eventstore.IdempotencyRecord{Workspace: caller.WorkspaceID, Key: key, Fingerprint: fingerprint, Status: answer.Status, Body: answer.Body},
 	})

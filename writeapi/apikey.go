@@ -44,12 +44,12 @@ func grantor(c *httpapi.Call) *apikey.Grantor {
 
 func (a *API) createAPIKey(ctx context.Context, c *httpapi.Call, in *CreateAPIKey) (httpapi.WriteResult, error) {
 	b := &in.Body
-	body := func(k commands.APIKey) projections.APIKeyWithSecret {
+	body := func(k commands.IssuedAPIKey) projections.APIKeyWithSecret {
 		return projections.NewAPIKey(&k.Key, k.Secret, nil)
 	}
 	made, err := a.app.CreateAPIKey(ctx, request(c), commands.CreateAPIKey{
 		Name: b.Name, Env: apikey.Env(b.Env), Scopes: b.Scopes, ExpiresAt: b.ExpiresAt, IPAllowlist: b.IPAllowlist,
-		By: grantor(c), Answer: recordedBody(c, body),
+		Grantor: grantor(c), Answer: recordedBody(c, body),
 	})
 	return resultWithBody(c, made.Result, made, body, err)
 }
@@ -59,7 +59,7 @@ func (a *API) rotateAPIKey(ctx context.Context, c *httpapi.Call, in *httpapi.IDP
 	if err != nil {
 		return httpapi.WriteResult{}, err
 	}
-	body := func(k commands.APIKey) projections.APIKeyWithSecret {
+	body := func(k commands.IssuedAPIKey) projections.APIKeyWithSecret {
 		return projections.NewAPIKey(&k.Key, k.Secret, used)
 	}
 	made, err := a.app.RotateAPIKey(ctx, request(c), in.ID, grantor(c), recordedBody(c, body))

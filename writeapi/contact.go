@@ -115,7 +115,7 @@ func (a *API) changeLabels(ctx context.Context, c *httpapi.Call, in *ChangeLabel
 	if err := a.checkVisible(ctx, c, in.ID); err != nil {
 		return httpapi.WriteResult{}, err
 	}
-	return result(a.app.ChangeLabels(ctx, request(c), in.ID, in.Body.Add, in.Body.Remove))
+	return result(a.app.ChangeContactLabels(ctx, request(c), in.ID, in.Body.Add, in.Body.Remove))
 }
 
 func (a *API) deleteContact(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (httpapi.WriteResult, error) {

@@ -55,7 +55,7 @@ func (a *API) updateConversation(ctx context.Context, c *httpapi.Call, in *Updat
 			Status: conversation.Status(b.Status.Value), SnoozedUntil: setting(b.SnoozedUntil), Assignee: setting(b.AssigneeUserID), Team: setting(b.TeamID),
 			HandledBy: b.HandledBy.Ptr(),
 		},
-		Labels: b.Labels.Value, Agent: agent(c), Forbidden: in.checkAccess(c),
+		Labels: b.Labels.Value, AgentUserID: agent(c), Refusal: in.checkAccess(c),
 	}
 	if b.MarkRead.Value {
 		var err error
@@ -92,8 +92,8 @@ func (in *ReplyToConversation) Check() []fault.Issue {
 }
 
 func (a *API) reply(ctx context.Context, c *httpapi.Call, in *ReplyToConversation) (httpapi.WriteResult, error) {
-	return a.accept(ctx, c, commands.QueueMessage{
-		Reply: &commands.Reply{ConversationID: in.ID, Agent: agent(c)}, Body: in.Body.Body, Media: attachments(in.Body.Media),
+	return a.accept(ctx, c, commands.AcceptMessage{
+		Reply: &commands.ReplyTo{ConversationID: in.ID, AgentUserID: agent(c)}, Body: in.Body.Body, Media: attachments(in.Body.Media),
 	})
 }
 

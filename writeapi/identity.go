@@ -28,12 +28,12 @@ func (in *CreateIdentity) Check() []fault.Issue { return apikey.NameIssues(in.Bo
 
 func (a *API) createIdentity(ctx context.Context, c *httpapi.Call, in *CreateIdentity) (httpapi.WriteResult, error) {
 	b := &in.Body
-	body := func(i commands.Identity) projections.IdentityWithToken {
+	body := func(i commands.CreatedIdentity) projections.IdentityWithToken {
 		return projections.NewIdentity(&i.Identity, i.Token.Secret, i.Token.Key.CreatedAt)
 	}
 	made, err := a.app.CreateIdentity(ctx, request(c), commands.CreateIdentity{
 		Name: b.Name, Kind: identity.Kind(b.Kind), Env: apikey.Env(b.Env), Scopes: b.Scopes, AllowedLineIDs: b.AllowedLineIDs,
-		DailyLimit: b.DailyLimit.Ptr(), By: grantor(c), Answer: recordedBody(c, body),
+		DailyLimit: b.DailyLimit.Ptr(), Grantor: grantor(c), Answer: recordedBody(c, body),
 	})
 	return resultWithBody(c, made.Result, made, body, err)
 }
@@ -67,7 +67,7 @@ func (a *API) changeIdentity(ctx context.Context, c *httpapi.Call, in *ChangeIde
 		disabled := *b.Status == "disabled"
 		change.Disabled = &disabled
 	}
-	return result(a.app.ChangeIdentity(ctx, request(c), in.ID, change, grantor(c)))
+	return result(a.app.UpdateIdentity(ctx, request(c), in.ID, change, grantor(c)))
 }
 
 func (a *API) identities() resource[projections.Identity] {

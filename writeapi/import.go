@@ -36,7 +36,7 @@ func (in *ImportContacts) Check() []fault.Issue {
 }
 
 func (a *API) importContacts(ctx context.Context, c *httpapi.Call, in *ImportContacts) (httpapi.WriteResult, error) {
-	body := func(i commands.ImportAccepted) projections.ImportJob { return projections.QueuedImport(&i.Event, i.At) }
+	body := func(i commands.AcceptedImport) projections.ImportJob { return projections.QueuedImport(&i.Event, i.At) }
 	command := in.command()
 	command.Answer = recordedBody(c, body)
 	accepted, err := a.app.ImportContacts(ctx, request(c), command)

@@ -27,17 +27,17 @@ type LookupAnswer struct {
 	Cached    bool              `json:"cached" doc:"Known from before: results are kept for 30 days"`
 }
 
-func lookupAnswer(found commands.LookedUp) LookupAnswer {
+func lookupAnswer(found commands.NumberLookup) LookupAnswer {
 	return LookupAnswer{Phone: found.Phone, Chat: found.OnChat, CheckedAt: httpapi.TimestampOf(found.ChatCheck.CheckedAt), Cached: found.Cached}
 }
 
 func (a *API) lookup(ctx context.Context, c *httpapi.Call, in *Lookup) (httpapi.WriteResult, error) {
-	ask := commands.Lookup{Phone: in.Body.Phone, Answer: recordedBody(c, lookupAnswer), Lines: func(ctx context.Context) ([]string, error) {
+	ask := commands.LookUpNumber{Phone: in.Body.Phone, Answer: recordedBody(c, lookupAnswer), Lines: func(ctx context.Context) ([]string, error) {
 		if err := a.store.Current(ctx, a.store.Ledger().ShardOf(c.OrganisationID), projections.Lines); err != nil {
 			return nil, err
 		}
 		return a.store.LineIDs(ctx, c.WorkspaceID, c.Test)
 	}}
-	found, err := a.app.Lookup(ctx, request(c), ask, a.prober)
+	found, err := a.app.LookUpNumber(ctx, request(c), ask, a.prober)
 	return resultWithBody(c, found.Result, found, lookupAnswer, err)
 }

@@ -53,7 +53,7 @@ type Preview struct {
 }
 
 // preview decides what would become of a message and writes nothing.
-func (a *API) preview(ctx context.Context, c *httpapi.Call, in commands.QueueMessage) (httpapi.WriteResult, error) {
+func (a *API) preview(ctx context.Context, c *httpapi.Call, in commands.AcceptMessage) (httpapi.WriteResult, error) {
 	p, err := a.app.PreviewMessage(ctx, request(c), in)
 	if err != nil {
 		return httpapi.WriteResult{}, translate(err)
@@ -117,7 +117,7 @@ const maxMetadata = 50
 
 func (a *API) sendMessage(ctx context.Context, c *httpapi.Call, in *SendMessage) (httpapi.WriteResult, error) {
 	b := &in.Body
-	message := commands.QueueMessage{
+	message := commands.AcceptMessage{
 		To: b.To, ContactID: b.ContactID, Body: b.Body, Media: attachments(b.Media), PoolID: b.PoolID, LineID: b.LineID,
 		SendAt: b.SendAt, Fallback: b.Fallback, ExternalID: b.ExternalID, Metadata: b.Metadata,
 	}
@@ -137,7 +137,7 @@ func attachments(media []MediaInput) (list []commands.Media) {
 
 // accept accepts a message in the name of the caller and answers from its event, without waiting for a read model (rule
 // API-29).
-func (a *API) accept(ctx context.Context, c *httpapi.Call, message commands.QueueMessage) (httpapi.WriteResult, error) {
+func (a *API) accept(ctx context.Context, c *httpapi.Call, message commands.AcceptMessage) (httpapi.WriteResult, error) {
 	message.Source = "api"
 	if c.Kind == auth.KindSession {
 		message.Source, message.ByStaff = "dashboard", true
@@ -145,9 +145,9 @@ func (a *API) accept(ctx context.Context, c *httpapi.Call, message commands.Queu
 	if a.source != "" {
 		message.Source = a.source
 	}
-	body := func(q commands.Queued) projections.Message { return projections.Queued(&q.Event, q.At) }
+	body := func(q commands.AcceptedMessage) projections.Message { return projections.Queued(&q.Event, q.At) }
 	message.Answer = recordedBody(c, body)
-	queued, err := a.app.QueueMessage(ctx, request(c), message)
+	queued, err := a.app.AcceptMessage(ctx, request(c), message)
 	return resultWithBody(c, queued.Result, queued, body, err)
 }
 

@@ -24,7 +24,7 @@ func (in *CreateWebhook) Check() []fault.Issue {
 }
 
 func (a *API) createWebhook(ctx context.Context, c *httpapi.Call, in *CreateWebhook) (httpapi.WriteResult, error) {
-	body := func(m commands.WebhookMade) projections.WebhookWithSecret {
+	body := func(m commands.CreatedWebhook) projections.WebhookWithSecret {
 		return projections.NewWebhook(&m.Event, m.At)
 	}
 	made, err := a.app.CreateWebhook(ctx, request(c), commands.CreateWebhook{
@@ -83,7 +83,7 @@ func (a *API) rotateWebhook(ctx context.Context, c *httpapi.Call, in *httpapi.ID
 	if err != nil {
 		return httpapi.WriteResult{}, err
 	}
-	body := func(r commands.WebhookRotated) projections.WebhookWithSecret { return before.Rotated(r.Secret, r.At) }
+	body := func(r commands.RotatedWebhook) projections.WebhookWithSecret { return before.Rotated(r.Secret, r.At) }
 	made, err := a.app.RotateWebhook(ctx, request(c), in.ID, recordedBody(c, body))
 	return resultWithBody(c, made.Result, made, body, err)
 }

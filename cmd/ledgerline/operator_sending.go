@@ -112,7 +112,7 @@ func (c *lineCreateCommand) Run(ctx context.Context, con *console) error {
 			in.DisplayName = &c.Name
 		}
 		if c.Request != uuid.Nil {
-			in.RequestID = &c.Request
+			in.LineRequestID = &c.Request
 		}
 		made, err := w.App.ProvisionLine(ctx, req, in)
 		return map[string]any{"line_id": made.Ref, "state": c.State}, err

@@ -112,7 +112,7 @@ func (w *Workspace) AddLine() Line {
 }
 
 // NewKey makes an API key, that may be used from these addresses only, if any are given.
-func (w *Workspace) NewKey(env apikey.Env, addresses []string, scopes ...apikey.Scope) commands.APIKey {
+func (w *Workspace) NewKey(env apikey.Env, addresses []string, scopes ...apikey.Scope) commands.IssuedAPIKey {
 	w.app.t.Helper()
 	in := commands.CreateAPIKey{Name: "test", Env: env, IPAllowlist: addresses}
 	for _, s := range scopes {

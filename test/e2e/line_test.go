@@ -193,12 +193,12 @@ func TestLinesAreRequestedAndTheOperatorServes(t *testing.T) {
 	of := func(c *app.Client) []any { return c.Get("/v1/line-requests").Is(200).Column("status") }
 
 	for i, want := range []string{"in_progress", "fulfilled"} {
-		provisioned, err := node.ProvisionLine(t.Context(), a.Operator(), commands.ProvisionLine{Phone: a.Phone(), State: line.Ready, RequestID: &id})
+		provisioned, err := node.ProvisionLine(t.Context(), a.Operator(), commands.ProvisionLine{Phone: a.Phone(), State: line.Ready, LineRequestID: &id})
 		require.NoError(t, err)
 		require.Equal(t, []any{want}, of(a.Live))
 		require.Equal(t, pool, a.Live.Get("/v1/lines/"+provisioned.Ref).Is(200).Text("pool_id"), "line %d is in the pool that was asked for", i)
 	}
-	_, err := node.ProvisionLine(t.Context(), a.Operator(), commands.ProvisionLine{Phone: a.Phone(), RequestID: &id})
+	_, err := node.ProvisionLine(t.Context(), a.Operator(), commands.ProvisionLine{Phone: a.Phone(), LineRequestID: &id})
 	require.Error(t, err, "it is closed")
 	require.Empty(t, of(other.Live))
 
