@@ -5,37 +5,37 @@ import (
 	"fmt"
 	"slices"
 
-	"ledgerline/projections/readmodel"
-
 	"github.com/jackc/pgx/v5"
+
+	"ledgerline/projections/readmodel"
 )
 
-// FieldColumns is how many custom fields get a column of their own in an export. People's address books have a few dozen;
-// keys that were made by mistake, one for each contact, must not make a file of a million columns.
+// FieldColumns is how many custom fields get a column of their own in an export. Address books have a few dozen. Keys that
+// were created by mistake, such as one for each contact, must not make a file of a million columns.
 const FieldColumns = 200
 
-// longestFieldColumn is the longest key, in characters, that makes a column.
+// longestFieldColumn is the longest key, in characters, that gets a column.
 const longestFieldColumn = 100
 
-// ContactExport takes a file's worth of contacts as they are read.
-type ContactExport interface {
-	// Begin tells, first, which custom fields are to be columns: those that most of the contacts have, by name; more tells
-	// that there are others.
+// ContactWriter writes contacts to a file as they are read.
+type ContactWriter interface {
+	// Begin is called once, before the first contact, with the custom fields that get a column: those that most contacts
+	// have, sorted by key. more tells that there are other custom fields.
 	Begin(fields []string, more bool) error
-	// Contact tells one contact, newest first. It may be changed after the call.
+	// Contact is called for each contact, newest first. The writer may change the contact.
 	Contact(c *Contact) error
 }
 
-// ExportContacts reads all contacts that the viewer can see and that fit the filters, in constant memory. They are read in
-// one snapshot: the file shows one moment, however long it takes, at the cost of a connection and of dead rows that are
-// kept meanwhile, which is why the caller bounds how many exports run, and how long a client may dawdle. Reading page by
-// page would not only show many moments; under a filter each page could cost as much as the whole.
-func (s *Store) ExportContacts(ctx context.Context, v Viewer, by ContactFilter, to ContactExport) error {
-	f, none, err := by.plain(ctx, s, v)
+// ExportContacts reads all contacts that the viewer may see and that match the filters, in constant memory. One snapshot
+// serves the whole export, so that the file shows one moment. The snapshot occupies a connection and delays the removal of
+// dead rows: the caller limits the number of exports, and how long a slow client may take. Reading page by page would show
+// many moments, and under a filter each page could cost as much as the whole.
+func (s *Store) ExportContacts(ctx context.Context, v Viewer, by ContactFilter, to ContactWriter) error {
+	f, empty, err := by.allSQL(ctx, s, v)
 	if err != nil {
 		return err
 	}
-	if none {
+	if empty {
 		return to.Begin(nil, false)
 	}
 	err = pgx.BeginTxFunc(ctx, s.Pool(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
@@ -46,13 +46,13 @@ func (s *Store) ExportContacts(ctx context.Context, v Viewer, by ContactFilter, 
 		if err := to.Begin(fields, more); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, `select `+contactColumns+` from read.contacts c`+f.Where()+` order by c.position desc`, f.Args...)
+		rows, err := tx.Query(ctx, `select `+contactFields.SQL+` from read.contacts c`+f.Where()+` order by c.position desc`, f.Args...)
 		if err != nil {
 			return err
 		}
 		defer rows.Close()
 		for rows.Next() {
-			c, err := scanContact(rows)
+			c, err := contactFields.Scan(rows)
 			if err != nil {
 				return err
 			}
@@ -68,8 +68,7 @@ func (s *Store) ExportContacts(ctx context.Context, v Viewer, by ContactFilter, 
 	return nil
 }
 
-// fieldColumns finds the custom fields that most of the contacts have and that can be columns, by name; more tells that there
-// are others.
+// fieldColumns finds the keys for ContactWriter.Begin.
 func fieldColumns(ctx context.Context, tx pgx.Tx, f *readmodel.Filter) (columns []string, more bool, err error) {
 	counted := *f
 	longest, most := counted.Arg(longestFieldColumn), counted.Arg(FieldColumns+1)

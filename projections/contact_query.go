@@ -9,100 +9,155 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"ledgerline/domain/segment"
 	"ledgerline/projections/readmodel"
 )
 
-// ContactFilter are the filters of the contact list (interface 4.1); empty ones do not filter.
+// ContactFilter has the filters of the contact list. An empty one does not apply.
 type ContactFilter struct {
 	Q, Phone, Label, ConsentStatus, OwnerUserID, LineID string
-	SegmentID                                           string // a UUID; of a segment of the viewer's workspace, see Store.Segment
+	SegmentID                                           string // UUID
 }
 
-// contactQuery is a question about contacts: c is the contact, i its row in the index.
+// contacts filters contact c by what the viewer may see. An agent sees the contacts that it owns, those whose conversation
+// is assigned to it or to nobody, and those without owner and conversation.
+func (v Viewer) contacts() *readmodel.Filter {
+	f := &readmodel.Filter{}
+	f.Add("c.workspace_id = %s", v.Workspace)
+	if v.Agent != uuid.Nil {
+		f.Add(`(c.owner_user_id = %s or (c.has_conversation and (c.conversation_assignee is null or c.conversation_assignee = %s))
+			or (c.owner_user_id is null and not c.has_conversation))`, v.Agent)
+	}
+	return f
+}
+
+// Contact finds a contact that the viewer may see; found is false when there is none.
+func (s *Store) Contact(ctx context.Context, v Viewer, id string) (c Contact, found bool, err error) {
+	f := v.contacts()
+	f.Add("c.id = %s", id)
+	return readmodel.One(ctx, s.Reader, "contact", contactFields.Scan, `select `+contactFields.SQL+` from read.contacts c`+f.Where(), f.Args...)
+}
+
+var contactsByIDSQL = `select ` + contactFields.SQL + ` from unnest($1::text[]) u (id) join read.contacts c on c.id = u.id`
+
+// ContactsByID finds contacts of any workspace in no order; ids that do not exist are left out.
+func (s *Store) ContactsByID(ctx context.Context, ids []string) ([]Contact, error) {
+	return readmodel.List(ctx, s.Reader, "contacts by id", contactFields.Scan, contactsByIDSQL, ids)
+}
+
+// Contacts lists contacts, newest first. The order is that of the ledger: a contact that is added while a client pages does
+// not move the contacts that the client has not seen.
+func (s *Store) Contacts(ctx context.Context, v Viewer, by ContactFilter, after *readmodel.Cursor, limit int) (readmodel.Page[Contact], error) {
+	q, err := by.query(ctx, s, v)
+	if err != nil || q.empty {
+		return readmodel.Page[Contact]{}, err
+	}
+	sql := q.sql(listedContactFields.SQL, after, limit+1)
+	found, err := readmodel.List(ctx, s.Reader, "contacts", listedContactFields.Scan, sql, q.Args...)
+	if err != nil {
+		return readmodel.Page[Contact]{}, err
+	}
+	listed := readmodel.PageOf(found, limit, func(c *listedContact) readmodel.Cursor {
+		return readmodel.Cursor{ID: strconv.FormatInt(c.Position, 10)}
+	})
+	contacts := readmodel.Page[Contact]{Rows: make([]Contact, len(listed.Rows)), Next: listed.Next}
+	for i := range listed.Rows {
+		contacts.Rows[i] = listed.Rows[i].Contact
+	}
+	return contacts, nil
+}
+
+// contactQuery is a list query: c is a contact, i its row in contact_index.
 type contactQuery struct {
 	*readmodel.Filter
-	narrowing
-	viewer Viewer
-	none   bool // nobody can fulfil it
-	phone  bool // at most one contact does
-	whole  bool // a condition needs the contact itself
+	indexTerms
+	viewer       Viewer
+	empty        bool // no contact can match
+	byPhone      bool // at most one contact matches
+	needsContact bool // a condition is about c and not only about i
 }
 
-// query says in SQL what the filters mean. What it finds out on the way, ids of names and definitions of segments, is read
-// beforehand, so that the planner sees values.
+// query translates the filters to SQL. Ids of labels and definitions of segments are read first, so that the planner knows
+// the values.
 func (by ContactFilter) query(ctx context.Context, s *Store, v Viewer) (*contactQuery, error) {
 	q := &contactQuery{Filter: &readmodel.Filter{}, viewer: v}
 	q.Add("i.workspace_id = %s", v.Workspace)
 	if by.Phone != "" {
-		q.phone = true
+		q.byPhone = true
 		q.Add("c.workspace_id = %s", v.Workspace)
 		q.Add("c.phone = %s", by.Phone)
 	}
+	var terms indexTerms
 	if by.ConsentStatus != "" {
-		q.tags = append(q.tags, tagConsent+by.ConsentStatus)
+		terms.tags = append(terms.tags, tagConsent+by.ConsentStatus)
 	}
 	if by.OwnerUserID != "" {
-		q.tags = append(q.tags, tagOwner+by.OwnerUserID)
+		terms.tags = append(terms.tags, tagOwner+by.OwnerUserID)
 	}
 	if by.LineID != "" {
-		q.tags = append(q.tags, tagLine+by.LineID)
+		terms.tags = append(terms.tags, tagLine+by.LineID)
 	}
 	if by.Label != "" {
 		id, found, err := s.labelNamed(ctx, v, by.Label)
 		if err != nil {
 			return nil, err
 		}
-		q.tags, q.none = append(q.tags, tagLabel+id.String()), !found
+		terms.tags, q.empty = append(terms.tags, tagLabel+id.String()), !found
 	}
 	if v.Agent != uuid.Nil {
-		q.groups = append(q.groups, []string{tagSeenBy, tagSeenBy + v.Agent.String()})
+		terms.anyTag = append(terms.anyTag, []string{tagSeenBy, tagSeenBy + v.Agent.String()})
 	}
-	for _, tag := range q.tags {
-		q.Add("i.tags @> array[%s::text]", tag)
+	q.require(&terms)
+	if condition, indexed := searchSQL(q.Filter, by.Q); condition != "" {
+		q.Require(condition)
+		if indexed {
+			q.like = append(q.like, by.Q)
+		}
 	}
-	for _, group := range q.groups {
-		q.Add("i.tags && %s::text[]", group)
-	}
-	q.search(by.Q)
 	if by.SegmentID != "" {
-		if err := q.within(ctx, s, by.SegmentID); err != nil {
+		if err := q.inSegment(ctx, s, by.SegmentID); err != nil {
 			return nil, err
 		}
 	}
 	return q, nil
 }
 
-// within requires that the contact is meant by a segment.
-func (q *contactQuery) within(ctx context.Context, s *Store, id string) error {
+// require adds the conditions that the index answers.
+func (q *contactQuery) require(terms *indexTerms) {
+	for _, tag := range terms.tags {
+		q.Add("i.tags @> array[%s::text]", tag)
+	}
+	for _, tags := range terms.anyTag {
+		q.Add("i.tags && %s::text[]", tags)
+	}
+	for _, pattern := range terms.like {
+		q.Add("i.search like %s", pattern)
+	}
+	q.tags, q.anyTag, q.like = append(q.tags, terms.tags...), append(q.anyTag, terms.anyTag...), append(q.like, terms.like...)
+}
+
+// inSegment requires that the contact is in a segment.
+func (q *contactQuery) inSegment(ctx context.Context, s *Store, id string) error {
 	node, found, err := s.SegmentDefinition(ctx, q.viewer, id)
 	if err != nil {
 		return err
 	}
 	if !found {
-		q.none = true
+		q.empty = true
 		return nil
 	}
-	q.Conditions, q.whole = append(q.Conditions, segmentSQL(node, q.Filter, s.Ledger().Now())), true
-	var narrowed narrowing
-	narrowed.narrow(node)
-	for _, tag := range narrowed.tags {
-		q.Add("i.tags @> array[%s::text]", tag)
-	}
-	for _, group := range narrowed.groups {
-		q.Add("i.tags && %s::text[]", group)
-	}
-	for _, pattern := range narrowed.like {
-		q.Add("i.search like %s", pattern)
-	}
-	q.tags, q.groups, q.like = append(q.tags, narrowed.tags...), append(q.groups, narrowed.groups...), append(q.like, narrowed.like...)
+	q.Require(segmentSQL(node, q.Filter, s.Ledger().Now()))
+	q.needsContact = true
+	var terms indexTerms
+	terms.implied(node)
+	q.require(&terms)
 	return nil
 }
 
-// plain is query for those who read all of the contacts there are: conditions on contact c alone.
-func (by ContactFilter) plain(ctx context.Context, s *Store, v Viewer) (f *readmodel.Filter, none bool, err error) {
+// allSQL is the filters as conditions on contact c, for queries that read all matching contacts. empty tells that no
+// contact can match.
+func (by ContactFilter) allSQL(ctx context.Context, s *Store, v Viewer) (f *readmodel.Filter, empty bool, err error) {
 	f = v.contacts()
 	f.Equal("c.phone", by.Phone)
 	f.Equal("c.consent_status", by.ConsentStatus)
@@ -115,45 +170,33 @@ func (by ContactFilter) plain(ctx context.Context, s *Store, v Viewer) (f *readm
 		}
 		f.Add("exists (select from read.contact_labels cl where cl.contact_id = c.id and cl.label_id = %s)", id)
 	}
-	if by.Q != "" {
-		if condition, _ := searchSQL(f, by.Q); condition != "" {
-			f.Conditions = append(f.Conditions, "exists (select from read.contact_index i where i.contact_id = c.id and "+condition+")")
-		}
+	if condition, _ := searchSQL(f, by.Q); condition != "" {
+		f.Require("exists (select from read.contact_index i where i.contact_id = c.id and " + condition + ")")
 	}
 	if by.SegmentID != "" {
 		node, found, err := s.SegmentDefinition(ctx, v, by.SegmentID)
 		if err != nil || !found {
 			return nil, true, err
 		}
-		f.Conditions = append(f.Conditions, segmentSQL(node, f, s.Ledger().Now()))
+		f.Require(segmentSQL(node, f, s.Ledger().Now()))
 	}
 	return f, false, nil
 }
 
-// search requires that the text is part of the contact's names, company, address or number.
-func (q *contactQuery) search(text string) {
-	condition, narrow := searchSQL(q.Filter, text)
-	if condition != "" {
-		q.Conditions = append(q.Conditions, condition)
-	}
-	if narrow {
-		q.like = append(q.like, text)
-	}
-}
-
-// longDigits is from how many digits on a text that is written as a number is one and nothing else.
+// longDigits is the number of digits from which a text that is written like a phone number is searched as one only.
 const longDigits = 10
 
-// searchSQL is the condition on i, a contact's row in the index, that a text is part of the contact's names, company, address
-// or number; "" when the text is empty. A number may be written as people do: what is left without the marks between digits,
-// and without the zeros in front of national numbers, is looked for as well. indexed tells that the index can find it.
+// searchSQL is the condition on i, a contact's row in contact_index, that a text is part of the contact's searched texts or
+// number; "" when the text is empty. Numbers may be written with spaces, brackets, hyphens, dots and slashes, and with the
+// leading zero of a national number: the digits alone are searched as well. indexed tells that the index can answer the
+// condition.
 func searchSQL(f *readmodel.Filter, text string) (condition string, indexed bool) {
 	term := segment.Fold(strings.TrimSpace(text))
 	if term == "" {
 		return "", false
 	}
 	terms := []string{term}
-	if digits, ok := dialled(term); ok {
+	if digits, ok := phoneDigits(term); ok {
 		if len(digits) >= longDigits {
 			terms = nil
 		}
@@ -164,7 +207,7 @@ func searchSQL(f *readmodel.Filter, text string) (condition string, indexed bool
 	}
 	column := "i.search"
 	for _, t := range terms {
-		if utf8.RuneCountInString(t) < shortestTerm { // the index cannot find it, and is hidden from the planner
+		if utf8.RuneCountInString(t) < shortestTerm { // the expression keeps the planner from using the index
 			column = "(i.search || '')"
 		}
 	}
@@ -177,8 +220,8 @@ func searchSQL(f *readmodel.Filter, text string) (condition string, indexed bool
 	return "(" + strings.Join(conditions, " or ") + ")", column == "i.search"
 }
 
-// dialled gives the digits of a text that is written as a phone number is, with a plus sign in front if it has one.
-func dialled(text string) (string, bool) {
+// phoneDigits returns the digits, and a leading plus sign, of a text that is written like a phone number.
+func phoneDigits(text string) (string, bool) {
 	var b strings.Builder
 	for n, r := range text {
 		switch {
@@ -193,71 +236,30 @@ func dialled(text string) (string, bool) {
 	return digits, strings.TrimPrefix(digits, "+") != ""
 }
 
-// sql is the query for the rows of at most limit contacts before a position, newest first: columns are of contact c.
+// sql selects columns of at most limit contacts after the cursor, newest first.
 func (q *contactQuery) sql(columns string, after *readmodel.Cursor, limit int) string {
 	if after != nil {
 		q.Add("i.position < %s::text::bigint", after.ID)
 	}
-	most := q.Arg(limit)
-	const of = ` from read.contact_index i join read.contacts c on c.id = i.contact_id`
-	if q.phone || len(q.tags)+len(q.groups)+len(q.like) == 0 {
-		return `select ` + columns + of + q.Where() + ` order by i.position desc limit ` + most
+	limitArg := q.Arg(limit)
+	const joined = ` from read.contact_index i join read.contacts c on c.id = i.contact_id`
+	if q.byPhone || len(q.tags)+len(q.anyTag)+len(q.like) == 0 {
+		return `select ` + columns + joined + q.Where() + ` order by i.position desc limit ` + limitArg
 	}
 	newest := `i.workspace_id = ` + q.Arg(q.viewer.Workspace)
 	if after != nil {
 		newest += ` and i.position < ` + q.Arg(after.ID) + `::text::bigint`
 	}
-	place := q.Arg(tagBucket + q.viewer.Workspace.String() + ":")
-	asked := ` from read.contact_index i`
-	if q.whole {
-		asked = of
+	bucket := q.Arg(tagBucket + q.viewer.Workspace.String() + ":")
+	from := ` from read.contact_index i`
+	if q.needsContact {
+		from = joined
 	}
-	// The sum in "order by" keeps the planner from walking contacts in order in place of asking the index for a bucket.
-	return `select ` + columns + ` from (
-		select r.* from generate_series((select i.bucket from read.contact_index i where ` + newest + ` order by i.position desc limit 1), 0, -1) b (bucket)
-		cross join lateral (select i.contact_id, i.position` + asked + q.Where(`i.tags @> array[`+place+`::text || b.bucket]`) + `
-			order by i.position + 0 desc limit ` + most + `) r limit ` + most + `
-		) i join read.contacts c on c.id = i.contact_id order by i.position desc`
-}
-
-// placed is a contact with its place in the list.
-type placed struct {
-	Contact
-	position int64
-}
-
-// Contacts lists contacts, newest first: in the order of the ledger, so that a contact that is added while a client pages
-// never moves those that it has not seen.
-func (s *Store) Contacts(ctx context.Context, v Viewer, by ContactFilter, after *readmodel.Cursor, limit int) (readmodel.Page[Contact], error) {
-	q, err := by.query(ctx, s, v)
-	if err != nil || q.none {
-		return readmodel.Page[Contact]{}, err
-	}
-	sql := q.sql("i.position, "+contactColumns, after, limit+1)
-	found, err := readmodel.List(ctx, s.Reader, "contacts", scanPlaced, sql, q.Args...)
-	if err != nil {
-		return readmodel.Page[Contact]{}, err
-	}
-	rows := readmodel.PageOf(found, limit, func(p *placed) readmodel.Cursor { return readmodel.Cursor{ID: strconv.FormatInt(p.position, 10)} })
-	contacts := readmodel.Page[Contact]{Rows: make([]Contact, len(rows.Rows)), Next: rows.Next}
-	for i := range rows.Rows {
-		contacts.Rows[i] = rows.Rows[i].Contact
-	}
-	return contacts, nil
-}
-
-func scanPlaced(row pgx.CollectableRow) (p placed, err error) {
-	c, into := contactInto()
-	if err := row.Scan(append([]any{&p.position}, into...)...); err != nil {
-		return p, fmt.Errorf("a contact's row: %w", err)
-	}
-	p.Contact = c.contact()
-	return p, nil
-}
-
-const contactsByIDSQL = `select ` + contactColumns + ` from unnest($1::text[]) u (id) join read.contacts c on c.id = u.id`
-
-// ContactsByID finds contacts of any workspace in no order; ids that do not exist are left out.
-func (s *Store) ContactsByID(ctx context.Context, ids []string) ([]Contact, error) {
-	return readmodel.List(ctx, s.Reader, "contacts by id", scanContact, contactsByIDSQL, ids)
+	// "position + 0" keeps the planner from reading contacts in order instead of using the GIN index for one bucket.
+	return fmt.Sprintf(`select %[1]s from (
+		select r.* from generate_series((select i.bucket from read.contact_index i where %[2]s order by i.position desc limit 1), 0, -1) b (bucket)
+		cross join lateral (select i.contact_id, i.position%[3]s%[4]s
+			order by i.position + 0 desc limit %[5]s) r limit %[5]s
+		) i join read.contacts c on c.id = i.contact_id order by i.position desc`,
+		columns, newest, from, q.Where(`i.tags @> array[`+bucket+`::text || b.bucket]`), limitArg)
 }

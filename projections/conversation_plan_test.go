@@ -1,7 +1,6 @@
 package projections
 
 import (
-	"context"
 	"encoding/json"
 	"log/slog"
 	"strings"
@@ -11,11 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"ledgerline/clock"
-	"ledgerline/eventstore"
 	"ledgerline/eventstore/feed"
 	"ledgerline/projections/readmodel"
-	"ledgerline/test/testpg"
 )
 
 // crowdedInboxSQL fills an inbox of 60,000 straight into the read models: of a hundred conversations 94 are closed and one is
@@ -60,14 +56,7 @@ func (e *explained) read() (rows float64, whole []string) {
 
 func TestAListReadsLittleMoreThanItShowsWhateverItsFilters(t *testing.T) {
 	t.Parallel()
-	pool, err := pgxpool.New(context.Background(), testpg.Database(t))
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
-	ring, _, err := eventstore.NewKeyring()
-	require.NoError(t, err)
-	ledger, err := eventstore.Open(t.Context(), eventstore.Config{Pool: pool, Keyring: ring, Clock: clock.System(), Shards: 1})
-	require.NoError(t, err)
-	t.Cleanup(ledger.Close)
+	ledger, pool := testLedger(t)
 	require.NoError(t, Prepare(t.Context(), ledger, slog.New(slog.DiscardHandler)))
 	for _, sql := range crowdedInboxSQL {
 		_, err := pool.Exec(t.Context(), sql)

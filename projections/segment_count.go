@@ -50,7 +50,7 @@ func newSegmentCounts() *segmentCounts {
 }
 
 // The state of contacts: how often they have changed, and in which revision of the read model, since each counts for itself.
-const contactChangesSQL = `select 'read.contact_places'::regclass::oid || ' ' || coalesce((select changes from read.contact_places where workspace_id = $1), 0)`
+const contactChangesSQL = `select 'read.contact_totals'::regclass::oid || ' ' || coalesce((select changes from read.contact_totals where workspace_id = $1), 0)`
 
 // fill gives every row the count that is known in time.
 func (sc *segmentCounts) fill(ctx context.Context, s *Store, v Viewer, rows []segmentRow) error {

@@ -3,6 +3,7 @@ package projections
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,8 +15,8 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// segmentSQL makes a definition into a condition on contact c that is true exactly when the definition matches the contact
-// in memory at that time. It is never null, so that it can be negated.
+// segmentSQL is the condition on contact c that is true exactly when the definition matches the contact in memory at that
+// time (segment.Node.Matches). It is never null, so that it can be negated.
 func segmentSQL(n *segment.Node, f *readmodel.Filter, now time.Time) string {
 	switch {
 	case n.All != nil:
@@ -36,15 +37,20 @@ func joined(nodes []segment.Node, by string, f *readmodel.Filter, now time.Time)
 	return "(" + strings.Join(parts, by) + ")"
 }
 
-// segmentColumns are where the fields of a definition lie; texts lie there folded.
-var segmentColumns = map[segment.Field]string{
-	segment.Phone: "c.phone", segment.FirstName: "c.folded_first_name", segment.LastName: "c.folded_last_name", segment.Company: "c.folded_company",
-	segment.Email: "c.folded_email", segment.ConsentStatus: "c.consent_status", segment.OwnerUserID: "c.owner_user_id::text",
-	segment.AssignedLineID: "c.assigned_line_id", segment.ChatCapable: "c.chat_capable", segment.CreatedAt: "c.created_at",
-	segment.LastInboundAt: "c.last_inbound_at", segment.LastOutboundAt: "c.last_outbound_at", segment.FirstReplyAt: "c.first_reply_at",
+// segmentColumn is the column of contact c that holds a field of a definition. Texts that are compared without regard to
+// case are folded.
+func segmentColumn(field segment.Field) string {
+	name := string(field)
+	switch {
+	case slices.Contains(searchedColumns, name):
+		return "c." + foldedPrefix + name
+	case field == segment.OwnerUserID:
+		return "c." + name + "::text"
+	}
+	return "c." + name
 }
 
-// leafSQL may be null for a missing field.
+// leafSQL is null when the contact does not have the field.
 func leafSQL(l *segment.Leaf, f *readmodel.Filter, now time.Time) string {
 	switch l.Field {
 	case segment.Labels:
@@ -53,7 +59,7 @@ func leafSQL(l *segment.Leaf, f *readmodel.Filter, now time.Time) string {
 		return customSQL(l, f, now)
 	default:
 	}
-	column := segmentColumns[l.Field]
+	column := segmentColumn(l.Field)
 	if l.Op == segment.Exists {
 		if l.Wanted {
 			return column + " is not null"
@@ -97,7 +103,7 @@ func textValues(values []any) []string {
 	return found
 }
 
-// labelsSQL asks for labels that exist: a deleted one is on nobody.
+// labelsSQL joins labels: rows of contact_labels with a deleted label do not count.
 func labelsSQL(l *segment.Leaf, f *readmodel.Filter) string {
 	const on = `exists (select from read.contact_labels cl join read.labels l on l.id = cl.label_id where cl.contact_id = c.id`
 	if l.Op == segment.Exists {
@@ -123,7 +129,7 @@ func labelIDs(l *segment.Leaf) []uuid.UUID {
 	return ids
 }
 
-// customSQL compares custom fields: texts and the elements of lists lie there folded, JSON's null is missing.
+// customSQL compares custom fields. Texts and the elements of lists are stored folded. JSON null counts as missing.
 func customSQL(l *segment.Leaf, f *readmodel.Filter, now time.Time) string {
 	key := f.Arg(l.Key) + "::text"
 	value := "(c.folded_fields -> " + key + ")"
@@ -176,45 +182,46 @@ func scalarJSON(value any) string {
 	return string(text)
 }
 
-// narrowing is what an index can say about a condition beforehand: whoever fulfils the condition has all of the tags, one of
-// each group of tags, and a text like each pattern.
-type narrowing struct {
+// indexTerms is what contact_index can check in advance: a matching contact has all tags, at least one tag of each list in
+// anyTag, and a search text that is like each pattern.
+type indexTerms struct {
 	tags   []string
-	groups [][]string
+	anyTag [][]string
 	like   []string
 }
 
-// shortestTerm is the fewest characters of a text that the index of trigrams can find.
+// shortestTerm is the fewest characters of a text that the trigram index can find.
 const shortestTerm = 3
 
-// narrow finds what follows from a definition. Nothing is a possible answer; it is then asked of every contact.
-func (w *narrowing) narrow(n *segment.Node) {
+// implied adds what every contact that matches a definition has. It may add nothing: the definition is then evaluated for
+// every contact.
+func (w *indexTerms) implied(n *segment.Node) {
 	switch {
 	case n.All != nil:
 		for i := range n.All {
-			w.narrow(&n.All[i])
+			w.implied(&n.All[i])
 		}
 	case n.Any != nil:
 		var group []string
 		for i := range n.Any {
-			var one narrowing
-			one.narrow(&n.Any[i])
+			var one indexTerms
+			one.implied(&n.Any[i])
 			switch {
 			case len(one.tags) > 0:
 				group = append(group, one.tags[0])
-			case len(one.groups) > 0:
-				group = append(group, one.groups[0]...)
+			case len(one.anyTag) > 0:
+				group = append(group, one.anyTag[0]...)
 			default:
-				return // this one may be fulfilled without any tag
+				return // this alternative implies no tag
 			}
 		}
-		w.groups = append(w.groups, group)
+		w.anyTag = append(w.anyTag, group)
 	case n.Leaf != nil:
-		w.narrowLeaf(n.Leaf)
+		w.impliedByLeaf(n.Leaf)
 	}
 }
 
-func (w *narrowing) narrowLeaf(l *segment.Leaf) {
+func (w *indexTerms) impliedByLeaf(l *segment.Leaf) {
 	if l.Op == segment.Exists || l.Op == segment.Ne || l.Op == segment.NotContains {
 		return
 	}
@@ -229,22 +236,22 @@ func (w *narrowing) narrowLeaf(l *segment.Leaf) {
 		if len(group) == 1 {
 			w.tags = append(w.tags, group[0])
 		} else {
-			w.groups = append(w.groups, group)
+			w.anyTag = append(w.anyTag, group)
 		}
 		return
 	}
-	switch l.Field { //nolint:exhaustive // the others are not in the index
-	case segment.Custom:
-		w.narrowCustom(l)
-	case segment.Phone, segment.FirstName, segment.LastName, segment.Company, segment.Email:
+	switch {
+	case l.Field == segment.Custom:
+		w.impliedByCustom(l)
+	case l.Field == segment.Phone, slices.Contains(searchedColumns, string(l.Field)):
 		if len(l.Values) == 1 && utf8.RuneCountInString(l.Text()) >= shortestTerm {
 			w.like = append(w.like, readmodel.Containing(l.Text()))
 		}
 	}
 }
 
-// narrowCustom knows of short texts only, see tagField.
-func (w *narrowing) narrowCustom(l *segment.Leaf) {
+// impliedByCustom handles short texts, since only those have tags: see tagField.
+func (w *indexTerms) impliedByCustom(l *segment.Leaf) {
 	if (l.Op != segment.Eq && l.Op != segment.In) || utf8.RuneCountInString(l.Key) > longestFieldTag {
 		return
 	}
@@ -256,5 +263,5 @@ func (w *narrowing) narrowCustom(l *segment.Leaf) {
 		}
 		group = append(group, tagField+l.Key+"="+text)
 	}
-	w.groups = append(w.groups, group)
+	w.anyTag = append(w.anyTag, group)
 }

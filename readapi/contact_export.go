@@ -102,7 +102,7 @@ type contactFile struct {
 	cells  []string
 }
 
-// Begin implements projections.ContactExport.
+// Begin implements projections.ContactWriter.
 func (f *contactFile) Begin(fields []string, more bool) (err error) {
 	f.fields, f.more = fields, more
 	header := append([]string(nil), contactColumns...)
@@ -116,7 +116,7 @@ func (f *contactFile) Begin(fields []string, more bool) (err error) {
 	return err
 }
 
-// Contact implements projections.ContactExport.
+// Contact implements projections.ContactWriter.
 func (f *contactFile) Contact(c *projections.Contact) error {
 	f.cells = append(f.cells[:0],
 		c.ID, c.Phone, text(c.FirstName), text(c.LastName), text(c.Company), text(c.Email), label.Join(c.Labels), c.ConsentStatus,

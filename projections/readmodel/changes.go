@@ -227,6 +227,9 @@ func (tc *tableChanges) addTo(b *pgx.Batch, t *Table, schema string) error {
 			continue
 		}
 		set := t.assignments(r.set)
+		if set == "" { // the key alone
+			continue
+		}
 		if updates[set] == nil {
 			order = append(order, set)
 		}

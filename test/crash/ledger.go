@@ -199,8 +199,8 @@ func (t *trial) checkStatuses(ctx context.Context, h *history) error {
 }
 
 const (
-	// contact_places counts how often its rows were written, which a replay does in fewer steps: it is no read model.
-	tablesSQL = `select table_name from information_schema.views where table_schema = 'read' and table_name <> 'contact_places' order by table_name`
+	// contact_totals counts how often its rows were written, which a replay does in fewer steps: it is no read model.
+	tablesSQL = `select table_name from information_schema.views where table_schema = 'read' and table_name <> 'contact_totals' order by table_name`
 	keepSQL   = `create table crash_before.%[1]s as select to_jsonb(r) as row from read.%[1]s r`
 	// Rows that are in one and not in the other, in either direction; a row that is there twice counts twice.
 	differSQL = `select count(*), coalesce(min(which || ' ' || row::text), '') from (
