@@ -80,6 +80,6 @@ func TestAColumnThatTheTableDoesNotHaveIsAnError(t *testing.T) {
 			feed.On(func(c *Changes, _ *events.LabelDeleted, _ *eventstore.Recorded) { change(c) }))}
 		err := p.Write(&pgx.Batch{}, 1, []eventstore.Recorded{{Type: "label.deleted", Event: &events.LabelDeleted{}}})
 		require.ErrorContains(t, err, "table things has no column", name)
-		require.ErrorAs(t, err, new(*feed.PoisonError), "the feed parks the event")
+		require.ErrorAs(t, err, new(*feed.UnprocessableError), "the feed parks the event")
 	}
 }
