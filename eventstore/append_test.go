@@ -330,7 +330,7 @@ func TestAnIdempotencyKeyIsUsedOnceAndAnswersWithItsReceipt(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, `{"phone":"+12025550123"}`, string(found.Body))
 	var raw []byte
-	require.NoError(t, h.pool.QueryRow(ctx, `select body from ledger_receipts`).Scan(&raw))
+	require.NoError(t, h.pool.QueryRow(ctx, `select body from ledger_idempotency_records`).Scan(&raw))
 	require.NotContains(t, string(raw), "12025550123", "answers are encrypted at rest")
 
 	other, err := h.FindIdempotencyRecord(ctx, uuid.New(), "k1")

@@ -33,7 +33,7 @@ type assumption struct {
 	rooms    map[windowKey]int64 // how much may be used already, so that all the batch adds has room
 }
 
-const assumeSQL = `select ledger_assume($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`
+const assumeSQL = `select ledger_check_expectation($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`
 
 // assume builds the facts that the appends of a batch expect. ok is false for a batch that cannot be guessed: one with
 // releases, with streams at any version, or one whose appends expect different things.

@@ -266,7 +266,7 @@ const (
 	quotasSQL = `select u.i, coalesce((select sum(used) from ledger_quotas q where q.key = u.key and q.bucket >= u.since), 0)::bigint
 		from unnest($1::text[], $2::timestamptz[]) with ordinality u (key, since, i)`
 	receiptsSQL = `select r.workspace_id, r.key, r.fingerprint, r.ref, r.status, r.body, coalesce(r.subject, ''), r.shard, r.position, r.created_at
-		from unnest($1::uuid[], $2::text[]) u (workspace_id, key) join ledger_receipts r using (workspace_id, key)`
+		from unnest($1::uuid[], $2::text[]) u (workspace_id, key) join ledger_idempotency_records r using (workspace_id, key)`
 	keysKnownSQL = `select subject from ledger_keys where subject = any($1)`
 )
 

@@ -12,13 +12,13 @@ import (
 
 const (
 	receiptSQL = `select workspace_id, key, fingerprint, ref, status, body, coalesce(subject, ''), shard, position, created_at
-		from ledger_receipts where workspace_id = $1 and key = $2`
+		from ledger_idempotency_records where workspace_id = $1 and key = $2`
 	// A body never replaces one that is there, and never comes back after an erasure emptied it: the subject's key is
 	// a tombstone then.
-	finishReceiptSQL = `update ledger_receipts r set body = $3, subject = coalesce(r.subject, nullif($4, ''))
+	finishReceiptSQL = `update ledger_idempotency_records r set body = $3, subject = coalesce(r.subject, nullif($4, ''))
 		where workspace_id = $1 and key = $2 and body is null
 		and not exists (select from ledger_keys k where k.subject = coalesce(r.subject, nullif($4, '')) and k.wrapped is null)`
-	pruneReceiptsSQL = `delete from ledger_receipts where ctid = any(array(select ctid from ledger_receipts where created_at < $1 limit 5000))`
+	pruneReceiptsSQL = `delete from ledger_idempotency_records where ctid = any(array(select ctid from ledger_idempotency_records where created_at < $1 limit 5000))`
 	pruneQuotasSQL   = `delete from ledger_quotas where ctid = any(array(select ctid from ledger_quotas where bucket < $1 limit 5000))`
 )
 

@@ -23,13 +23,13 @@ const (
 	insertKeysSQL  = `insert into ledger_keys (subject, wrapped) select * from unnest($1::text[], $2::bytea[])`
 	destroyKeysSQL = `insert into ledger_keys (subject, destroyed_at) select s, $2 from unnest($1::text[]) s
 		on conflict (subject) do update set wrapped = null, destroyed_at = excluded.destroyed_at`
-	emptyReceiptsSQL = `update ledger_receipts set body = null where subject = any($1)`
+	emptyReceiptsSQL = `update ledger_idempotency_records set body = null where subject = any($1)`
 	takeClaimsSQL    = `insert into ledger_claims (scope, key, owner) select * from unnest($1::text[], $2::text[], $3::text[])`
 	releaseClaimsSQL = `delete from ledger_claims c using unnest($1::text[], $2::text[]) u (scope, key)
 		where c.scope = u.scope and c.key = u.key`
 	addQuotasSQL = `insert into ledger_quotas as q (key, bucket, used) select * from unnest($1::text[], $2::timestamptz[], $3::bigint[])
 		on conflict (key, bucket) do update set used = q.used + excluded.used`
-	insertReceiptsSQL = `insert into ledger_receipts (workspace_id, key, fingerprint, ref, status, body, subject, shard, position, created_at)
+	insertReceiptsSQL = `insert into ledger_idempotency_records (workspace_id, key, fingerprint, ref, status, body, subject, shard, position, created_at)
 		select workspace_id, key, fingerprint, ref, status, body, nullif(subject, ''), $9, position, $10
 		from unnest($1::uuid[], $2::text[], $3::bytea[], $4::text[], $5::smallint[], $6::bytea[], $7::text[], $8::bigint[])
 			u (workspace_id, key, fingerprint, ref, status, body, subject, position)

@@ -1,42 +1,47 @@
+-- The ledger: an append-only record of events, and everything that must be written in the same transaction as an event.
+-- Only package eventstore writes these tables.
+
 -- +goose Up
 
--- What this installation is. The number of shards is fixed when the first process opens the ledger.
+-- One row that describes this installation.
 create table ledger_meta (
     only_row boolean primary key default true check (only_row),
-    shards smallint not null check (shards between 1 and 1024),
+    shards smallint not null check (shards between 1 and 1024), -- fixed when the ledger is opened for the first time
     created_at timestamptz not null
 );
 
--- The head row of a shard is what an append locks: positions are handed out and committed in its order.
+-- The head of each shard: the position of its last event. Every append locks this row, so positions have no gaps and
+-- become visible in their order. A low fill factor keeps the updates within the page.
 create table ledger_heads (
     shard smallint primary key,
-    position bigint not null
+    position bigint not null -- 0: the shard has no events
 ) with (fillfactor = 20);
 
+-- The events. Rows are inserted and never updated or deleted.
 create table ledger_events (
     shard smallint not null,
-    position bigint not null,
+    position bigint not null,         -- within the shard, from 1, without gaps
     id uuid not null,
-    stream text collate "C" not null,
-    version integer not null,
-    type text collate "C" not null,
-    schema smallint not null,
+    stream text collate "C" not null, -- the aggregate that the event belongs to, for example ctc_… for a contact
+    version integer not null,         -- within the stream, from 1, without gaps
+    type text collate "C" not null,   -- wire name, for example contact.created
+    schema smallint not null,         -- version of the wire format of this type
     organisation_id uuid not null,
-    workspace_id uuid,
-    occurred_at timestamptz not null,
-    actor_type text not null,
+    workspace_id uuid,                -- null for events of the organisation itself
+    occurred_at timestamptz not null, -- by the service's clock
+    actor_type text not null,         -- key, identity, user, contact, system or operator
     actor_id text not null,
     request_id text not null,
-    causation_id uuid,
-    correlation_id uuid not null,
-    data json not null,          -- json, not jsonb: the very bytes are hashed
-    subject text collate "C",    -- whose key seals the personal data
-    sealed bytea,
+    causation_id uuid,                -- the event that led to this one; null when a request did
+    correlation_id uuid not null,     -- shared by everything that one request or inbound message led to
+    data json not null,               -- json and not jsonb: the hash of the event covers the exact bytes
+    subject text collate "C",         -- whose key encrypts the personal data; null when there is none
+    sealed bytea,                     -- the personal data, encrypted
     primary key (shard, position)
 );
 create unique index ledger_events_stream on ledger_events (stream, version);
 
--- Unique things: (scope, key) belongs to owner.
+-- Claims: within a scope, a key belongs to one owner. They make names, phone numbers and the like unique.
 create table ledger_claims (
     scope text collate "C" not null,
     key text collate "C" not null,
@@ -44,7 +49,7 @@ create table ledger_claims (
     primary key (scope, key)
 );
 
--- Counters with a limit, in buckets of time.
+-- Quotas: counters with a limit. A counter is a sum over buckets of time, so its window can be fixed or rolling.
 create table ledger_quotas (
     key text collate "C" not null,
     bucket timestamptz not null,
@@ -53,45 +58,81 @@ create table ledger_quotas (
 ) with (fillfactor = 70);
 create index ledger_quotas_bucket on ledger_quotas (bucket);
 
--- Idempotency receipts, each committed with the events it answers for.
-create table ledger_receipts (
+-- Idempotency records: the stored answer for each idempotency key, committed with the events of that answer.
+create table ledger_idempotency_records (
     workspace_id uuid not null,
     key text collate "C" not null,
-    fingerprint bytea not null,
-    ref text not null,
-    status smallint not null,
-    body bytea,                  -- sealed; null until the answer is known
-    subject text collate "C",
+    fingerprint bytea not null, -- hash of the request; another request with the same key is refused
+    ref text not null,          -- id of what the request created or changed
+    status smallint not null,   -- HTTP status of the answer
+    body bytea,                 -- the answer's body, encrypted; null while it is not known and after an erasure
+    subject text collate "C",   -- the contact whose erasure empties the body
     shard smallint not null,
-    position bigint not null,
+    position bigint not null,   -- of the last event of the request; 0 when the request was refused
     created_at timestamptz not null,
     primary key (workspace_id, key)
 );
-create index ledger_receipts_subject on ledger_receipts (subject) where subject is not null;
-create index ledger_receipts_age on ledger_receipts using brin (created_at); -- they come in order, and only the housekeeping asks
+create index ledger_idempotency_records_subject on ledger_idempotency_records (subject) where subject is not null;
+-- Rows arrive in order of age and only housekeeping searches by age: a small BRIN index is enough.
+create index ledger_idempotency_records_age on ledger_idempotency_records using brin (created_at);
 
--- The keys of personal data, wrapped by the installation's key. A destroyed key stays as a tombstone, so that it can
--- never be made anew.
+-- The keys that encrypt personal data, one for each subject, wrapped by the installation's key. A destroyed key leaves
+-- its row behind, so that it can never be created again.
 create table ledger_keys (
     subject text collate "C" primary key,
-    wrapped bytea,
+    wrapped bytea,              -- null: destroyed
     destroyed_at timestamptz,
     check ((wrapped is null) = (destroyed_at is not null))
 );
 
--- The notary's blocks: leaves are the hashes of the events from from_position to to_position, 32 bytes each; root is
--- their Merkle root; hash chains the block to the one before.
+-- Blocks: up to 1,000 consecutive events of a shard under one hash, each chained to the block before.
 create table ledger_blocks (
     shard smallint not null,
-    number bigint not null,
+    number bigint not null,     -- within the shard, from 1
     from_position bigint not null,
     to_position bigint not null,
-    leaves bytea not null,
-    root bytea not null,
-    previous bytea not null,
-    hash bytea not null,
+    leaves bytea not null,      -- SHA-256 hashes of the events, 32 bytes each, in order of position
+    root bytea not null,        -- Merkle root of the leaves
+    previous bytea not null,    -- hash of the block before; zeros for the first
+    hash bytea not null,        -- covers shard, number, positions, root and previous
     closed_at timestamptz not null,
     primary key (shard, number),
     unique (shard, to_position)
 );
-alter table ledger_blocks alter column leaves set storage external;
+alter table ledger_blocks alter column leaves set storage external; -- hashes do not compress
+
+-- Moves the head of a shard from expected_head to new_head and checks the preconditions of a batch of appends: streams
+-- are at these versions, claims and idempotency keys are free, subjects have no key yet, and no quota counter exceeds
+-- what the batch leaves room for. Fails with LL002 when any of that does not hold. See optimistic.go in package eventstore.
+-- +goose StatementBegin
+create function ledger_check_expectation(
+    of_shard integer, expected_head bigint, new_head bigint,
+    streams text[], versions integer[],
+    free_scopes text[], free_keys text[],
+    record_workspaces uuid[], record_keys text[],
+    new_subjects text[],
+    quota_keys text[], quota_since timestamptz[], quota_max_used bigint[]
+) returns void language plpgsql as $$
+begin
+    update ledger_heads set position = new_head where shard = of_shard and position = expected_head;
+    if not found then
+        raise exception 'the head has moved' using errcode = 'LL002';
+    end if;
+    if exists (
+        select from unnest(streams, versions) u (stream, version)
+        where u.version <> coalesce((select e.version from ledger_events e where e.stream = u.stream order by e.version desc limit 1), 0)
+    ) or exists (
+        select from unnest(free_scopes, free_keys) u (scope, key) join ledger_claims c on c.scope = u.scope and c.key = u.key
+    ) or exists (
+        select from unnest(record_workspaces, record_keys) u (workspace_id, key)
+        join ledger_idempotency_records r on r.workspace_id = u.workspace_id and r.key = u.key
+    ) or exists (
+        select from ledger_keys k where k.subject = any(new_subjects)
+    ) or exists (
+        select from unnest(quota_keys, quota_since, quota_max_used) u (key, since, max_used)
+        where u.max_used < coalesce((select sum(q.used) from ledger_quotas q where q.key = u.key and q.bucket >= u.since), 0)
+    ) then
+        raise exception 'a precondition does not hold' using errcode = 'LL002';
+    end if;
+end $$;
+-- +goose StatementEnd

@@ -19,18 +19,18 @@ const (
 		select * from unnest($1::text[], $2::text[], $3::uuid[], $4::uuid[], $5::smallint[], $6::bigint[], $7::boolean[]) on conflict do nothing`
 	heldSQL    = `update sending_outbox o set held = u.reason from unnest($1::text[], $2::text[]) u (message_id, reason) where o.message_id = u.message_id`
 	closeSQL   = `delete from sending_outbox where message_id = any($1)`
-	unwatchSQL = `select process_todo_drop('` + receiptProcess + `', $1)`
+	unwatchSQL = `select scheduled_tasks_delete('` + receiptProcess + `', $1)`
 	// What was accepted before an opt-out or a deletion is canceled; the answer to the opt-out is not.
 	cancelSQL = `update sending_outbox o set cancel = u.code from unnest($1::text[], $2::bigint[], $3::text[]) u (contact_id, position, code)
 		where o.contact_id = u.contact_id and o.position < u.position and (not o.automatic or u.code <> '` + message.CodeOptedOut + `')`
 	// When lines change, the queues for them look whether there is room.
-	linesChangedSQL = `update process_todo set due_at = least(due_at, $2), asked_at_position = greatest(asked_at_position, $3)
+	linesChangedSQL = `update scheduled_tasks set due_at = least(due_at, $2), scheduled_at_position = greatest(scheduled_at_position, $3)
 		where process = '` + releaseProcess + `' and key >= $1 || '/' and key < $1 || '0'`
 	// Automatic texts stand in no queue, since they need no room: those that wait for a line are looked at again.
-	automaticSQL = `update process_todo t set due_at = least(t.due_at, $2), asked_at_position = greatest(t.asked_at_position, $3)
+	automaticSQL = `update scheduled_tasks t set due_at = least(t.due_at, $2), scheduled_at_position = greatest(t.scheduled_at_position, $3)
 		where t.process = '` + sendingProcess + `' and t.key in (select o.contact_id from sending_outbox o where o.workspace_id = $1 and o.automatic)`
 	// When a rule is loosened, those whom it held are looked at again, in an organisation or in one workspace of it.
-	loosenedSQL = `update process_todo t set due_at = least(t.due_at, $2), asked_at_position = greatest(t.asked_at_position, $3)
+	loosenedSQL = `update scheduled_tasks t set due_at = least(t.due_at, $2), scheduled_at_position = greatest(t.scheduled_at_position, $3)
 		where t.process = '` + sendingProcess + `' and t.key in
 			(select o.contact_id from sending_outbox o where o.organisation_id = $1 and o.held = any($4) and ($5::uuid is null or o.workspace_id = $5))`
 )

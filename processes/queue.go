@@ -69,9 +69,9 @@ const (
 		order by first.position limit $2) returning contact_id`
 	// A deadline that has changed is noticed by whoever works on the key just now; a position may be an older one than it
 	// knows of, since these asks do not come in the order of events.
-	askReleaseSQL = `insert into process_todo as t (process, key, shard, due_at, asked_at_position) values ('` + releaseProcess + `', $1, $2, $3, $4)
+	askReleaseSQL = `insert into scheduled_tasks as t (process, key, shard, due_at, scheduled_at_position) values ('` + releaseProcess + `', $1, $2, $3, $4)
 		on conflict (process, key) do update set due_at = least(t.due_at, excluded.due_at) - interval '1 microsecond'`
-	wakeSQL = `update process_todo set due_at = least(due_at, $2) - interval '1 microsecond' where process = '` + sendingProcess + `' and key = any($1)`
+	wakeSQL = `update scheduled_tasks set due_at = least(due_at, $2) - interval '1 microsecond' where process = '` + sendingProcess + `' and key = any($1)`
 	leftSQL = `select (select position from sending_waiting where queue = $1 and stage = '` + stageWaiting + `' order by position limit 1) is not null,
 		(select min(not_before) from sending_waiting where queue = $1 and not_before is not null)`
 )

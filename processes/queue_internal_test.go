@@ -25,16 +25,16 @@ func TestWhoJoinsAQueueIsNoticedByWhoeverFindsItEmptyJustThen(t *testing.T) {
 		fence, asked int64
 		due          time.Time
 	}
-	err = conn.QueryRow(ctx, `select fence, asked_at_position, due_at from process_todo_take($1, $2, 1, '1 minute')`, releaseProcess, noon).
+	err = conn.QueryRow(ctx, `select fence, scheduled_at_position, due_at from scheduled_tasks_lease($1, $2, 1, '1 minute')`, releaseProcess, noon).
 		Scan(&taken.fence, &taken.asked, &taken.due)
 	require.NoError(t, err)
 	_, err = conn.Exec(ctx, askReleaseSQL, "queue", 0, noon.Add(time.Hour), 50) // an event that is older than those it is asked by
 	require.NoError(t, err)
-	_, err = conn.Exec(ctx, `select process_todo_put($1, $2, $3, $4, $5, $6, $7, $8, $9)`, releaseProcess, []string{"queue"}, []int64{taken.fence}, []int64{taken.asked}, []time.Time{taken.due},
+	_, err = conn.Exec(ctx, `select scheduled_tasks_end($1, $2, $3, $4, $5, $6, $7, $8, $9)`, releaseProcess, []string{"queue"}, []int64{taken.fence}, []int64{taken.asked}, []time.Time{taken.due},
 		[]bool{true}, []*time.Time{nil}, []int{0}, []*time.Duration{nil})
 	require.NoError(t, err)
 	var left int
-	require.NoError(t, conn.QueryRow(ctx, `select count(*) from process_todo where process = $1 and due_at <= $2`, releaseProcess, noon).Scan(&left))
+	require.NoError(t, conn.QueryRow(ctx, `select count(*) from scheduled_tasks where process = $1 and due_at <= $2`, releaseProcess, noon).Scan(&left))
 	require.Equal(t, 1, left)
 }
 

@@ -30,7 +30,7 @@ const (
 			select id from webhook_events where id < $1 and created_at < $2 order by id limit 5000))
 		returning 1) select count(*) from gone`
 	tidyRatesSQL = `with gone as (delete from webhook_rates where hour < $2 and $1::uuid is not null returning 1) select count(*) from gone`
-	askTidySQL   = `insert into process_todo (process, key, shard, due_at, asked_at_position) values ($1, $2, 0, $3, 0) on conflict do nothing`
+	askTidySQL   = `insert into scheduled_tasks (process, key, shard, due_at, scheduled_at_position) values ($1, $2, 0, $3, 0) on conflict do nothing`
 )
 
 // askToTidy makes sure that somebody tidies up.

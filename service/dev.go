@@ -173,7 +173,7 @@ func backwards(err error, pointer string) error {
 // quietSQL looks whether a key is due or worked on, or a step of the simulator is due. What rests after a failure is not
 // waited for.
 const quietSQL = `select
-	not exists (select from process_todo
+	not exists (select from scheduled_tasks
 		where due_at <= $1 and (retry_at is null or retry_at <= now()) or lease_until > now())
 	and not exists (select from simulator.messages
 		where due_at <= $1 and sends > 0 and (retry_at is null or retry_at <= now()))`

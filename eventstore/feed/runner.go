@@ -105,7 +105,7 @@ const (
 	// A consumer's commit need not be flushed: its rows and its checkpoint are lost or kept together, and what is lost
 	// is written again from the ledger.
 	relaxedSQL = `set local synchronous_commit = off`
-	advanceSQL = `select feed_advance($1, $2, $3, $4, $5)`
+	advanceSQL = `select feed_advance_checkpoint($1, $2, $3, $4, $5)`
 	movedSQL   = `select pg_notify('` + movedChannel + `', $1)`
 )
 

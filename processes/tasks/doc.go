@@ -6,7 +6,7 @@
 //
 // # One row for each key
 //
-// A scheduled task is a row of the table process_todo. Its primary key is the name of the process and a key, which names
+// A scheduled task is a row of the table scheduled_tasks. Its primary key is the name of the process and a key, which names
 // an entity: a contact, a line, a webhook endpoint. Whatever happens to the entity, it has at most one task in a process,
 // and at most one worker runs that task at a time. [Schedule] inserts the row, or merges into the row that is there: the
 // earlier due time and the later ledger position win. A process schedules tasks in the transaction that also moves its

@@ -14,7 +14,7 @@ import (
 // 50,000 tasks, most of which are not due: 50 are due, of which 10 are leased; 100 wait for a retry after a failure, of
 // which 50 may be retried. 5,000 more belong to another process.
 const manyTasksSQL = `
-insert into process_todo (process, key, shard, due_at, asked_at_position, lease_until, retry_at)
+insert into scheduled_tasks (process, key, shard, due_at, scheduled_at_position, lease_until, retry_at)
 select case when i > 50000 then 'other' else 'test' end, 'k' || i, 0,
        '2026-03-01 12:00Z'::timestamptz + case when i % 1000 = 0 or i % 500 = 1 then '-1 min'::interval else i * '1 s'::interval end, i,
        case when i % 5000 = 0 then now() + '1 min' end,
@@ -22,14 +22,14 @@ select case when i > 50000 then 'other' else 'test' end, 'k' || i, 0,
 from generate_series(1, 55000) i`
 
 // What a transaction has read of the table so far, by the statistics of the server.
-const readsSQL = `select seq_scan, idx_tup_fetch from pg_stat_xact_user_tables where relname = 'process_todo'`
+const readsSQL = `select seq_scan, idx_tup_fetch from pg_stat_xact_user_tables where relname = 'scheduled_tasks'`
 
 func TestDueTasksAreFoundByIndexAmongManyThatAreNotDue(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for name, statements := range map[string][]string{
-		"statistics up to date":        {manyTasksSQL, "vacuum analyze process_todo"},
-		"statistics of an empty table": {"vacuum analyze process_todo", manyTasksSQL},
+		"statistics up to date":        {manyTasksSQL, "vacuum analyze scheduled_tasks"},
+		"statistics of an empty table": {"vacuum analyze scheduled_tasks", manyTasksSQL},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -39,7 +39,7 @@ func TestDueTasksAreFoundByIndexAmongManyThatAreNotDue(t *testing.T) {
 			pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 			require.NoError(t, err)
 			t.Cleanup(pool.Close)
-			_, err = pool.Exec(t.Context(), "alter table process_todo set (autovacuum_enabled = off)")
+			_, err = pool.Exec(t.Context(), "alter table scheduled_tasks set (autovacuum_enabled = off)")
 			require.NoError(t, err)
 			for _, statement := range statements {
 				_, err = pool.Exec(t.Context(), statement)

@@ -64,7 +64,7 @@ func startRunner(t testing.TB, cfg tasks.RunnerConfig) (*tasks.Runner, func()) {
 func rows(t testing.TB, pool *pgxpool.Pool) int {
 	t.Helper()
 	var n int
-	require.NoError(t, pool.QueryRow(t.Context(), `select count(*) from process_todo`).Scan(&n))
+	require.NoError(t, pool.QueryRow(t.Context(), `select count(*) from scheduled_tasks`).Scan(&n))
 	return n
 }
 
@@ -79,7 +79,7 @@ func TestTasksOfOneKeyMergeToTheEarliestDueTimeAndTheLatestPosition(t *testing.T
 	schedule(t, pool, due("b", 4, noon.Add(time.Hour)), due("a", 7, noon.Add(2*time.Hour)), due("b", 5, noon), due("b", 3, noon.Add(time.Minute)))
 	schedule(t, pool, due("a", 9, noon.Add(3*time.Hour)), due("b", 2, noon.Add(-time.Hour)))
 	schedule(t, pool)
-	found, err := pool.Query(t.Context(), `select key || ' ' || asked_at_position || ' ' || (due_at at time zone 'UTC')::time from process_todo order by key`)
+	found, err := pool.Query(t.Context(), `select key || ' ' || scheduled_at_position || ' ' || (due_at at time zone 'UTC')::time from scheduled_tasks order by key`)
 	require.NoError(t, err)
 	lines, err := pgx.CollectRows(found, pgx.RowTo[string])
 	require.NoError(t, err)
@@ -238,7 +238,7 @@ func TestWorkerWithAnExpiredLeaseCannotFinishTheTask(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, held)
 
-	_, err = pool.Exec(t.Context(), `update process_todo set lease_until = now() - interval '1 s'`)
+	_, err = pool.Exec(t.Context(), `update scheduled_tasks set lease_until = now() - interval '1 s'`)
 	require.NoError(t, err)
 	held, err = slow.LeaseHolds(t.Context(), old)
 	require.NoError(t, err)
@@ -286,7 +286,7 @@ func TestLeaseIsRenewedWhileTheTaskRuns(t *testing.T) {
 	schedule(t, pool, due("k", 1, noon))
 	<-started
 	leaseUntil := func() (until time.Time) {
-		require.NoError(t, pool.QueryRow(t.Context(), `select lease_until from process_todo`).Scan(&until))
+		require.NoError(t, pool.QueryRow(t.Context(), `select lease_until from scheduled_tasks`).Scan(&until))
 		return until
 	}
 	first := leaseUntil()
@@ -446,7 +446,7 @@ func TestStoppingLetsTasksEndAndReleasesTheLeasesOfCancelledOnes(t *testing.T) {
 	stop()
 	var key string
 	var released, noFailure bool
-	require.NoError(t, pool.QueryRow(t.Context(), `select key, lease_until is null, attempts = 0 and retry_at is null from process_todo`).Scan(&key, &released, &noFailure))
+	require.NoError(t, pool.QueryRow(t.Context(), `select key, lease_until is null, failures = 0 and retry_at is null from scheduled_tasks`).Scan(&key, &released, &noFailure))
 	require.Equal(t, "stubborn", key)
 	require.True(t, released)
 	require.True(t, noFailure, "a cancelled run is no failure")
@@ -489,11 +489,11 @@ func TestFailedRenewalLeavesTheOtherLeaseAloneAndCancelsTheRun(t *testing.T) {
 	schedule(t, pool, due("k", 1, noon))
 	runner.Wake()
 	<-started
-	_, err := pool.Exec(t.Context(), `update process_todo set fence = nextval('process_todo_fence'), lease_until = '2099-01-01Z'`)
+	_, err := pool.Exec(t.Context(), `update scheduled_tasks set fence = nextval('scheduled_tasks_fence'), lease_until = '2099-01-01Z'`)
 	require.NoError(t, err)
 	require.ErrorIs(t, <-ended, tasks.ErrLeaseLost)
 	var untouched bool
-	require.NoError(t, pool.QueryRow(t.Context(), `select lease_until = '2099-01-01Z' from process_todo`).Scan(&untouched))
+	require.NoError(t, pool.QueryRow(t.Context(), `select lease_until = '2099-01-01Z' from scheduled_tasks`).Scan(&untouched))
 	require.True(t, untouched)
 }
 

@@ -37,11 +37,11 @@ func RunAgain(at time.Time) Result { return Result{again: &at} }
 
 // scheduleSQL never moves a due time back: the task run that comes earlier decides when the next one is due.
 const scheduleSQL = `
-insert into process_todo as t (process, key, shard, due_at, asked_at_position)
+insert into scheduled_tasks as t (process, key, shard, due_at, scheduled_at_position)
 select * from unnest($1::text[], $2::text[], $3::smallint[], $4::timestamptz[], $5::bigint[])
 on conflict (process, key) do update set
     due_at = least(t.due_at, excluded.due_at),
-    asked_at_position = greatest(t.asked_at_position, excluded.asked_at_position)`
+    scheduled_at_position = greatest(t.scheduled_at_position, excluded.scheduled_at_position)`
 
 // Schedule adds to a batch the one statement that schedules all given tasks. Run the batch in the transaction that moves
 // the process's checkpoint, and wake the Runner after its commit. Tasks with the same key become one with the earliest due

@@ -13,26 +13,26 @@ import (
 
 // The functions are defined in the migration that creates the table; it says why they are functions.
 const (
-	leaseSQL = `select key, shard, fence, asked_at_position, due_at, attempts from process_todo_take($1, $2, $3, $4)`
-	renewSQL = `select process_todo_renew($1, $2, $3, $4)`
-	endSQL   = `select process_todo_put($1, $2, $3, $4, $5, $6, $7, $8, $9)`
+	leaseSQL = `select key, shard, fence, scheduled_at_position, due_at, failures from scheduled_tasks_lease($1, $2, $3, $4)`
+	renewSQL = `select scheduled_tasks_renew($1, $2, $3, $4)`
+	endSQL   = `select scheduled_tasks_end($1, $2, $3, $4, $5, $6, $7, $8, $9)`
 
 	// nextSQL reads for what the runner must set timers: the next due time by the service's clock, and the seconds until
 	// the next retry.
 	nextSQL = `
 select
-  (select due_at from process_todo where process = $1 and retry_at is null and due_at > $2 order by due_at limit 1),
-  (select extract(epoch from retry_at - now())::float8 from process_todo where process = $1 and retry_at > now()
+  (select due_at from scheduled_tasks where process = $1 and retry_at is null and due_at > $2 order by due_at limit 1),
+  (select extract(epoch from retry_at - now())::float8 from scheduled_tasks where process = $1 and retry_at > now()
    order by retry_at limit 1)`
 
 	leaseHoldsSQL = `
-select exists (select from process_todo where process = $1 and key = $2 and fence = $3 and lease_until > now())`
+select exists (select from scheduled_tasks where process = $1 and key = $2 and fence = $3 and lease_until > now())`
 )
 
 // LockSQL locks the tasks of a process ($1) with some keys ($2). It comes first in a transaction in which several
 // statements write tasks: when all transactions lock rows in the order of their keys, as Schedule does, no two of them can
 // wait for each other.
-const LockSQL = `select process_todo_lock($1, $2)`
+const LockSQL = `select scheduled_tasks_lock($1, $2)`
 
 // ended is a task run that has ended, with what is to be written about it.
 type ended struct {

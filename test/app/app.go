@@ -252,7 +252,7 @@ const unsettledSQL = `select coalesce(string_agg(what, '; '), '') from (
 		join ledger_events e on e.shard = c.shard and e.position > c.position
 		join unnest($2::text[], $3::text[]) w (consumer, type) on w.consumer = f.name and w.type = e.type
 	union all select format('%s %s: due %s, lease %s, retry %s', process, key, due_at, lease_until, retry_at)
-		from process_todo where due_at <= $1 or lease_until > now()
+		from scheduled_tasks where due_at <= $1 or lease_until > now()
 	union all select format('simulator %s: step %s due %s', script, step, due_at) from simulator.messages where due_at <= $1 and sends > 0
 ) x (what)`
 

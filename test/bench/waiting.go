@@ -25,11 +25,11 @@ const (
 	waitOutboxSQL = `insert into sending_outbox (message_id, contact_id, workspace_id, organisation_id, shard, position, held)
 		select e.data->>'message_id', e.data->>'contact_id', e.workspace_id, e.organisation_id, e.shard, e.position,
 			case when e.position % 4 = 1 then 'quiet_hours' else 'line_new_contacts_hour' end from ledger_events e where e.type = 'message.queued'`
-	waitTodoSQL = `insert into process_todo (process, key, shard, due_at, asked_at_position)
+	waitTodoSQL = `insert into scheduled_tasks (process, key, shard, due_at, scheduled_at_position)
 		select 'sending', o.contact_id, o.shard, case when o.position % 4 = 1 then $1::timestamptz else $2::timestamptz end, o.position from sending_outbox o`
 	waitQueueSQL = `insert into sending_waiting (contact_id, queue, position)
 		select contact_id, $1, position from sending_outbox where position % 4 <> 1`
-	waitReleaseSQL = `insert into process_todo (process, key, shard, due_at, asked_at_position) values ('release', $1, 0, $2, 0)`
+	waitReleaseSQL = `insert into scheduled_tasks (process, key, shard, due_at, scheduled_at_position) values ('release', $1, 0, $2, 0)`
 	waitSeenSQL    = `update feed_checkpoints c set position = h.position from ledger_heads h where h.shard = c.shard`
 	notarizedSQL   = `select h.position - coalesce((select max(to_position) from ledger_blocks b where b.shard = h.shard), 0) from ledger_heads h where h.shard = 0`
 	walSQL         = `select (pg_current_wal_insert_lsn() - '0/0')::bigint`

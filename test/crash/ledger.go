@@ -106,7 +106,7 @@ func (h *history) walk(ctx context.Context, ledger *eventstore.Ledger, shard int
 	return nil
 }
 
-const expectSQL = `select key, ref, status, shard, position from ledger_receipts where workspace_id = $1`
+const expectSQL = `select key, ref, status, shard, position from ledger_idempotency_records where workspace_id = $1`
 
 // expect notes from the receipts at which positions an answered change of consent must hold, and that every answered
 // write has its receipt.
@@ -154,7 +154,7 @@ var rowChecks = []struct{ what, sql string }{
 		where position <> (select coalesce(max(position), 0) from ledger_events e where e.shard = h.shard)`},
 	{"parked events", `select count(*) from feed_parked`},
 	{"messages left in the outbox", `select count(*) from sending_outbox`},
-	{"keys left on the list of the sending process", `select count(*) from process_todo where process = 'sending'`},
+	{"keys left on the list of the sending process", `select count(*) from scheduled_tasks where process = 'sending'`},
 	{"two messages under one key", `select count(*) from (select from read.messages where direction = 'outbound' and external_id is not null
 		group by workspace_id, external_id having count(*) > 1) s`},
 	{"two contacts with one number", `select count(*) from (select from read.contacts group by workspace_id, phone having count(*) > 1) s`},

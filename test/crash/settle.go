@@ -13,14 +13,14 @@ import (
 // steps of the simulator's scripts that are due, and events that a consumer wants and has not written. $2 and $3 are the
 // consumers and the events that they want, in pairs. It also tells how many messages are open and what is due next.
 const settledSQL = `select
-	not exists (select from process_todo where due_at <= $1 or lease_until > now())
+	not exists (select from scheduled_tasks where due_at <= $1 or lease_until > now())
 	and not exists (select from simulator.messages where due_at <= $1 and sends > 0)
 	and not exists (select from feed_consumers f join feed_checkpoints c on c.name = f.name and c.revision = f.revision
 		join ledger_events e on e.shard = c.shard and e.position > c.position
 		join unnest($2::text[], $3::text[]) w (consumer, type) on w.consumer = f.name and w.type = e.type),
 	(select count(*) from sending_outbox),
-	least((select min(due_at) from process_todo where process = 'sending' and due_at > $1),
-		(select min(due_at) from process_todo where process = 'release' and due_at > $1 and due_at < $1 + interval '1 hour'),
+	least((select min(due_at) from scheduled_tasks where process = 'sending' and due_at > $1),
+		(select min(due_at) from scheduled_tasks where process = 'release' and due_at > $1 and due_at < $1 + interval '1 hour'),
 		(select min(due_at) from simulator.messages where due_at > $1 and sends > 0))`
 
 // consumers pairs all consumers of a node with the events that they want.

@@ -38,7 +38,7 @@ func TestAKeysSecretIsShownOnceAndRepeatedToARetry(t *testing.T) {
 		var known int
 		a.One(`select count(*) from ledger_events where data::text like '%' || $1 || '%'`, []any{made.Text("secret")}, &known)
 		require.Zero(t, known)
-		a.One(`select count(*) from ledger_receipts where position(convert_to($1, 'UTF8') in body) > 0`, []any{made.Text("secret")}, &known)
+		a.One(`select count(*) from ledger_idempotency_records where position(convert_to($1, 'UTF8') in body) > 0`, []any{made.Text("secret")}, &known)
 		require.Zero(t, known)
 	})
 }

@@ -191,10 +191,10 @@ func TestAnAnswerThatWasLostIsBuiltFromTheView(t *testing.T) {
 		consent := a.Live.Key("s").Post("/v1/contacts/"+id+"/consent", app.Map{"status": "opted_in", "source": "x"}).Is(200)
 		canceled := a.Live.Key("x").Post("/v1/messages/"+sent.Text("id")+"/cancel", nil).Is(200)
 		a.Settle()
-		lose := func() { a.Exec(`update ledger_receipts set body = null`) }
+		lose := func() { a.Exec(`update ledger_idempotency_records set body = null`) }
 		require.Eventually(t, func() bool { // bodies that are added after the answer
 			var missing int
-			a.One(`select count(*) from ledger_receipts where body is null`, nil, &missing)
+			a.One(`select count(*) from ledger_idempotency_records where body is null`, nil, &missing)
 			return missing == 0
 		}, 5*time.Second, 5*time.Millisecond)
 		lose()
@@ -213,7 +213,7 @@ func TestAnAnswerThatWasLostIsBuiltFromTheView(t *testing.T) {
 		other("d").Delete("/v1/contacts/" + id).Is(200)
 		require.Eventually(t, func() bool {
 			var missing int
-			a.One(`select count(*) from ledger_receipts where key = 'd' and body is null`, nil, &missing)
+			a.One(`select count(*) from ledger_idempotency_records where key = 'd' and body is null`, nil, &missing)
 			return missing == 0
 		}, 5*time.Second, 5*time.Millisecond)
 		lose()

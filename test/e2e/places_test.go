@@ -166,12 +166,12 @@ func TestWhoIsLetGoAndFindsItsRoomTakenKeepsAQueueThatIsLookedAt(t *testing.T) {
 	require.Equal(t, []any{"line_new_contacts_hour"}, deferrals(a.Live, second.Text("id")))
 	contact := second.Text("contact_id")
 	// Its worker is slow.
-	_, err := a.Pool.Exec(t.Context(), `update process_todo set lease_until = now() + interval '4 seconds' where process = 'sending' and key = $1`, contact)
+	_, err := a.Pool.Exec(t.Context(), `update scheduled_tasks set lease_until = now() + interval '4 seconds' where process = 'sending' and key = $1`, contact)
 	require.NoError(t, err)
 	_, err = a.Clock.Advance(time.Hour)
 	require.NoError(t, err)
 	<-fake.at // the first one is on its way, and stays there
-	shortly(t, a, `select not exists (select from process_todo where process = 'release' and (lease_until > now() or due_at <= $2)) and
+	shortly(t, a, `select not exists (select from scheduled_tasks where process = 'release' and (lease_until > now() or due_at <= $2)) and
 		(select stage = 'going' from sending_waiting where contact_id = $1)`, contact, a.Clock.Now())
 	third := post("+12127770003", true) // takes the other place of the hour
 	shortly(t, a, `select exists (select from ledger_events where stream = $1 and type = 'message.sent')`, third.Text("id"))
@@ -196,10 +196,10 @@ func TestWhoRestsWhileItsLineComesBackIsLookedAtAgain(t *testing.T) {
 	held := a.Live.Post("/v1/messages", app.Map{"to": a.Phone(), "body": "Hello", "line_id": own}).Is(201)
 	a.Settle()
 	contact := held.Text("contact_id")
-	_, err := a.Pool.Exec(t.Context(), `update process_todo set lease_until = now() + interval '4 seconds' where process = 'sending' and key = $1`, contact)
+	_, err := a.Pool.Exec(t.Context(), `update scheduled_tasks set lease_until = now() + interval '4 seconds' where process = 'sending' and key = $1`, contact)
 	require.NoError(t, err)
 	move("resume")
-	shortly(t, a, `select not exists (select from process_todo where process = 'release' and (lease_until > now() or due_at <= $2)) and
+	shortly(t, a, `select not exists (select from scheduled_tasks where process = 'release' and (lease_until > now() or due_at <= $2)) and
 		(select stage = 'going' from sending_waiting where contact_id = $1)`, contact, a.Clock.Now())
 	move("pause")
 	tx, err := a.Pool.Begin(t.Context())
@@ -233,7 +233,7 @@ func TestWhoseRestEndsGoesByALineThatItKnowsAtOnce(t *testing.T) {
 	a.Settle()
 	contact := held.Text("contact_id")
 	// Its worker is slow, and its line is paused again before it is served.
-	_, err := a.Pool.Exec(t.Context(), `update process_todo set lease_until = now() + interval '3 seconds' where process = 'sending' and key = $1`, contact)
+	_, err := a.Pool.Exec(t.Context(), `update scheduled_tasks set lease_until = now() + interval '3 seconds' where process = 'sending' and key = $1`, contact)
 	require.NoError(t, err)
 	move("resume")
 	shortly(t, a, `select exists (select from sending_waiting where contact_id = $1 and stage = 'going')`, contact)

@@ -53,7 +53,7 @@ func TestAnAttemptThatWasCutOffIsCountedAndMadeUpFor(t *testing.T) {
 		s.Wait(1)
 		// The worker is as good as dead: its lease has ended, and another one takes over while the attempt is still out.
 		s.Answer(204)
-		a.Exec(`update process_todo set lease_until = now() - interval '1 s' where process = 'webhooks'`)
+		a.Exec(`update scheduled_tasks set lease_until = now() - interval '1 s' where process = 'webhooks'`)
 		a.Nodes[0].WakeWebhooks()
 		s.Wait(2)
 		release()

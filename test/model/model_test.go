@@ -234,7 +234,7 @@ func (s *site) comeToRest(r *rand.Rand, resume bool) {
 // logQueues tells who stands in the queues for room, and when those are looked at.
 func (s *site) logQueues() {
 	rows, err := s.app.Pool.Query(s.t.Context(), `select format('%s %s %s at %s, looked at from %s, failed %s times', w.queue, w.stage, w.contact_id, w.position, t.due_at, t.attempts)
-		from sending_waiting w left join process_todo t on t.process = 'release' and t.key = w.queue order by w.queue, w.stage, w.position`)
+		from sending_waiting w left join scheduled_tasks t on t.process = 'release' and t.key = w.queue order by w.queue, w.stage, w.position`)
 	require.NoError(s.t, err)
 	queues, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(s.t, err)
