@@ -1,10 +1,10 @@
-// Package consent holds what a contact's consent can be, how a change of it is evidenced, and which words change it
-// (decisions section 6).
+// Package consent defines the consent statuses, the evidence of a change (rules CON-11 to CON-18), and the keywords
+// by which a contact opts out or in (rules CON-19 to CON-21).
 package consent
 
 import "ledgerline/events"
 
-// Status is the consent of one contact (interface 3.1).
+// Status is the consent of one contact (rule CON-11).
 type Status string
 
 // The consent statuses.
@@ -14,10 +14,11 @@ const (
 	OptedOut Status = "opted_out"
 )
 
-// Valid tells whether s is one of the statuses.
+// Valid reports whether s is one of the statuses.
 func (s Status) Valid() bool { return s == Unknown || s == OptedIn || s == OptedOut }
 
-// Evidence is what is known about why consent changed. Who and when are those of the event.
+// Evidence is what is known about the cause of a change of consent (rule CON-17). Time and actor are those of the
+// event.
 type Evidence struct {
 	Source    *string
 	Keyword   *string
@@ -29,8 +30,8 @@ type Evidence struct {
 	UserAgent string
 }
 
-// NewEvent is the event of one contact's consent going from one status to another, or being stated again. register
-// tells that it followed from the organisation's register, not from a request about this contact.
+// NewEvent returns the event of a change of one contact's consent, also if the status stays (rule CON-16). register
+// states that the change follows from the register of opt-outs, and not from a request about this contact.
 func NewEvent(contactID, numberHash, phone string, from, to Status, ev Evidence, register bool) events.Event {
 	e := events.ConsentEvidence{
 		ContactID: contactID, NumberHash: numberHash, From: string(from), To: string(to),

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Keyword is what a whole message asks for.
+// Keyword is what a whole message from a contact asks for.
 type Keyword int
 
-// What a message can ask for.
+// The keywords (rule CON-19).
 const (
 	None Keyword = iota
 	Stop
@@ -23,15 +23,16 @@ var (
 	stopWords  = []string{"stop", "stopall", "stop all", "unsubscribe", "cancel", "end", "quit", "revoke", "optout", "opt out", "opt-out", "remove", "arret"}
 	startWords = []string{"start", "unstop"}
 	helpWords  = []string{"help", "info"}
-	// agreeWord opts in only a contact that is opted out: from anybody else it answers a question.
+	// agreeWord opts in a contact that is opted out. From any other contact it answers a question.
 	agreeWord = "yes"
 )
 
-// StopWords are the built-in words that opt out.
+// StopWords returns the built-in words that opt out.
 func StopWords() []string { return slices.Clone(stopWords) }
 
-// Recognise reads a whole message. optedOut is the sender's consent at that moment; custom words are added to the STOP
-// words. The word is the one recognised, in its normal form; "" with None.
+// Recognise compares a whole message with the keywords (rule CON-19). optedOut is whether the sender is opted out;
+// custom are the organisation's own STOP words (rule CON-20). word is the recognised word in its folded form, "" with
+// None.
 func Recognise(text string, optedOut bool, custom []string) (keyword Keyword, word string) {
 	said := normal(text)
 	switch {
@@ -51,8 +52,8 @@ func isOneOf(said string, words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return said == normal(w) })
 }
 
-// normal folds case and width, strips accents, punctuation, quotes, symbols and marks, and collapses spaces: "Arrêt !" is
-// arret, and ＳＴＯＰ is stop.
+// normal folds a text for comparison (rule CON-19): it folds case and width, drops accents, punctuation, quotes,
+// symbols and marks, and collapses spaces. "Arrêt !" becomes arret, and ＳＴＯＰ becomes stop.
 func normal(text string) string {
 	stripped := strings.Map(func(r rune) rune {
 		switch {

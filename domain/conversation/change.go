@@ -9,15 +9,15 @@ import (
 	"ledgerline/events"
 )
 
-// Setting is a property that may be left as it is, emptied or given a value.
+// Setting is a property of a request that may be left out, emptied, or given a value.
 type Setting[T any] struct {
-	Given bool
-	Value *T // nil empties it
+	Given bool // false: the request leaves the property as it is
+	Value *T   // nil: the request empties the property
 }
 
-// Change is what one request asks of a conversation (interface 4.3).
+// Change is what one PATCH asks of a conversation.
 type Change struct {
-	Status       Status // "": as it is
+	Status       Status // "": unchanged
 	SnoozedUntil Setting[time.Time]
 	Assignee     Setting[uuid.UUID]
 	Team         Setting[uuid.UUID]
@@ -25,10 +25,9 @@ type Change struct {
 	MarkRead     bool
 }
 
-// Change decides on a request. What is as it was asked for already is no event. That the assignee, the team and the
-// handler are there is the caller's to know.
-//
-// A snooze needs a time ahead; a time ahead without a status is a snooze as well, and no time opens what is snoozed.
+// Change decides on a PATCH and returns all its events together; what is so already is no event (rule INB-14). It
+// refuses with validation_failed what rule INB-3 does not allow about status and snooze. That assignee, team and
+// handler exist is for the caller to check.
 func (c Conversation) Change(ch Change, now time.Time) ([]events.Event, error) {
 	list, err := c.changeStatus(ch.Status, ch.SnoozedUntil, now)
 	if err != nil {
@@ -56,7 +55,7 @@ func (c Conversation) setTeam(team *uuid.UUID) []events.Event {
 	return []events.Event{&events.ConversationTeamSet{ConversationRef: c.ConversationRef, From: c.TeamID, To: team}}
 }
 
-// AssignTeam gives the conversation to a team.
+// AssignTeam gives the conversation to a team; no event if the team has it already.
 func (c Conversation) AssignTeam(team uuid.UUID) []events.Event { return c.setTeam(&team) }
 
 func (c Conversation) changeStatus(to Status, until Setting[time.Time], now time.Time) ([]events.Event, error) {
@@ -82,7 +81,7 @@ func (c Conversation) snooze(until *time.Time, now time.Time) ([]events.Event, e
 	if until == nil {
 		return nil, fault.Invalid("/snoozed_until", "required", "A conversation is snoozed until a time.")
 	}
-	at := until.UTC().Truncate(time.Millisecond) // what is stored and shown
+	at := until.UTC().Truncate(time.Millisecond) // times are stored to the millisecond
 	if !at.After(now) {
 		return nil, fault.Invalid("/snoozed_until", "not_in_the_future", "A conversation is snoozed until a time ahead.")
 	}

@@ -1,5 +1,5 @@
-// Package conversation is the one conversation of a contact in a workspace, and what a team does with it (interface 3.2
-// and 4.3, decisions sections 7 and 13).
+// Package conversation holds the state of a contact's one conversation in a workspace, its notes, and the decisions
+// about status, assignee, team and handler (rules INB-1 to INB-4, INB-9 to INB-11, INB-14, INB-16 and INB-18).
 package conversation
 
 import (
@@ -13,7 +13,7 @@ import (
 	"ledgerline/events"
 )
 
-// Status is where a conversation stands.
+// Status is the state of a conversation (rule INB-2).
 type Status string
 
 // The conversation statuses.
@@ -23,7 +23,7 @@ const (
 	Closed  Status = "closed"
 )
 
-// Who handles a conversation: the team, an AI agent or a workflow's run (decisions section 13).
+// The values of handled_by (rule INB-11): the team, an AI agent, or a run of a workflow. The prefixes are followed by an id.
 const (
 	HandledByTeam  = "team"
 	AgentPrefix    = "agent:"
@@ -36,13 +36,13 @@ type Conversation struct {
 	Organisation uuid.UUID
 	Workspace    uuid.UUID
 	Status       Status
-	SnoozedUntil time.Time  // while it is snoozed
-	Assignee     *uuid.UUID // nil: nobody
-	TeamID       *uuid.UUID // nil: none
-	HandledBy    string
+	SnoozedUntil time.Time  // only while it is snoozed
+	Assignee     *uuid.UUID // nil: not assigned
+	TeamID       *uuid.UUID // nil: no team
+	HandledBy    string     // as in rule INB-11
 }
 
-// Apply folds one event.
+// Apply returns the state after one event of the conversation's stream.
 func (c Conversation) Apply(event events.Event, in events.Envelope) Conversation {
 	switch e := event.(type) {
 	case *events.ConversationStarted:
@@ -65,17 +65,17 @@ func (c Conversation) Apply(event events.Event, in events.Envelope) Conversation
 	return c
 }
 
-// Exists tells whether the conversation has started.
+// Exists reports whether the conversation has started.
 func (c Conversation) Exists() bool { return c.ConversationID != "" }
 
-// VisibleTo tells whether somebody with the role agent sees the conversation: it is theirs or nobody's (interface 4.3
-// rule 1).
+// VisibleTo reports whether a user with the role agent sees the conversation: it is assigned to that user or to
+// nobody (rule ACC-18).
 func (c Conversation) VisibleTo(agent uuid.UUID) bool {
 	return c.Assignee == nil || *c.Assignee == agent
 }
 
-// EnsureOpen makes sure that the conversation is open, as every inbound and outbound message does: it starts one that
-// has not started and reopens one that is closed or snoozed.
+// EnsureOpen returns the event that an inbound or outbound message causes (rule INB-2): it starts a conversation that
+// has not started, under id, and reopens a closed or snoozed one. For an open conversation it returns no event.
 func (c Conversation) EnsureOpen(id, contactID string, isTest bool) []events.Event {
 	switch c.Status {
 	case Open:
@@ -93,8 +93,8 @@ func (c Conversation) reopen() []events.Event {
 	return []events.Event{&events.ConversationReopened{ConversationID: c.ConversationID, ContactID: c.ContactID, From: string(c.Status)}}
 }
 
-// HandleByTeam gives the conversation, which has started, to the team, as a person's own message does: whatever answered by itself until then
-// must not talk into it.
+// HandleByTeam makes the team the handler, as a message that a person writes does (rule INB-11), so that no automatic
+// handler answers any more. The conversation must have started.
 func (c Conversation) HandleByTeam() []events.Event { return c.setHandler(HandledByTeam) }
 
 func (c Conversation) setHandler(by string) []events.Event {
@@ -104,7 +104,7 @@ func (c Conversation) setHandler(by string) []events.Event {
 	return []events.Event{&events.ConversationHandlerChanged{ConversationRef: c.ConversationRef, From: c.HandledBy, To: by}}
 }
 
-// EndSnooze opens a snoozed conversation whose time has come.
+// EndSnooze opens a snoozed conversation whose time has come (rule INB-4); otherwise it returns no event.
 func (c Conversation) EndSnooze(now time.Time) []events.Event {
 	if c.Status != Snoozed || now.Before(c.SnoozedUntil) {
 		return nil
@@ -112,15 +112,16 @@ func (c Conversation) EndSnooze(now time.Time) []events.Event {
 	return []events.Event{&events.ConversationWoken{ConversationRef: c.ConversationRef}}
 }
 
-// MarkRead tells that everything that came in was read. What there is to read, the conversation does not know.
+// MarkRead returns the event that every inbound message was read (rule INB-9). How many were unread is known to the
+// read model only.
 func (c Conversation) MarkRead() []events.Event {
 	return []events.Event{&events.ConversationRead{ConversationRef: c.ConversationRef}}
 }
 
-// maxReason is the longest reason of a handoff, in characters (interface 4.5).
+// maxReason is the longest reason of a handoff, in characters (rule INB-16).
 const maxReason = 500
 
-// ReasonIssues tells what is wrong with the reason of a handoff.
+// ReasonIssues returns what is wrong with the reason of a handoff; nil if it is valid.
 func ReasonIssues(reason string) []fault.Issue {
 	switch {
 	case strings.TrimSpace(reason) == "":
@@ -131,8 +132,8 @@ func ReasonIssues(reason string) []fault.Issue {
 	return nil
 }
 
-// Handoff gives a conversation that something handled by itself to the team; to one that people handle already, nothing
-// happens and false is answered.
+// Handoff gives a conversation that an agent or a workflow handles to the team (rule INB-16). If the team handles it
+// already, Handoff returns no event and false.
 func (c Conversation) Handoff(reason string) ([]events.Event, bool) {
 	if c.HandledBy == HandledByTeam {
 		return nil, false
@@ -142,8 +143,8 @@ func (c Conversation) Handoff(reason string) ([]events.Event, bool) {
 	}), true
 }
 
-// ParseHandler reads a handler as a client may set it: team, or agent: and the agent's id. Only a workflow's run makes
-// itself the handler.
+// ParseHandler reads a handler that a client may set: team, or agent: and the agent's id (rule INB-11). agent is nil
+// for the team. Anything else is refused with validation_failed at /handled_by.
 func ParseHandler(handler string) (agent *uuid.UUID, err error) {
 	if handler == HandledByTeam {
 		return nil, nil //nolint:nilnil // the team is no agent

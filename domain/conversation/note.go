@@ -10,16 +10,16 @@ import (
 	"ledgerline/events"
 )
 
-// maxNote is the longest note, in characters (interface 4.3).
+// maxNote is the longest note, in characters (rule INB-18).
 const maxNote = 5000
 
-// NoteStream names the stream of a note.
+// NoteStream returns the name of the stream of a note.
 func NoteStream(id uuid.UUID) string { return events.Stream("note", id) }
 
 // Note is the state of one note. The zero value does not exist.
 type Note struct{ events.NoteAdded }
 
-// Apply folds one event.
+// Apply returns the state after one event of the note's stream.
 func (n Note) Apply(event events.Event, _ events.Envelope) Note {
 	if e, ok := event.(*events.NoteAdded); ok {
 		return Note{*e}
@@ -27,7 +27,8 @@ func (n Note) Apply(event events.Event, _ events.Envelope) Note {
 	return n
 }
 
-// AddNote remarks something about the conversation. An author of nil is no person.
+// AddNote adds a note (rule INB-18). author is nil for a note that no person writes. An empty or too long body is
+// refused with validation_failed.
 func (c Conversation) AddNote(id uuid.UUID, author *uuid.UUID, body string) ([]events.Event, error) {
 	switch {
 	case strings.TrimSpace(body) == "":

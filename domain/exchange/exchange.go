@@ -1,5 +1,6 @@
-// Package exchange is what has gone back and forth between a contact and the lines that write to it: whether it ever
-// replied, how many messages it got before that, and to which lines it is new (interface section 1 rules 4 and 5).
+// Package exchange keeps, for one contact, what it got from each line and whether it ever replied. From this follow
+// the limit of messages before the first reply (rules SND-14 and SND-16), to which lines the contact is new (rule
+// SND-45), and which first messages stayed unanswered (rule LIN-15).
 package exchange
 
 import (
@@ -11,30 +12,30 @@ import (
 	"ledgerline/events"
 )
 
-// Stream names the stream of a contact's exchange.
+// Stream returns the name of the stream of a contact's exchange.
 func Stream(contactID string) string {
 	_, id, _ := strings.Cut(contactID, "_")
 	return "xch_" + id
 }
 
-// Exchange is the state of one contact's exchange. The zero value is a contact that nobody has written to.
+// Exchange is the state of one contact's exchange. The zero value is a contact that no line has written to.
 type Exchange struct {
-	Replied             bool                   // ever; any inbound message counts
-	MessagesBeforeReply int                    // that it got before its first reply
+	Replied             bool                   // the contact has written, ever (rule CON-22)
+	MessagesBeforeReply int                    // messages that count toward the limit before the first reply (rule SND-16)
 	lastMessageID       string                 // the newest of them
-	Lines               map[string]LineHistory // by line
+	Lines               map[string]LineHistory // by line id
 }
 
-// LineHistory is what a contact had from one line.
+// LineHistory is what a contact got from one line.
 type LineHistory struct {
 	LastDay            string // usage day of the newest message
-	FirstDay           string // usage day of the first one since the contact was new to the line
-	FirstMessageID     string // that message
-	Unanswered         bool   // nothing has come from the contact since
-	UnansweredRecorded bool   // that it went without an answer for 24 hours is on record
+	FirstDay           string // usage day of the first message since the contact was new to the line
+	FirstMessageID     string // id of that first message
+	Unanswered         bool   // the contact has not written since
+	UnansweredRecorded bool   // that the first message had no answer for 24 hours is recorded
 }
 
-// Apply folds one event.
+// Apply returns the state after one event of the exchange's stream. It leaves x as it is.
 func (x Exchange) Apply(event events.Event, _ events.Envelope) Exchange {
 	switch e := event.(type) {
 	case *events.ContactMessaged:
@@ -72,13 +73,15 @@ func (x Exchange) withLine(lineID string, via LineHistory) Exchange {
 	return x
 }
 
-// IsNewTo tells whether the contact is new to a line on a day: it had nothing from it for the window, in usage days.
+// IsNewTo reports whether the contact is new to a line on a usage day: the line has not written to it for windowDays
+// usage days (rule SND-45).
 func (x Exchange) IsNewTo(lineID string, day line.Day, windowDays int) bool {
 	via, known := x.Lines[lineID]
 	return !known || day.DaysSince(line.ParseDay(via.LastDay)) >= windowDays
 }
 
-// RecordMessage records that a message is given to a line, perhaps again: to another one than before. After the first reply, one record per line and day is enough.
+// RecordMessage records that a message is routed to a line. again states that the message had another line before.
+// After the contact's first reply one record per line and usage day is enough; then it returns no event.
 func (x Exchange) RecordMessage(contactID, lineID, messageID string, again bool, day line.Day, windowDays int) []events.Event {
 	isNew := x.IsNewTo(lineID, day, windowDays)
 	if x.Replied && !isNew && x.Lines[lineID].LastDay == day.Date {
@@ -87,7 +90,8 @@ func (x Exchange) RecordMessage(contactID, lineID, messageID string, again bool,
 	return []events.Event{&events.ContactMessaged{ContactID: contactID, LineID: lineID, MessageID: messageID, Day: day.Date, NewToLine: isNew, Rerouted: again}}
 }
 
-// RecordReply records a message from the contact, if it is the first one or lines wait for an answer.
+// RecordReply records a message from the contact on a line. It returns no event if the contact has replied before and
+// no line's first message is unanswered.
 func (x Exchange) RecordReply(contactID, lineID, messageID string) []events.Event {
 	var answers []events.Answers
 	for _, id := range slices.Sorted(maps.Keys(x.Lines)) {
@@ -101,8 +105,9 @@ func (x Exchange) RecordReply(contactID, lineID, messageID string) []events.Even
 	return []events.Event{&events.ContactReplied{ContactID: contactID, LineID: lineID, MessageID: messageID, Answers: answers}}
 }
 
-// RecordUnanswered records that the contact has not answered a line's first message for 24 hours. It is nothing when it has, when that is
-// on record, or when that message is not the line's first one any more.
+// RecordUnanswered records that a line's first message had no answer for 24 hours (rule LIN-15). It returns no event
+// if the contact has written since, if this is recorded already, or if messageID is not the line's present first
+// message.
 func (x Exchange) RecordUnanswered(contactID, lineID, messageID string) []events.Event {
 	via := x.Lines[lineID]
 	if !via.Unanswered || via.UnansweredRecorded || via.FirstMessageID != messageID {
@@ -111,8 +116,8 @@ func (x Exchange) RecordUnanswered(contactID, lineID, messageID string) []events
 	return []events.Event{&events.ContactUnanswered{ContactID: contactID, LineID: lineID, MessageID: messageID}}
 }
 
-// RecordUnsent records that a message which was given to a line failed without having been sent. Before the first reply it gives
-// its place to another one; later nobody counts.
+// RecordUnsent records that a routed message failed without ever having been sent: it no longer counts toward the
+// limit before the first reply (rule SND-16). After the first reply it returns no event.
 func (x Exchange) RecordUnsent(contactID, messageID string) []events.Event {
 	if x.Replied || x.MessagesBeforeReply == 0 {
 		return nil

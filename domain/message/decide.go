@@ -8,25 +8,26 @@ import (
 )
 
 const (
-	// Ahead is how far ahead a message may be scheduled.
+	// MaxScheduleAhead is how far in the future a send_at may lie (rule SND-7).
 	MaxScheduleAhead = 365 * 24 * time.Hour
-	// ReceiptAfter is how long a sent message waits for a receipt before receipt_missing is told.
+	// ReceiptTimeout is how long after sending the timeline records that no receipt came (rule SND-37).
 	ReceiptTimeout = 24 * time.Hour
-	// HoldFor is how long a message may be held before it fails with hold_expired.
+	// MaxDeferral is how long a message may be deferred before it fails with hold_expired (rule SND-26).
 	MaxDeferral = 7 * 24 * time.Hour
-	// AnswerFor is HoldFor for automatic texts: they answer at once or not at all.
+	// MaxDeferralAutomatic is MaxDeferral for automatic texts, which answer soon or not at all.
 	MaxDeferralAutomatic = time.Hour
 )
 
-// ReasonLost marks an attempt that, after a crash, turned out never to have reached the carrier. It does not count as
-// a failure.
+// ReasonLost is the reason of a retry after an attempt that never reached the carrier, as a lookup found out. It does
+// not count as a failure (rule SND-34).
 const ReasonLost = "lost"
 
-// retryDelays is how long after each failure the next attempt comes; after one more failure the message has failed.
+// retryDelays are the delays between a failed attempt and the next one (rule SND-33). A failure after the last delay
+// fails the message.
 var retryDelays = []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.Minute}
 
-// Accept accepts an outbound message. One with a send_at ahead is scheduled at once; a send_at in the past is now, and
-// taken off e.
+// Accept returns the events of an accepted outbound message (rule SND-7). A send_at in the future schedules the
+// message at once. A send_at that has passed means now; Accept removes it from e.
 func Accept(e *events.MessageQueued, now time.Time) []events.Event {
 	if e.SendAt != nil && !e.SendAt.After(now) {
 		e.SendAt = nil
@@ -38,7 +39,8 @@ func Accept(e *events.MessageQueued, now time.Time) []events.Event {
 	return accepted
 }
 
-// BecomeDue queues a scheduled message whose time has come.
+// BecomeDue queues a scheduled message whose send_at has come (rule SND-7). Before that, and for any other message,
+// it returns no event.
 func (m Message) BecomeDue(now time.Time) []events.Event {
 	if m.Status != Scheduled || now.Before(m.NotBefore) {
 		return nil
@@ -46,7 +48,8 @@ func (m Message) BecomeDue(now time.Time) []events.Event {
 	return []events.Event{&events.MessageDue{MessageRef: m.MessageRef}}
 }
 
-// Route gives the message to a line, to which the contact may be new; the line that it has already is no event.
+// Route assigns the message to a line with the number from (rule SND-40); newContact states whether the contact is
+// new to that line. The same line again is no event.
 func (m Message) Route(lineID, from string, newContact bool) []events.Event {
 	if m.LineID == lineID && m.FromNumber == from {
 		return nil
@@ -54,11 +57,11 @@ func (m Message) Route(lineID, from string, newContact bool) []events.Event {
 	return []events.Event{&events.MessageRouted{MessageRef: m.MessageRef, LineID: lineID, From: from, NewContact: newContact}}
 }
 
-// BeginAttempt starts the next attempt. Only one attempt is under way at a time, and none is made of a message that is not
-// queued or waiting for its retry: both are refused with conflict.
+// BeginAttempt starts the next attempt to send (rule SND-32). It refuses with conflict unless the message is queued
+// or waits for a retry whose time has come: at most one attempt is in flight.
 func (m Message) BeginAttempt(lineID, channel string, now time.Time) ([]events.Event, error) {
-	waits := m.Status == Queued || m.Status == Sending && !m.InFlight || m.Status == Sent && m.smsPending
-	if !waits || now.Before(m.NotBefore) {
+	ready := m.Status == Queued || m.Status == Sending && !m.InFlight || m.Status == Sent && m.smsPending
+	if !ready || now.Before(m.NotBefore) {
 		return nil, fault.New(fault.Conflict, "A message that is %s cannot be sent now.", m.Status)
 	}
 	return []events.Event{&events.MessageSending{
@@ -66,12 +69,14 @@ func (m Message) BeginAttempt(lineID, channel string, now time.Time) ([]events.E
 	}}, nil
 }
 
-// isInFlight tells that an attempt is the one under way; the outcome of any other comes too late.
+// isInFlight reports whether this attempt is the one in flight. The result of any other attempt comes too late (rule
+// SND-35).
 func (m Message) isInFlight(attempt int) bool {
 	return (m.Status == Sending || m.Status == Sent) && m.InFlight && m.Attempt == attempt
 }
 
-// RecordAttemptAccepted is the outcome of an attempt that the carrier accepted.
+// RecordAttemptAccepted records that the carrier accepted an attempt, under its id carrierID. reconciled states that
+// a later lookup at the carrier found it out. A late result is no event (rule SND-35).
 func (m Message) RecordAttemptAccepted(attempt int, channel, carrierID string, reconciled bool) []events.Event {
 	if !m.isInFlight(attempt) {
 		return nil
@@ -81,7 +86,7 @@ func (m Message) RecordAttemptAccepted(attempt int, channel, carrierID string, r
 	}}
 }
 
-// RecordAttemptRejected is the outcome of an attempt that the carrier refused for good.
+// RecordAttemptRejected fails the message because the carrier refused an attempt for good. A late result is no event.
 func (m Message) RecordAttemptRejected(attempt int, code string, details map[string]any) []events.Event {
 	if !m.isInFlight(attempt) {
 		return nil
@@ -89,8 +94,9 @@ func (m Message) RecordAttemptRejected(attempt int, code string, details map[str
 	return m.Fail(code, details)
 }
 
-// RecordAttemptFailed is the outcome of an attempt that failed for now: it is tried again after 30 s, 2 min and 10 min, and fails
-// with carrier_unreachable when that was all.
+// RecordAttemptFailed records that an attempt failed for a passing reason. The next one comes after 30 seconds, then
+// 2 minutes, then 10 minutes; after that the message fails with carrier_unreachable (rule SND-33). A late result is
+// no event.
 func (m Message) RecordAttemptFailed(attempt int, reason string, now time.Time) []events.Event {
 	if !m.isInFlight(attempt) {
 		return nil
@@ -102,8 +108,8 @@ func (m Message) RecordAttemptFailed(attempt int, reason string, now time.Time) 
 	return []events.Event{&events.MessageRetried{MessageRef: m.MessageRef, Attempt: attempt, Reason: reason, Until: until}}
 }
 
-// RecordAttemptLost is the outcome of an attempt that never reached the carrier, found out after a crash: it may be tried at once,
-// with consent checked again.
+// RecordAttemptLost records that an attempt never reached the carrier, as a lookup after a crash found out. The
+// message may be sent again at once (rule SND-34). A late result is no event.
 func (m Message) RecordAttemptLost(attempt int, now time.Time) []events.Event {
 	if !m.isInFlight(attempt) {
 		return nil
@@ -111,7 +117,8 @@ func (m Message) RecordAttemptLost(attempt int, now time.Time) []events.Event {
 	return []events.Event{&events.MessageRetried{MessageRef: m.MessageRef, Attempt: attempt, Reason: ReasonLost, Until: now}}
 }
 
-// sentBefore adds, before a receipt that overtook the carrier's answer, that the message was sent.
+// sentBefore returns the event that the message was sent, for a receipt that arrives before the carrier's own answer
+// (rule SND-36).
 func (m Message) sentBefore(carrierID string) []events.Event {
 	if m.isForChatAttempt(carrierID) {
 		return nil
@@ -119,12 +126,14 @@ func (m Message) sentBefore(carrierID string) []events.Event {
 	return m.RecordAttemptAccepted(m.Attempt, m.Channel, carrierID, false)
 }
 
-// isForChatAttempt tells that a receipt is of what was sent on chat before the message went on by SMS. It says nothing about the SMS.
+// isForChatAttempt reports whether a receipt is about the chat message that preceded the SMS. It says nothing about
+// the SMS (rule SND-55).
 func (m Message) isForChatAttempt(carrierID string) bool {
 	return m.chatCarrierID != "" && m.chatCarrierID == carrierID
 }
 
-// RecordDelivered takes a delivery receipt. A late or repeated one is no event, nor one for a message that was never tried.
+// RecordDelivered records a delivery receipt of time at. A repeated or late receipt, and one for a message that was
+// never attempted, is no event (rule SND-35).
 func (m Message) RecordDelivered(at time.Time, carrierID string) []events.Event {
 	if m.Attempt == 0 || !m.before(Delivered) {
 		return nil
@@ -136,7 +145,7 @@ func (m Message) RecordDelivered(at time.Time, carrierID string) []events.Event 
 	return append(m.sentBefore(carrierID), delivered)
 }
 
-// RecordRead takes a read receipt, under the same rules.
+// RecordRead records a read receipt of time at, under the same conditions as RecordDelivered.
 func (m Message) RecordRead(at time.Time, carrierID string) []events.Event {
 	if m.Attempt == 0 || !m.before(Read) {
 		return nil
@@ -144,7 +153,8 @@ func (m Message) RecordRead(at time.Time, carrierID string) []events.Event {
 	return append(m.sentBefore(carrierID), &events.MessageRead{MessageRef: m.MessageRef, At: at})
 }
 
-// Fail ends the message in any state before delivered; later it is no event.
+// Fail ends the message with an error code (rule SND-30). A delivered, read or failed message returns no event (rule
+// SND-31).
 func (m Message) Fail(code string, details map[string]any) []events.Event {
 	if !m.before(Delivered) {
 		return nil
@@ -157,8 +167,8 @@ func (m Message) Fail(code string, details map[string]any) []events.Event {
 	return []events.Event{e}
 }
 
-// RecordUndelivered takes the receipt of a message that the carrier took and could not deliver, under the same rules as Deliver. One that
-// went on by SMS has failed on chat already.
+// RecordUndelivered fails the message because the carrier reports that it could not deliver it, under the same
+// conditions as RecordDelivered. A receipt for the chat message of one that went on by SMS is no event.
 func (m Message) RecordUndelivered(code string, details map[string]any, carrierID string) []events.Event {
 	if m.Attempt == 0 || !m.before(Delivered) || m.isForChatAttempt(carrierID) {
 		return nil
@@ -166,8 +176,9 @@ func (m Message) RecordUndelivered(code string, details map[string]any, carrierI
 	return append(m.sentBefore(carrierID), m.Fail(code, details)...)
 }
 
-// FallBackToSMS sends a message that failed on the chat channel on by SMS, in place of failing it: once, and unless its sender forbade
-// it. ok is false when it cannot.
+// FallBackToSMS returns the event that sends a chat message on by SMS in place of failing with code (rule SND-54). ok
+// is false when the request forbade it, when the message fell back before, or when it is not a chat message or is
+// already delivered. Whether the pool and the carrier allow it is for the caller to check.
 func (m Message) FallBackToSMS(code string) (events.Event, bool) {
 	forbidden := m.Fallback != nil && !*m.Fallback
 	if m.Channel != Chat || m.FellBack || forbidden || !m.before(Delivered) {
@@ -176,8 +187,8 @@ func (m Message) FallBackToSMS(code string) (events.Event, bool) {
 	return &events.MessageFellBack{MessageRef: m.MessageRef, Reason: code, Automatic: m.Automatic}, true
 }
 
-// CancelByRequest is Cancel by request: refused with conflict unless the message is queued or scheduled (decisions section 7), also
-// while it waits to be tried again, or to go on by SMS.
+// CancelByRequest fails a queued or scheduled message with canceled (rule SND-9). Any other status, also a message
+// between two attempts, is refused with conflict.
 func (m Message) CancelByRequest() ([]events.Event, error) {
 	if m.Status != Queued && m.Status != Scheduled {
 		return nil, fault.New(fault.Conflict, "Only a message that is queued or scheduled can be canceled; this one is %s.", m.Status)
@@ -185,7 +196,8 @@ func (m Message) CancelByRequest() ([]events.Event, error) {
 	return m.Cancel(CodeCanceled, nil), nil
 }
 
-// Cancel fails the message unless an attempt is under way or over: what the carrier may have cannot be called back.
+// Cancel fails the message with a code if no carrier can have it: no attempt is in flight, and none succeeded on the
+// present channel. Otherwise it returns no event (rule SND-5).
 func (m Message) Cancel(code string, details map[string]any) []events.Event {
 	if m.InFlight || !m.before(Sent) && !(m.Status == Sent && m.smsPending) {
 		return nil
@@ -193,7 +205,7 @@ func (m Message) Cancel(code string, details map[string]any) []events.Event {
 	return m.Fail(code, details)
 }
 
-// RecordReceiptMissing tells, once, that a sent message has had no receipt for ReceiptAfter.
+// RecordReceiptMissing records, once, that a sent message has had no receipt for ReceiptTimeout (rule SND-37).
 func (m Message) RecordReceiptMissing(now time.Time) []events.Event {
 	if m.Status != Sent || m.smsPending || m.InFlight || m.ReceiptMissing || now.Before(m.SentAt.Add(ReceiptTimeout)) {
 		return nil
@@ -201,26 +213,29 @@ func (m Message) RecordReceiptMissing(now time.Time) []events.Event {
 	return []events.Event{&events.MessageReceiptMissing{MessageRef: m.MessageRef}}
 }
 
-// Defer holds the message. The same hold again is no event.
-func (m Message) Defer(h Deferral, detail map[string]any) []events.Event {
-	if m.Deferred != nil && m.Deferred.Reason == h.Reason && m.Deferred.LineID == h.LineID && sameTime(m.Deferred.Until, h.Until) {
+// Defer records a deferral (rule SND-25). detail explains the reason on the timeline. The same deferral again is no
+// event.
+func (m Message) Defer(d Deferral, detail map[string]any) []events.Event {
+	if m.Deferred != nil && m.Deferred.Reason == d.Reason && m.Deferred.LineID == d.LineID && sameTime(m.Deferred.Until, d.Until) {
 		return nil
 	}
-	e := &events.MessageDeferred{MessageRef: m.MessageRef, Reason: h.Reason, Until: h.Until, Detail: detail}
-	if h.LineID != "" {
-		e.LineID = &h.LineID
+	e := &events.MessageDeferred{MessageRef: m.MessageRef, Reason: d.Reason, Until: d.Until, Detail: detail}
+	if d.LineID != "" {
+		e.LineID = &d.LineID
 	}
 	return []events.Event{e}
 }
 
-// ReasonContactBusy is the reason of a message that waits for an earlier one to its contact.
+// ReasonContactBusy is the reason of a message that is deferred behind an earlier one to the same contact (rule
+// SND-20).
 const ReasonContactBusy = "contact_busy"
 
-// DeferBehindEarlier holds the message because an earlier one to the contact waits. One that was tried or waits for its own time is
-// left as it is; one whose time has come is queued first, and one that was held for too long fails.
+// DeferBehindEarlier defers the message because an earlier message to the contact has not left (rule SND-20). A
+// scheduled message that is due becomes queued first. A message that was attempted, or waits for its own send_at,
+// returns no event. A message that was deferred for too long fails with hold_expired (rule SND-26).
 func (m Message) DeferBehindEarlier(now time.Time) []events.Event {
 	due := m.BecomeDue(now)
-	if ends := m.DeferralExpiresAt(); !ends.IsZero() && !now.Before(ends) {
+	if expires := m.DeferralExpiresAt(); !expires.IsZero() && !now.Before(expires) {
 		return m.Cancel(CodeHoldExpired, map[string]any{"reason": m.Deferred.Reason})
 	}
 	if len(due) == 0 && m.Status != Queued || m.Attempt > 0 {
@@ -236,7 +251,8 @@ func sameTime(a, b *time.Time) bool {
 	return a.Equal(*b)
 }
 
-// DeferralExpiresAt is when the message fails if it is held until then; the zero time when it is not held.
+// DeferralExpiresAt returns when a deferred message fails with hold_expired (rule SND-26); the zero time when it is
+// not deferred.
 func (m Message) DeferralExpiresAt() time.Time {
 	if m.DeferredSince.IsZero() {
 		return time.Time{}

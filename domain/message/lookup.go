@@ -6,8 +6,8 @@ import (
 	"ledgerline/events"
 )
 
-// RecordCapability tells on the timeline what was known of the number before the message is sent. lineID is "" for what
-// was known from before.
+// RecordCapability returns the event that puts a check of the chat channel on the message's timeline. chat is its
+// result, at its time. lineID is the line that was asked; "" means that an earlier result was reused (rule CON-10).
 func (m Message) RecordCapability(chat bool, at time.Time, lineID string) []events.Event {
 	return []events.Event{&events.MessageCapabilityChecked{
 		MessageRef: m.MessageRef, Chat: chat, Cached: lineID == "", CheckedAt: at, LineID: lineID,

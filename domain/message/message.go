@@ -1,4 +1,5 @@
-// Package message is one message and the moves that its status may make (interface 3.3, decisions section 7).
+// Package message holds the state of one message and the decisions that move it through its statuses: accepted,
+// deferred, attempted, sent, delivered, read or failed (rules SND-7 to SND-9 and SND-25 to SND-38).
 package message
 
 import (
@@ -9,10 +10,10 @@ import (
 	"ledgerline/events"
 )
 
-// Status is where a message stands.
+// Status is the state of a message as the API shows it (rule INB-25).
 type Status string
 
-// The statuses of interface 2.4.
+// The statuses of rule INB-25. Received is the only one of an inbound message.
 const (
 	Queued    Status = "queued"
 	Scheduled Status = "scheduled"
@@ -24,11 +25,11 @@ const (
 	Received  Status = "received"
 )
 
-// rank orders the statuses of an outbound message; a message never goes back. The one exception is stated by the
-// specification: a scheduled message is queued again when it is due.
+// rank orders the statuses of an outbound message. The status never goes back (rule SND-31), except that a scheduled
+// message becomes queued when it is due. Failed and Received have no rank.
 var rank = map[Status]int{Queued: 1, Scheduled: 2, Sending: 3, Sent: 4, Delivered: 5, Read: 6}
 
-// Error codes of messages that failed (decisions section 7). A provider's own codes follow "sms_".
+// The error codes of failed messages (rule SND-30). The code of an SMS carrier is "sms_" and its own code.
 const (
 	CodeOptedOut           = "contact_opted_out"
 	CodeConsentRequired    = "consent_required"
@@ -39,14 +40,14 @@ const (
 	CodeCanceled           = "canceled"
 )
 
-// Deferral is why and until when a message waits.
+// Deferral states why and until when a message is deferred (rule SND-25).
 type Deferral struct {
 	Reason string
-	Until  *time.Time // nil: no end is known
-	LineID string
+	Until  *time.Time // nil: the end is not known
+	LineID string     // the line whose capacity is missing; "" when no single line is meant
 }
 
-// Message is the state of one message. The zero value does not exist.
+// Message is the state of one message, folded from its stream. The zero value does not exist.
 type Message struct {
 	events.MessageRef
 	Organisation    uuid.UUID
@@ -55,49 +56,49 @@ type Message struct {
 	AcceptedAt      time.Time
 	Channel         string
 	PoolID          *string
-	RequestedLineID *string // the line the caller named
+	RequestedLineID *string // the line that the request named
 	SendAt          *time.Time
 	Fallback        *bool
 	Source          *string
-	Automatic       string // the kind of an automatic text; "" for any other message
+	Automatic       string // OptOutConfirmation or Help; "" for any other message
 	Content         events.MessagePersonal
 
 	IdentityID *string // the service identity that sends it
-	ByStaff    bool    // a person wrote it
+	ByStaff    bool    // a signed-in person wrote it
 
-	LineID     string // the line it was routed to; "" before
-	NewContact bool   // it is that line's first message to the contact
-	FromNumber string // that line's number
-	CarrierID  string
+	LineID     string // the line it was routed to, "" before; of an inbound message the line it came in on
+	NewContact bool   // the contact is new to that line (rule SND-45)
+	FromNumber string // the number of that line
+	CarrierID  string // the carrier's id of the message
 	SentAt     time.Time
 	ErrorCode  string
 
-	Attempt  int  // the newest; 0 before the first
-	InFlight bool // the newest attempt has no outcome yet
-	Failures int  // attempts that failed for now
-	// NotBefore is when it may be tried: its own send_at or the next retry. Zero: at once.
+	Attempt  int  // number of the newest attempt; 0 before the first
+	InFlight bool // the newest attempt has no result yet
+	Failures int  // attempts on the present channel that failed for a passing reason
+	// NotBefore is the earliest time of the next attempt: send_at, or the next retry. Zero means at once.
 	NotBefore      time.Time
-	Deferred       *Deferral
-	DeferredSince  time.Time // since when it has waited for anything but its send_at and retries; zero when it does not
+	Deferred       *Deferral // the present deferral; nil when the message is not deferred
+	DeferredSince  time.Time // when the present series of deferrals began; zero when the message is not deferred
 	ReceiptMissing bool
-	FellBack       bool   // it goes by SMS because the chat channel would not do
-	smsPending     bool   // and has not been tried there yet
-	chatCarrierID  string // the carrier's id of what had been sent on chat by then
+	FellBack       bool   // it goes on by SMS, because the chat channel failed (rule SND-54)
+	smsPending     bool   // it fell back, and no SMS attempt has begun since
+	chatCarrierID  string // the carrier's id of the chat message that preceded the SMS
 }
 
-// The kinds of automatic texts.
+// The kinds of automatic texts (rules SND-50 and SND-51).
 const (
 	OptOutConfirmation = "opt_out_confirmation"
 	Help               = "help"
 )
 
-// The channels of interface 2.4.
+// The channels that a message can use.
 const (
 	Chat = "chat"
 	SMS  = "sms"
 )
 
-// Apply folds one event.
+// Apply returns the state after one event of the message's stream. It leaves m as it is.
 func (m Message) Apply(event events.Event, in events.Envelope) Message {
 	switch e := event.(type) {
 	case *events.MessageQueued:
@@ -129,7 +130,7 @@ func (m Message) Apply(event events.Event, in events.Envelope) Message {
 		m.Status, m.InFlight, m.Channel, m.CarrierID, m.SentAt = Sent, false, e.Channel, e.CarrierID, in.At
 	case *events.MessageRetried:
 		m.InFlight, m.NotBefore = false, e.Until
-		m.smsPending = m.Status == Sent // on another channel, which is not done yet
+		m.smsPending = m.Status == Sent // the SMS of a message whose chat part was sent
 		if e.Reason != ReasonLost {
 			m.Failures++
 		}
@@ -148,6 +149,7 @@ func (m Message) Apply(event events.Event, in events.Envelope) Message {
 	return m
 }
 
+// applyDeferral keeps the time of the first deferral: a further one does not extend it (rule SND-26).
 func (m *Message) applyDeferral(e *events.MessageDeferred, at time.Time) {
 	m.Deferred = &Deferral{Reason: e.Reason, Until: e.Until}
 	if e.LineID != nil {
@@ -158,17 +160,18 @@ func (m *Message) applyDeferral(e *events.MessageDeferred, at time.Time) {
 	}
 }
 
-// Exists tells whether there is such a message.
+// Exists reports whether the message was accepted or received.
 func (m Message) Exists() bool { return m.MessageID != "" }
 
-// Final tells that the message needs no more sending: the carrier has it, or it failed. Receipts may still come.
+// Final reports whether nothing is left to send: a carrier has the message, or it failed. Receipts may still arrive.
 func (m Message) Final() bool {
-	if m.Status == Sent && (m.smsPending || m.InFlight) { // on its way by SMS
+	if m.Status == Sent && (m.smsPending || m.InFlight) { // going on by SMS
 		return false
 	}
 	return m.Status == Failed || m.Status == Received || rank[m.Status] >= rank[Sent]
 }
 
+// before reports whether m is an outbound message that has not failed and has not reached status s.
 func (m Message) before(s Status) bool {
 	return m.Exists() && rank[m.Status] > 0 && rank[m.Status] < rank[s]
 }

@@ -7,16 +7,17 @@ import (
 	"ledgerline/events"
 )
 
-// ChatCheckValidity is for how long it is believed what a carrier said about a number (interface section 8).
+// ChatCheckValidity is how long a carrier's answer about a number is believed (rule CON-10).
 const ChatCheckValidity = 30 * 24 * time.Hour
 
-// ChatCheck is what a carrier said when it was asked whether the number is on the chat channel.
+// ChatCheck is a carrier's answer to whether a number is on the chat channel.
 type ChatCheck struct {
 	OnChat    bool
 	CheckedAt time.Time
 }
 
-// ValidChatCheck gives what is known of the number; known is false when nobody asked within ChatLife.
+// ValidChatCheck returns the newest answer of a carrier; known is false if there is none of the last 30 days (rule
+// CON-10).
 func (n Number) ValidChatCheck(now time.Time) (chat ChatCheck, known bool) {
 	if n.LastChatCheck == nil || !now.Before(n.LastChatCheck.CheckedAt.Add(ChatCheckValidity)) {
 		return ChatCheck{}, false
@@ -24,8 +25,8 @@ func (n Number) ValidChatCheck(now time.Time) (chat ChatCheck, known bool) {
 	return *n.LastChatCheck, true
 }
 
-// RecordChatCheck records what a carrier said, asked through a line. What is known already is no event: of two who ask at once,
-// one is remembered.
+// RecordChatCheck records a carrier's answer that a lookup through a line returned. An answer that repeats a valid
+// one is no event: of two lookups at the same time, one is recorded.
 func (n Number) RecordChatCheck(chat bool, lineID string, now time.Time) []events.Event {
 	if known, ok := n.ValidChatCheck(now); ok && known.OnChat == chat {
 		return nil

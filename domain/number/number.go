@@ -1,5 +1,6 @@
-// Package number is one phone number within one organisation: which contacts hold it, and whether the register of
-// opt-outs holds it. It knows the number by its keyed hash only, so that it outlives every contact (decisions section 6).
+// Package number holds the state of one phone number within one organisation: which contacts have it, and whether the
+// register of opt-outs holds it (rule CON-12). The number is known by its keyed hash only, so that its opt-out
+// survives the deletion of every contact.
 package number
 
 import (
@@ -13,25 +14,25 @@ import (
 	"ledgerline/events"
 )
 
-// Stream names the stream of a number by its hash.
+// Stream returns the name of the stream of a number, by its hash.
 func Stream(hash string) string { return "num_" + hash }
 
-// Holder is a contact of a workspace that has the number.
+// Holder is a contact that has the number, with its workspace.
 type Holder struct {
 	ContactID string
 	Workspace uuid.UUID
 }
 
-// Number is the state of one number.
+// Number is the state of one number. The zero value is a number that no contact has.
 type Number struct {
 	Holders  []Holder
-	OptedOut bool // the organisation's register holds it
-	// Left is when a contact of a workspace gave the number up last: it was deleted, or got another number.
+	OptedOut bool // the register of opt-outs holds it
+	// UnlinkedAt is, by workspace, when a contact last gave the number up: it was deleted, or got another number.
 	UnlinkedAt    map[uuid.UUID]time.Time
-	LastChatCheck *ChatCheck
+	LastChatCheck *ChatCheck // nil: no carrier was asked yet
 }
 
-// Apply folds one event.
+// Apply returns the state after one event of the number's stream. It leaves n as it is.
 func (n Number) Apply(event events.Event, in events.Envelope) Number {
 	switch e := event.(type) {
 	case *events.NumberLinked:
@@ -53,7 +54,7 @@ func (n Number) Apply(event events.Event, in events.Envelope) Number {
 	return n
 }
 
-// ContactIn finds the contact of a workspace that holds the number.
+// ContactIn returns the contact of a workspace that has the number.
 func (n Number) ContactIn(workspace uuid.UUID) (contactID string, found bool) {
 	for _, h := range n.Holders {
 		if h.Workspace == workspace {
@@ -63,13 +64,13 @@ func (n Number) ContactIn(workspace uuid.UUID) (contactID string, found bool) {
 	return "", false
 }
 
-// UnlinkedAfter tells whether a contact of the workspace gave the number up after a moment.
+// UnlinkedAfter reports whether a contact of the workspace gave the number up after a time (rule CON-50).
 func (n Number) UnlinkedAfter(workspace uuid.UUID, at time.Time) bool {
 	return n.UnlinkedAt[workspace].After(at)
 }
 
-// Link gives the number to a contact. A workspace has a number once: a second contact is refused with conflict and
-// details.contact_id (decisions section 3).
+// Link gives the number to a contact. If another contact of the workspace has it, Link refuses with conflict, and
+// details.contact_id names that contact (rule CON-1).
 func (n Number) Link(contactID string, workspace uuid.UUID) ([]events.Event, error) {
 	if holder, taken := n.ContactIn(workspace); taken {
 		return nil, fault.New(fault.Conflict, "A contact with this phone number exists.").With("contact_id", holder)
@@ -81,7 +82,7 @@ func (n Number) Link(contactID string, workspace uuid.UUID) ([]events.Event, err
 	return []events.Event{linked}, nil
 }
 
-// Unlink takes the number from a contact; one that does not hold it is no event.
+// Unlink takes the number from a contact. If the contact does not have it, Unlink returns no event.
 func (n Number) Unlink(contactID string) []events.Event {
 	for _, h := range n.Holders {
 		if h.ContactID == contactID {
@@ -91,7 +92,8 @@ func (n Number) Unlink(contactID string) []events.Event {
 	return nil
 }
 
-// OptOut enters the number into the register; one that is there is no event.
+// OptOut enters the number into the register of opt-outs (rule CON-13). contactID is the contact that caused it. If
+// the register holds the number, OptOut returns no event.
 func (n Number) OptOut(contactID string) []events.Event {
 	if n.OptedOut {
 		return nil
@@ -99,7 +101,8 @@ func (n Number) OptOut(contactID string) []events.Event {
 	return []events.Event{&events.NumberOptedOut{ContactID: contactID}}
 }
 
-// OptIn lifts the number from the register; one that is not there is no event.
+// OptIn takes the number out of the register of opt-outs (rule CON-13). If the register does not hold it, OptIn
+// returns no event.
 func (n Number) OptIn(contactID string) []events.Event {
 	if !n.OptedOut {
 		return nil
