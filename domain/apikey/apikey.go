@@ -1,4 +1,5 @@
-// Package apikey is one API key: the form of its secret, and what a call with it may do (decisions section 2).
+// Package apikey holds API keys: the form of a secret, what a call with the key may do, and who may give scopes away
+// (rules ACC-2 to ACC-6, ACC-14 and ACC-22 to ACC-24).
 package apikey
 
 import (
@@ -20,7 +21,7 @@ import (
 	"ledgerline/events"
 )
 
-// Env is which world a key acts in (interface section 5 rule 2).
+// Env is whether a key acts on live contacts or on sandbox numbers (rule ACC-3).
 type Env string
 
 // The environments.
@@ -29,7 +30,7 @@ const (
 	Test Env = "test"
 )
 
-// Scope is what a key may do (interface section 5 rule 3).
+// Scope is what a key may do (rule ACC-14).
 type Scope string
 
 // The scopes.
@@ -39,32 +40,33 @@ const (
 	Admin Scope = "admin"
 )
 
-// A secret is ll_live_ or ll_test_, 8 public characters, 32 random ones, and 8 that prove that this installation
-// made it, so that a made-up secret is refused without asking the database.
+// The parts of a secret (rule ACC-2): ll_live_ or ll_test_, prefixChars public characters, 32 random ones, and
+// checkChars that prove that this installation made it.
 const (
-	RandomBytes = 25 // bytes that a secret is made of
-	prefixChars = 8
-	checkChars  = 8
-	secretChars = 8 + prefixChars + 32 + checkChars
-	allowlist   = 50
-	nameChars   = 80
+	RandomBytes  = 25 // random bytes of a secret
+	prefixChars  = 8
+	checkChars   = 8
+	secretChars  = 8 + prefixChars + 32 + checkChars
+	maxAddresses = 50
+	maxName      = 80
 )
 
 var alphabet = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// NewSecret makes a secret from fresh randomness; checkKey is the installation's own.
+// NewSecret makes a secret from fresh randomness. checkKey is the installation's own key.
 func NewSecret(env Env, random [RandomBytes]byte, checkKey []byte) (secret string) {
 	stem := "ll_" + string(env) + "_" + alphabet.EncodeToString(random[:])
 	return stem + check(stem, checkKey)
 }
 
+// check returns the characters that prove that the installation made a secret with this stem.
 func check(stem string, key []byte) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(stem))
 	return alphabet.EncodeToString(mac.Sum(nil))[:checkChars]
 }
 
-// IsGenuine tells whether this installation made the secret. The key may be revoked all the same.
+// IsGenuine reports whether this installation made the secret. Its key may be revoked or unknown all the same.
 func IsGenuine(secret string, checkKey []byte) bool {
 	if len(secret) != secretChars || !(strings.HasPrefix(secret, "ll_live_") || strings.HasPrefix(secret, "ll_test_")) {
 		return false
@@ -73,10 +75,10 @@ func IsGenuine(secret string, checkKey []byte) bool {
 	return subtle.ConstantTimeCompare([]byte(check(stem, checkKey)), []byte(secret[secretChars-checkChars:])) == 1
 }
 
-// Prefix is the public part of a secret.
+// Prefix returns the public part of a secret.
 func Prefix(secret string) string { return secret[8 : 8+prefixChars] }
 
-// Hash is all that is stored of a secret: its SHA-256, hex.
+// Hash returns what is stored of a secret: its SHA-256, in hex.
 func Hash(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
@@ -92,14 +94,14 @@ type Key struct {
 	Scopes       []Scope
 	Prefix       string
 	SecretHash   string
-	IPAllowlist  []string // addresses and CIDR blocks; empty allows all
+	IPAllowlist  []string // addresses and CIDR blocks; empty: every address
 	ExpiresAt    *time.Time
 	Revoked      bool
-	Identity     uuid.UUID // whose token the key is; uuid.Nil for a plain key
+	Identity     uuid.UUID // the identity whose token the key is; uuid.Nil for any other key
 	CreatedAt    time.Time
 }
 
-// Apply folds one event.
+// Apply returns the state after one event of the key's stream.
 func (k Key) Apply(event events.Event, in events.Envelope) Key {
 	switch e := event.(type) {
 	case *events.APIKeyCreated:
@@ -122,8 +124,8 @@ func (k Key) Apply(event events.Event, in events.Envelope) Key {
 	return k
 }
 
-// Create makes a key; by says who does. Name, environment, scopes, addresses and expiry are checked together, and then
-// whether the maker could give them away.
+// Create creates a key. Bad name, environment, scopes, addresses and expiry are refused together, with
+// validation_failed. Scopes that the maker by does not have are refused with forbidden (rule ACC-22).
 func Create(e events.APIKeyCreated, by *Grantor, now time.Time) ([]events.Event, error) {
 	var issues []fault.Issue
 	add := func(pointer, code, message string) {
@@ -135,7 +137,7 @@ func Create(e events.APIKeyCreated, by *Grantor, now time.Time) ([]events.Event,
 	}
 	scopes, wrong := ParseScopes(e.Scopes)
 	issues = append(issues, wrong...)
-	if len(e.IPAllowlist) > allowlist {
+	if len(e.IPAllowlist) > maxAddresses {
 		add("/ip_allowlist", "too_many_items", "Expected at most 50 items.")
 	} else {
 		issues = append(issues, AddressIssues(e.IPAllowlist)...)
@@ -153,18 +155,18 @@ func Create(e events.APIKeyCreated, by *Grantor, now time.Time) ([]events.Event,
 	return []events.Event{&e}, nil
 }
 
-// NameIssues tells what is wrong with the name of a credential.
+// NameIssues returns what is wrong with the name of a credential.
 func NameIssues(name string) []fault.Issue {
 	switch {
 	case strings.TrimSpace(name) == "":
 		return []fault.Issue{{Location: "body", Path: "/name", Code: "required", Message: "A name is needed."}}
-	case utf8.RuneCountInString(name) > nameChars:
+	case utf8.RuneCountInString(name) > maxName:
 		return []fault.Issue{{Location: "body", Path: "/name", Code: "too_long", Message: "Expected at most 80 characters."}}
 	}
 	return nil
 }
 
-// ParseScopes reads a list of scopes: without repetitions, in alphabetical order.
+// ParseScopes reads a list of scopes, drops repetitions and sorts them. issues states what is wrong with the list.
 func ParseScopes(names []string) ([]Scope, []fault.Issue) {
 	if len(names) == 0 {
 		return nil, []fault.Issue{{Location: "body", Path: "/scopes", Code: "required", Message: "A scope is needed."}}
@@ -179,7 +181,7 @@ func ParseScopes(names []string) ([]Scope, []fault.Issue) {
 
 var allScopes = []Scope{Admin, Read, Send}
 
-// ScopeNames are the scopes as texts.
+// ScopeNames returns the names of scopes.
 func ScopeNames(scopes []Scope) []string {
 	names := make([]string, len(scopes))
 	for i, s := range scopes {
@@ -188,7 +190,7 @@ func ScopeNames(scopes []Scope) []string {
 	return names
 }
 
-// AddressIssues tells of each entry of an address list that is neither an IP address nor a CIDR block.
+// AddressIssues returns an issue for each entry of a list that is neither an IP address nor a CIDR block.
 func AddressIssues(list []string) []fault.Issue {
 	var issues []fault.Issue
 	for i, block := range list {
@@ -201,8 +203,8 @@ func AddressIssues(list []string) []fault.Issue {
 	return issues
 }
 
-// Rotate gives the key another secret. by says who asks: whoever learns a secret can do all that it opens, so its scopes
-// and its environment must be the asker's own too. What has ended cannot be renewed: conflict.
+// Rotate gives the key another secret (rule ACC-6). The caller by learns the secret, so it must have all scopes of
+// the key (rule ACC-23), else it is refused with forbidden. A revoked or expired key is refused with conflict.
 func (k Key) Rotate(prefix, hash string, by *Grantor, now time.Time) ([]events.Event, error) {
 	if err := by.MayRotate(k); err != nil {
 		return nil, err
@@ -216,7 +218,7 @@ func (k Key) Rotate(prefix, hash string, by *Grantor, now time.Time) ([]events.E
 	return []events.Event{&events.APIKeyRotated{KeyID: k.ID, Prefix: prefix, SecretHash: hash}}, nil
 }
 
-// Revoke ends the key; a revoked one is no event (administration 3.8).
+// Revoke ends the key for good; revoking again is no event (rule ACC-6).
 func (k Key) Revoke() []events.Event {
 	if k.Revoked {
 		return nil
@@ -229,15 +231,16 @@ func (k Key) MatchesSecret(secret string) bool {
 	return subtle.ConstantTimeCompare([]byte(Hash(secret)), []byte(k.SecretHash)) == 1
 }
 
-// Usable tells whether the key is neither revoked nor expired.
+// Usable reports whether the key exists and is neither revoked nor expired.
 func (k Key) Usable(now time.Time) bool {
 	return k.ID != "" && !k.Revoked && (k.ExpiresAt == nil || now.Before(*k.ExpiresAt))
 }
 
-// HasScope tells whether the key has a scope. admin does not include read.
+// HasScope reports whether the key has a scope. No scope includes another (rule ACC-14).
 func (k Key) HasScope(s Scope) bool { return slices.Contains(k.Scopes, s) }
 
-// AllowsIP tells whether a call may come from an address. One that cannot be read is allowed only by an empty list.
+// AllowsIP reports whether a call may come from an address (rule ACC-5). An address that cannot be parsed is allowed
+// only if the list is empty.
 func (k Key) AllowsIP(ip string) bool {
 	if len(k.IPAllowlist) == 0 {
 		return true

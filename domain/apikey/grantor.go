@@ -8,16 +8,16 @@ import (
 	"ledgerline/domain/fault"
 )
 
-// Grantor is who makes, renews or changes a credential. Nobody gives away what it does not have (decisions section 2). The
-// nil Grantor is the operator, who may all.
+// Grantor is a caller that creates, rotates or changes a credential. It cannot give away a scope that it does not
+// have (rule ACC-22). A nil Grantor is the operator, who may do everything.
 type Grantor struct {
-	Scopes   []Scope   // of a key or an identity; of a session those that its role covers
-	Test     bool      // a test key
-	Identity uuid.UUID // of a service identity; uuid.Nil for others
+	Scopes   []Scope   // of a key or identity; of a session those that its role covers
+	Test     bool      // the caller is a test key
+	Identity uuid.UUID // the caller is this service identity; uuid.Nil for others
 }
 
-// MayGrant refuses, with forbidden, a credential that could do more than its maker. A service identity makes none at all:
-// what it made would be free of its own lines and its daily limit.
+// MayGrant refuses with forbidden a credential that could do more than its maker (rules ACC-22 and ACC-23). A service
+// identity creates none at all (rule ACC-24): it would be free of the identity's lines and daily limit.
 func (g *Grantor) MayGrant(env Env, scopes []Scope) error {
 	if err := g.mayManage(env); err != nil || g == nil {
 		return err
@@ -30,8 +30,8 @@ func (g *Grantor) MayGrant(env Env, scopes []Scope) error {
 	return nil
 }
 
-// MayRotate refuses, with forbidden, whoever would learn a secret that opens more than its own. An identity may renew its
-// own token.
+// MayRotate refuses with forbidden to rotate a key that can do more than the caller (rule ACC-23). An identity may
+// rotate its own token.
 func (g *Grantor) MayRotate(k Key) error {
 	if g != nil && g.Identity != uuid.Nil && g.Identity == k.Identity {
 		return nil
@@ -39,8 +39,8 @@ func (g *Grantor) MayRotate(k Key) error {
 	return g.MayGrant(k.Env, k.Scopes)
 }
 
-// Grant gives the part of the wanted scopes that may be given: those of the grantor, and those that the credential has
-// already. None left is forbidden.
+// Grant returns those of the wanted scopes that the grantor has, or that the credential holds already (rule ACC-24).
+// If none is left it refuses with forbidden.
 func (g *Grantor) Grant(env Env, wanted, held []Scope) ([]Scope, error) {
 	if err := g.mayManage(env); err != nil || g == nil {
 		return wanted, err

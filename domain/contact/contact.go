@@ -1,4 +1,5 @@
-// Package contact is one person that a workspace writes to: its consent, its sticky line, its end.
+// Package contact holds the state of one contact of a workspace: its fields, labels, consent and assigned line, and
+// the decisions that change them (rules CON-1 to CON-8 and CON-11 to CON-16).
 package contact
 
 import (
@@ -9,28 +10,28 @@ import (
 	"ledgerline/events"
 )
 
-// Contact is the state of one contact. The zero value is a contact that does not exist.
+// Contact is the state of one contact. The zero value does not exist.
 type Contact struct {
 	ID             string
-	ConversationID string // of the one conversation, whether it has started or not
+	ConversationID string // of its one conversation, which starts with the first message (rule CON-8)
 	Organisation   uuid.UUID
 	Workspace      uuid.UUID
 	NumberHash     string
-	Phone          string // E.164; "" when erased
+	Phone          string // E.164; "" once erased
 	Consent        consent.Status
-	LineID         string // sticky sender; "" when none
+	LineID         string // assigned line (rule SND-48); "" for none
 	FirstName      *string
 	LastName       *string
 	Company        *string
 	Email          *string
 	Fields         map[string]any
-	LabelIDs       []uuid.UUID // in the order in which they came; a deleted label may still be among them
+	LabelIDs       []uuid.UUID // in the order in which they were added; may include labels that were deleted since
 	Owner          *uuid.UUID
 	IsTest         bool
 	Deleted        bool
 }
 
-// Apply folds one event.
+// Apply returns the state after one event of the contact's stream.
 func (c Contact) Apply(event events.Event, in events.Envelope) Contact {
 	switch e := event.(type) {
 	case *events.ContactCreated:
@@ -61,10 +62,10 @@ func (c Contact) Apply(event events.Event, in events.Envelope) Contact {
 	return c
 }
 
-// Exists tells whether the contact was made and not deleted.
+// Exists reports whether the contact was created and not deleted.
 func (c Contact) Exists() bool { return c.ID != "" && !c.Deleted }
 
-// NewContact is what a contact is made of.
+// NewContact is what Create makes a contact from.
 type NewContact struct {
 	ID, ConversationID string
 	NumberHash         string
@@ -75,11 +76,12 @@ type NewContact struct {
 	Origin             string // api, message, inbound or import
 	Consent            consent.Status
 	Evidence           consent.Evidence
-	NumberOptedOut     bool // the organisation's register of opt-outs holds the number
+	NumberOptedOut     bool // the register of opt-outs holds the number
 }
 
-// Create makes a contact with the consent of interface 3.1: unknown, or opted_in when asked, and opted_out whatever
-// was asked when the register holds the number. opted_out cannot be asked for.
+// Create makes a contact with the consent of rule CON-11: unknown, or opted_in if requested, and opted_out in any
+// case if the register holds the number. A requested opted_out is refused with validation_failed. The number must be
+// linked in the same append (number.Number).
 func Create(n NewContact) ([]events.Event, error) {
 	made := []events.Event{&events.ContactCreated{
 		ContactID: n.ID, ConversationID: n.ConversationID, NumberHash: n.NumberHash, LabelIDs: n.LabelIDs,
@@ -97,8 +99,8 @@ func Create(n NewContact) ([]events.Event, error) {
 	return made, nil
 }
 
-// SetConsent records what was asked about this contact, also when it is what the contact has already: auditors want
-// every act, and From and To show whether anything changed.
+// SetConsent records a request about this contact's consent, also if the status stays (rule CON-16). A status that
+// does not exist is refused with validation_failed.
 func (c Contact) SetConsent(to consent.Status, ev consent.Evidence) ([]events.Event, error) {
 	if !to.Valid() {
 		return nil, fault.Invalid("/status", "invalid_value", "The consent status is unknown, opted_in or opted_out.")
@@ -106,8 +108,8 @@ func (c Contact) SetConsent(to consent.Status, ev consent.Evidence) ([]events.Ev
 	return []events.Event{consent.NewEvent(c.ID, c.NumberHash, c.Phone, c.Consent, to, ev, false)}, nil
 }
 
-// FollowOptOut opts the contact out because its number was opted out through another one. Nothing follows for a
-// contact that is opted out already, or gone.
+// FollowOptOut opts the contact out because another contact with its number was opted out (rule CON-13). A contact
+// that is opted out already, or deleted, returns no event (rule CON-16).
 func (c Contact) FollowOptOut(ev consent.Evidence) []events.Event {
 	if !c.Exists() || c.Consent == consent.OptedOut {
 		return nil
@@ -115,15 +117,16 @@ func (c Contact) FollowOptOut(ev consent.Evidence) []events.Event {
 	return []events.Event{consent.NewEvent(c.ID, c.NumberHash, c.Phone, c.Consent, consent.OptedOut, ev, true)}
 }
 
-// AssignLine makes a line the sticky sender of a contact that has none, or whose own one is gone for good.
-func (c Contact) AssignLine(lineID string, gone bool) []events.Event {
-	if c.LineID == lineID || c.LineID != "" && !gone {
+// AssignLine makes a line the contact's assigned line if it has none, or if its present one is out of service (rule
+// SND-48); otherwise it returns no event.
+func (c Contact) AssignLine(lineID string, outOfService bool) []events.Event {
+	if c.LineID == lineID || c.LineID != "" && !outOfService {
 		return nil
 	}
 	return []events.Event{&events.ContactLineAssigned{ContactID: c.ID, LineID: lineID}}
 }
 
-// Delete ends the contact; its number must be unlinked and its key destroyed in the same append.
+// Delete erases the contact (rule CON-7). In the same append the caller unlinks its number and destroys its key.
 func (c Contact) Delete() []events.Event {
 	if !c.Exists() {
 		return nil

@@ -5,9 +5,8 @@ import (
 	"encoding/json"
 )
 
-// FieldText is the value of a custom field as a cell of a file shows it: a text as it is, null as nothing, everything else
-// as JSON. The export writes it and the import compares with it, so that a file which says what is there already changes
-// nothing, whatever the type of the value.
+// FieldText returns a custom field's value as a cell of a CSV file shows it: a text as it is, null as "", anything
+// else as JSON. The export writes it and the import compares with it, so that importing an export changes nothing.
 func FieldText(value any) string {
 	switch v := value.(type) {
 	case nil:
@@ -16,7 +15,7 @@ func FieldText(value any) string {
 		return v
 	case float64:
 		if v == 0 {
-			return "0" // the read model does not keep the sign of a zero, the ledger does
+			return "0" // the ledger keeps the sign of a zero, the read model does not
 		}
 	}
 	var text bytes.Buffer

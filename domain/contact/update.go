@@ -13,13 +13,14 @@ import (
 )
 
 const (
-	// MaxFields is how much the custom fields of one contact weigh at most, as JSON, in bytes: every list shows them.
+	// MaxFields is the largest size of one contact's custom fields, in bytes of JSON (rule CON-3). Every list shows
+	// them.
 	MaxFields = 32 << 10
-	// MaxLabels is how many labels one contact has at most. A request gives up to 50.
+	// MaxLabels is how many labels one contact has at most (rule CON-3).
 	MaxLabels = 200
 )
 
-// The names of a contact's fields, as contact.updated lists them.
+// The names of a contact's fields in the event contact.updated.
 const (
 	FieldPhone     = "phone"
 	FieldFirstName = "first_name"
@@ -30,29 +31,29 @@ const (
 	FieldOwner     = "owner_user_id"
 )
 
-// Setting is a value that may be left out: then Set is false. A nil Value empties the field.
+// Setting is a property of a request that may be left out, emptied, or given a value.
 type Setting[T any] struct {
-	Given bool
-	Value *T
+	Given bool // false: the request leaves the property as it is
+	Value *T   // nil: the request empties the property
 }
 
-// Set is a value that is given; nil empties.
+// Set returns a setting that is given; nil empties the property.
 func Set[T any](value *T) Setting[T] { return Setting[T]{true, value} }
 
-// Patch is what is to be changed of a contact. The zero value changes nothing.
+// Patch is what a request changes of a contact. The zero value changes nothing.
 type Patch struct {
-	Phone      string // E.164; "" leaves it
+	Phone      string // E.164; "" leaves it as it is
 	NumberHash string // of Phone
 	FirstName  Setting[string]
 	LastName   Setting[string]
 	Company    Setting[string]
 	Email      Setting[string]
 	Owner      Setting[uuid.UUID]
-	// Fields replaces the custom fields, unless it is nil.
+	// Fields replaces the custom fields (rule CON-4); nil leaves them as they are.
 	Fields map[string]any
 }
 
-// CheckFields refuses custom fields that are too large, at pointer.
+// CheckFields refuses custom fields over MaxFields with validation_failed at pointer.
 func CheckFields(fields map[string]any, pointer string) error {
 	text, err := json.Marshal(fields)
 	switch {
@@ -64,8 +65,8 @@ func CheckFields(fields map[string]any, pointer string) error {
 	return nil
 }
 
-// Update changes what differs; what is as it should be is no event. A new phone must be linked, and the old one
-// unlinked, in the same append: see number.Number.
+// Update changes what differs; what is so already is no event. In the same append the caller links a new number and
+// unlinks the old one (number.Number).
 func (c Contact) Update(p Patch) []events.Event {
 	e := &events.ContactUpdated{ContactID: c.ID}
 	if p.Phone != "" && p.Phone != c.Phone {
@@ -124,12 +125,12 @@ func (c Contact) applyUpdate(e *events.ContactUpdated) Contact {
 	return c
 }
 
-// FollowRegister opts the contact out because the number it was given is in the organisation's register (interface 3.1,
-// its last row). One that is opted out already stays so without an event.
+// FollowRegister opts the contact out because the register of opt-outs holds the number that it was given (rule
+// CON-6). A contact that is opted out already returns no event.
 func (c Contact) FollowRegister() []events.Event { return c.FollowOptOut(consent.Evidence{}) }
 
-// ChangeLabels puts labels on the contact and takes others off; what changes nothing is no event. Adding wins over removing.
-// More than 200 labels are refused at pointer.
+// ChangeLabels adds and removes labels; a label in both lists is added. What is so already is no event. More than
+// MaxLabels labels are refused with validation_failed at pointer (rule CON-3).
 func (c Contact) ChangeLabels(add, remove []uuid.UUID, pointer string) ([]events.Event, error) {
 	e := &events.ContactLabelsChanged{ContactID: c.ID}
 	for _, id := range add {
@@ -163,7 +164,7 @@ func same[T comparable](a, b *T) bool {
 	return *a == *b
 }
 
-// sameJSON tells whether two objects are the same JSON; nil is the empty one.
+// sameJSON reports whether two objects are equal as JSON. nil equals the empty object.
 func sameJSON(a, b map[string]any) bool {
 	if len(a) != len(b) {
 		return false

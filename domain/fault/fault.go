@@ -1,5 +1,5 @@
-// Package fault holds the codes with which the service refuses a request. A fault says what is wrong and where;
-// which HTTP status a code becomes is known in one place only, httpapi (interface, section 7).
+// Package fault defines the refusals of the service. A fault states by a code what is wrong, and where. Package
+// httpapi alone maps codes to HTTP statuses (rule API-9).
 package fault
 
 import (
@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Code is what clients branch on. It never changes its meaning.
+// Code is what clients branch on. Its meaning never changes.
 type Code string
 
-// The codes of interface section 7, and those that decisions section 3 adds.
+// The codes of rule API-9.
 const (
 	ValidationFailed     Code = "validation_failed"
 	BadRequest           Code = "bad_request"
@@ -31,7 +31,7 @@ const (
 	Unavailable          Code = "service_unavailable"
 )
 
-// Issue is one problem of a request.
+// Issue is one problem of a request (rule API-10).
 type Issue struct {
 	Location string `json:"location"` // body, query, path or header
 	Path     string `json:"path"`     // JSON pointer into the location, for example /media/0/url
@@ -39,14 +39,14 @@ type Issue struct {
 	Message  string `json:"message"`
 }
 
-// Fault is a refusal. Its message is shown to clients, so it never holds internals or personal data.
+// Fault is a refusal with a code. Clients see its message, which holds no internals and no personal data.
 type Fault struct {
 	Code       Code
 	Message    string
 	Issues     []Issue        // only with ValidationFailed and BadRequest
 	Details    map[string]any // further details, for example contact_id of a duplicate
 	RetryAfter time.Duration  // only with RateLimited and Unavailable
-	Cause      error          // logged, never shown
+	Cause      error          // logged, never shown to clients
 }
 
 // Error implements error.
@@ -57,20 +57,20 @@ func (f *Fault) Error() string {
 	return fmt.Sprintf("%s: %s", f.Code, f.Message)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (f *Fault) Unwrap() error { return f.Cause }
 
-// New makes a fault with a message for the client.
+// New returns a fault with a message for the client.
 func New(code Code, format string, args ...any) *Fault {
 	return &Fault{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Invalid makes a validation fault for one place of the body.
+// Invalid returns a validation fault with one issue at a JSON pointer into the body.
 func Invalid(pointer, code, format string, args ...any) *Fault {
 	return Invalids(Issue{Location: "body", Path: pointer, Code: code, Message: fmt.Sprintf(format, args...)})
 }
 
-// Invalids makes a validation fault of several issues.
+// Invalids returns a validation fault with several issues.
 func Invalids(issues ...Issue) *Fault {
 	return &Fault{Code: ValidationFailed, Message: "The request is not valid.", Issues: issues}
 }
@@ -84,7 +84,7 @@ func (f *Fault) With(key string, value any) *Fault {
 	return f
 }
 
-// Of finds the fault in an error chain; nil when there is none.
+// Of returns the fault in an error chain, or nil.
 func Of(err error) *Fault {
 	var f *Fault
 	if errors.As(err, &f) {

@@ -1,5 +1,6 @@
-// Package identity is one service identity: what a program that acts for a workspace may do (administration 2.2, 3.8 and
-// 4.2). Its token is an API key; the identity's scopes and status count in place of the key's own.
+// Package identity holds service identities: programs that act for a workspace, with scopes, allowed lines and a
+// daily limit (rules ACC-24 to ACC-27). The token of an identity is an API key; scopes and status of the identity
+// count in place of the key's own.
 package identity
 
 import (
@@ -15,13 +16,13 @@ import (
 // Kind is what an identity is for.
 type Kind string
 
-// The kinds. An ai_agent is made and changed with its agent alone.
+// The kinds. An ai_agent is created and changed together with its agent only.
 const (
 	MCPClient Kind = "mcp_client"
 	AIAgent   Kind = "ai_agent"
 )
 
-// The limits of administration section 8.
+// The limits of rules ACC-25 and ACC-26.
 const (
 	maxLines      = 500
 	maxDailyLimit = 100_000
@@ -37,15 +38,15 @@ type Identity struct {
 	Env            apikey.Env // "" without a token
 	Scopes         []apikey.Scope
 	KeyID          string   // of its token; "" without one
-	AllowedLineIDs []string // empty allows all
-	DailyLimit     *int64   // messages a usage day; nil for no limit
+	AllowedLineIDs []string // empty: every line
+	DailyLimit     *int64   // messages per usage day; nil: no limit
 	Disabled       bool
 }
 
-// Stream is the stream of an identity.
+// Stream returns the name of the stream of an identity.
 func Stream(id uuid.UUID) string { return events.Stream("idn", id) }
 
-// Apply folds one event.
+// Apply returns the state after one event of the identity's stream.
 func (i Identity) Apply(event events.Event, in events.Envelope) Identity {
 	switch e := event.(type) {
 	case *events.IdentityCreated:
@@ -71,16 +72,17 @@ func scopesOf(names []string) []apikey.Scope {
 	return scopes
 }
 
-// Exists tells whether there is such an identity.
+// Exists reports whether the identity was created.
 func (i Identity) Exists() bool { return i.ID != uuid.Nil }
 
-// MaySendFrom tells whether a line is one of those that the identity sends from.
+// MaySendFrom reports whether the identity may send from a line (rule ACC-25).
 func (i Identity) MaySendFrom(lineID string) bool {
 	return len(i.AllowedLineIDs) == 0 || slices.Contains(i.AllowedLineIDs, lineID)
 }
 
-// Create makes an identity. It gets those of the wanted scopes that its maker has (administration 4.2). That its lines are
-// lines of the workspace is the caller's to check.
+// Create creates an identity with those of the requested scopes that its maker has (rule ACC-24). Bad values are
+// refused with validation_failed; with no scope left, or a maker that manages no credentials, Create refuses with
+// forbidden. That the lines belong to the workspace is for the caller to check.
 func Create(e events.IdentityCreated, by *apikey.Grantor) ([]events.Event, error) {
 	issues := apikey.NameIssues(e.Name)
 	if Kind(e.Kind) != MCPClient && Kind(e.Kind) != AIAgent {
@@ -117,7 +119,7 @@ func limitIssues(lines []string, dailyLimit *int64) []fault.Issue {
 	return issues
 }
 
-// distinct leaves out what was said before, and is never nil.
+// distinct drops repeated entries. The result is never nil.
 func distinct(list []string) []string {
 	kept := make([]string, 0, len(list))
 	for _, one := range list {
@@ -128,19 +130,19 @@ func distinct(list []string) []string {
 	return kept
 }
 
-// Change is what is to become of an identity; what is nil stays.
+// Change is what a request changes of an identity; nil leaves a property as it is.
 type Change struct {
 	Name           *string
 	Scopes         []string
 	Disabled       *bool
 	AllowedLineIDs *[]string
-	// DailyLimit counts when SetDailyLimit is true; nil lifts the limit.
+	// DailyLimit counts only with SetDailyLimit; nil lifts the limit.
 	DailyLimit    *int64
 	SetDailyLimit bool
 }
 
-// Update changes an identity of kind mcp_client; what stays as it is makes no event. Of new scopes it gets those that the
-// grantor or it itself has. An ai_agent is refused with conflict: it changes with its agent (administration 4.2).
+// Update changes an identity of kind mcp_client as UpdateAnyKind does. An ai_agent is refused with conflict (rule
+// ACC-27).
 func (i Identity) Update(c Change, by *apikey.Grantor) ([]events.Event, error) {
 	if i.Kind == AIAgent {
 		return nil, fault.New(fault.Conflict, "The identity of an agent changes through its agent.")
@@ -148,7 +150,8 @@ func (i Identity) Update(c Change, by *apikey.Grantor) ([]events.Event, error) {
 	return i.UpdateAnyKind(c, by)
 }
 
-// UpdateAnyKind is Update for identities of every kind.
+// UpdateAnyKind changes an identity of any kind; what is so already is no event. Of the requested scopes it gets
+// those that the grantor or the identity itself has (rule ACC-24). It refuses as Create does.
 func (i Identity) UpdateAnyKind(c Change, by *apikey.Grantor) ([]events.Event, error) {
 	e := events.IdentityUpdated{
 		IdentityID: i.ID, Changed: []string{}, Name: i.Name, Scopes: apikey.ScopeNames(i.Scopes), AllowedLineIDs: i.AllowedLineIDs, DailyLimit: i.DailyLimit,
@@ -210,7 +213,7 @@ func (i Identity) differences(e *events.IdentityUpdated) []string {
 	return changed
 }
 
-// MayChangeToken refuses, with conflict, what is to be done to the token of an agent from outside.
+// MayChangeToken refuses with conflict to change the token of an ai_agent other than through its agent (rule ACC-27).
 func (i Identity) MayChangeToken() error {
 	if i.Kind == AIAgent {
 		return fault.New(fault.Conflict, "The key of an agent changes through its agent.")

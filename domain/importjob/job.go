@@ -1,5 +1,5 @@
-// Package importjob is one import of contacts from a file: what its columns mean, what its rows say, and how far it has come
-// (interface 3.4, decisions section 9).
+// Package importjob holds imports of contacts from a CSV file: what its columns mean, what its rows say, and how far
+// a job has come (rules CON-44 to CON-50).
 package importjob
 
 import (
@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// MaxRows is how many rows a file may have (interface 4.1 rule 5).
+	// MaxRows is how many rows a file may have (rule CON-44).
 	MaxRows = 50_000
-	// MaxErrors is how many of its errors a job lists. All of them count as skipped.
+	// MaxErrors is how many errors a job lists (rule CON-46). Every one counts as skipped.
 	MaxErrors = 1000
 )
 
-// Stream names the stream of a job.
+// Stream returns the name of the stream of a job.
 func Stream(id uuid.UUID) string { return events.Stream("imp", id) }
 
 // Job is the state of one import. The zero value does not exist.
@@ -36,14 +36,13 @@ type Job struct {
 	Counts
 }
 
-// Counts is how far a job has come. Imported are new contacts, Updated contacts that were changed, Skipped rows that changed
-// nothing; the three make up Rows.
+// Counts are the progress of a job (rule CON-46). Rows is the sum of Imported, Updated and Skipped.
 type Counts struct {
 	Rows, Imported, Updated, Skipped int
-	ListedErrors                     int // errors
+	ListedErrors                     int // errors that the job lists so far
 }
 
-// Apply folds one event.
+// Apply returns the state after one event of the job's stream.
 func (j Job) Apply(event events.Event, in events.Envelope) Job {
 	switch e := event.(type) {
 	case *events.ImportRequested:
@@ -61,10 +60,10 @@ func (j Job) Apply(event events.Event, in events.Envelope) Job {
 	return j
 }
 
-// Exists tells whether there is such a job.
+// Exists reports whether the job was accepted.
 func (j Job) Exists() bool { return j.ID != uuid.Nil }
 
-// Start tells that the job is being worked on; one that is already is no event.
+// Start moves the job from queued to running; no event if it has started.
 func (j Job) Start() []events.Event {
 	if j.Started || j.Finished {
 		return nil
@@ -72,18 +71,19 @@ func (j Job) Start() []events.Event {
 	return []events.Event{&events.ImportStarted{JobID: j.ID}}
 }
 
-// Batch is what became of some rows in a row.
+// Batch is the result of some consecutive rows.
 type Batch struct {
 	Imported, Updated, Skipped int
 	Errors                     []events.ImportError
 }
 
-// Progress counts the rows of a stretch, and ends the job with the last of them.
-func (j Job) Progress(s Batch) []events.Event {
+// Progress adds the result of a batch of rows, and completes the job with the last row (rule CON-49). Errors beyond
+// MaxErrors are counted and not listed.
+func (j Job) Progress(b Batch) []events.Event {
 	e := &events.ImportProgressed{
-		JobID: j.ID, Rows: j.Rows + s.Imported + s.Updated + s.Skipped,
-		Imported: j.Imported + s.Imported, Updated: j.Updated + s.Updated, Skipped: j.Skipped + s.Skipped,
-		Errors: s.Errors[:min(len(s.Errors), MaxErrors-j.ListedErrors)],
+		JobID: j.ID, Rows: j.Rows + b.Imported + b.Updated + b.Skipped,
+		Imported: j.Imported + b.Imported, Updated: j.Updated + b.Updated, Skipped: j.Skipped + b.Skipped,
+		Errors: b.Errors[:min(len(b.Errors), MaxErrors-j.ListedErrors)],
 	}
 	if e.Rows < j.TotalRows {
 		return []events.Event{e}
@@ -95,7 +95,7 @@ func (j Job) Progress(s Batch) []events.Event {
 	return []events.Event{e, completed}
 }
 
-// Fail ends a job that cannot go on; one that has ended is no event.
+// Fail ends a job that cannot go on; no event if it has ended.
 func (j Job) Fail(reason string) []events.Event {
 	if j.Finished {
 		return nil

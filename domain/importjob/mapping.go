@@ -9,7 +9,7 @@ import (
 	"ledgerline/domain/fault"
 )
 
-// The targets of a mapping (decisions, section 9); fields.<key> is the other one.
+// The targets of a mapping, beside fields.KEY (rule CON-44).
 const (
 	targetPhone     = "phone"
 	targetFirstName = "first_name"
@@ -24,13 +24,13 @@ const (
 
 var targets = []string{targetPhone, targetFirstName, targetLastName, targetCompany, targetEmail, targetLabels, targetConsent, targetIgnore}
 
-// maxKey is how long, in characters, the key of a custom field may be.
+// maxKey is the longest key of a custom field, in characters.
 const maxKey = 100
 
-// Mapping says what the columns of a file mean.
+// Mapping says what the columns of a file mean (rule CON-44).
 type Mapping struct {
 	columns []column
-	width   int // of the header
+	width   int // number of columns of the header
 }
 
 type column struct {
@@ -38,34 +38,34 @@ type column struct {
 	target string
 }
 
-// NewMapping checks a mapping of header names to targets against the header of a file. A name is found as it is written, or
-// else without the spaces around it. Columns that nothing is said about are ignored. Everything wrong is told, at
-// /mapping/<name>.
+// NewMapping checks a mapping of header names to targets against the header of a file. It finds a name as it is
+// written, or else without the spaces around it. Columns without a mapping are ignored. All problems are refused
+// together, with validation_failed at /mapping/NAME.
 func NewMapping(header []string, mapping map[string]string) (Mapping, error) {
 	m := Mapping{width: len(header)}
 	var issues []fault.Issue
 	taken := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(mapping)) {
 		target, pointer := mapping[name], "/mapping/"+pointerEscaper.Replace(name)
-		tell := func(code, message string) {
+		report := func(code, message string) {
 			issues = append(issues, fault.Issue{Location: "body", Path: pointer, Code: code, Message: message})
 		}
 		found := find(header, name)
 		key, isField := strings.CutPrefix(target, fieldPrefix)
 		switch {
 		case !isField && !slices.Contains(targets, target):
-			tell("invalid_value", "A column is mapped to "+strings.Join(targets, ", ")+" or fields.<key>.")
+			report("invalid_value", "A column is mapped to "+strings.Join(targets, ", ")+" or fields.<key>.")
 		case isField && key == "":
-			tell("invalid_value", "The key of a custom field is missing: fields.<key>.")
+			report("invalid_value", "The key of a custom field is missing: fields.<key>.")
 		case isField && utf8.RuneCountInString(key) > maxKey:
-			tell("too_long", "The key of a custom field has at most 100 characters.")
+			report("too_long", "The key of a custom field has at most 100 characters.")
 		case len(found) == 0:
-			tell("unknown_header", "The file has no column with this name.")
+			report("unknown_header", "The file has no column with this name.")
 		case len(found) > 1:
-			tell("duplicate_header", "The file has several columns with this name.")
+			report("duplicate_header", "The file has several columns with this name.")
 		case target == targetIgnore:
 		case taken[target] || taken["column "+header[found[0]]]:
-			tell("duplicate_target", "Each target is given by one column, and each column has one target.")
+			report("duplicate_target", "Each target is given by one column, and each column has one target.")
 		default:
 			taken[target], taken["column "+header[found[0]]] = true, true
 			m.columns = append(m.columns, column{found[0], target})
@@ -80,7 +80,8 @@ func NewMapping(header []string, mapping map[string]string) (Mapping, error) {
 	return m, nil
 }
 
-// phoneMeant tells whether an issue is about the column that was to be the phone: then its absence is told already.
+// phoneMeant reports whether an issue is about the column that is mapped to phone: then no further issue says that
+// phone is missing.
 func phoneMeant(mapping map[string]string, pointer string) bool {
 	for name, target := range mapping {
 		if target == targetPhone && pointer == "/mapping/"+pointerEscaper.Replace(name) {
@@ -92,6 +93,7 @@ func phoneMeant(mapping map[string]string, pointer string) bool {
 
 var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
 
+// find returns the columns with a name.
 func find(header []string, name string) (found []int) {
 	for i, h := range header {
 		if h == name {

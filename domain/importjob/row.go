@@ -14,27 +14,27 @@ import (
 )
 
 const (
-	maxEmail = 254
-	maxName  = 100
-	maxLine  = 200 // of a company
+	maxEmail   = 254
+	maxName    = 100
+	maxCompany = 200
 )
 
-// Row is what one row says of a contact. An empty cell says nothing: it empties nothing that is there.
+// Row is what one row says about a contact. An empty cell changes nothing (rule CON-47).
 type Row struct {
-	Number    int    // as a spreadsheet shows it
+	Number    int    // as a spreadsheet shows it (rule CON-45)
 	Phone     string // E.164
 	FirstName *string
 	LastName  *string
 	Company   *string
 	Email     *string
-	Fields    map[string]any // texts
+	Fields    map[string]any // custom fields; the values are texts
 	Labels    []string
-	Consent   consent.Status // "" when nothing is said
-	// Problem says why the row cannot be imported, without quoting it; then nothing else is set.
+	Consent   consent.Status // "": the row says nothing
+	// Problem states why the row cannot be imported, without quoting it. Then nothing but Number is set.
 	Problem string
 }
 
-// Read understands a row. width is how many cells it really has.
+// Read reads a row. width is how many cells the row has in the file.
 func (m Mapping) Read(number int, cells []string, width int) Row {
 	if width != m.width {
 		return Row{Number: number, Problem: fmt.Sprintf("The row has %d cells, the header has %d.", width, m.width)}
@@ -46,7 +46,7 @@ func (m Mapping) Read(number int, cells []string, width int) Row {
 		if strings.TrimSpace(cell) == "" {
 			continue
 		}
-		if problem := row.take(c.target, cell); problem != "" {
+		if problem := row.set(c.target, cell); problem != "" {
 			problems = append(problems, problem)
 		}
 	}
@@ -59,7 +59,8 @@ func (m Mapping) Read(number int, cells []string, width int) Row {
 	return row
 }
 
-func (r *Row) take(target, cell string) (problem string) {
+// set stores the value of one cell, or returns what is wrong with it.
+func (r *Row) set(target, cell string) (problem string) {
 	switch target {
 	case targetPhone:
 		e164, ok := phone.Read(cell)
@@ -72,7 +73,7 @@ func (r *Row) take(target, cell string) (problem string) {
 	case targetLastName:
 		r.LastName, problem = text(cell, target, maxName)
 	case targetCompany:
-		r.Company, problem = text(cell, target, maxLine)
+		r.Company, problem = text(cell, target, maxCompany)
 	case targetEmail:
 		if r.Email, problem = text(cell, target, maxEmail); problem == "" {
 			trimmed := strings.TrimSpace(cell)
@@ -81,7 +82,7 @@ func (r *Row) take(target, cell string) (problem string) {
 			}
 		}
 	case targetLabels:
-		return r.takeLabels(cell)
+		return r.setLabels(cell)
 	case targetConsent:
 		status := consent.Status(strings.ToLower(strings.TrimSpace(cell)))
 		if !status.Valid() {
@@ -93,14 +94,14 @@ func (r *Row) take(target, cell string) (problem string) {
 			r.Fields = map[string]any{}
 		}
 		r.Fields[strings.TrimPrefix(target, fieldPrefix)] = cell
-		if len(cell) > contact.MaxFields { // the sum is looked at when it is known
+		if len(cell) > contact.MaxFields { // all fields together are checked against the contact's
 			return "The custom fields are too long."
 		}
 	}
 	return problem
 }
 
-func (r *Row) takeLabels(cell string) (problem string) {
+func (r *Row) setLabels(cell string) (problem string) {
 	names := label.Split(cell)
 	if len(names) > contact.MaxLabels {
 		return fmt.Sprintf("The row has more than %d labels.", contact.MaxLabels)
@@ -114,7 +115,7 @@ func (r *Row) takeLabels(cell string) (problem string) {
 	return ""
 }
 
-// text is a cell that is one text, as it is: whoever compares it with what is there may have to see its spaces.
+// text returns a cell as a value, with the spaces around it: the comparison with the stored value needs them.
 func text(cell, target string, longest int) (value *string, problem string) {
 	if utf8.RuneCountInString(cell) > longest && utf8.RuneCountInString(strings.TrimSpace(cell)) > longest {
 		return nil, fmt.Sprintf("The %s has more than %d characters.", target, longest)
@@ -122,8 +123,8 @@ func text(cell, target string, longest int) (value *string, problem string) {
 	return &cell, ""
 }
 
-// Patch is what the row changes of a contact that exists: texts that differ, without the spaces around them, and custom
-// fields that differ, among those that are there. Labels and consent are not part of it.
+// Patch returns what the row changes of an existing contact: texts that differ, without the spaces around them, and
+// custom fields that differ, merged into the present ones (rule CON-47). Labels and consent are not part of it.
 func (r *Row) Patch(c contact.Contact) contact.Patch {
 	p := contact.Patch{
 		FirstName: given(c.FirstName, r.FirstName), LastName: given(c.LastName, r.LastName),
@@ -151,7 +152,7 @@ func given(has, cell *string) contact.Setting[string] {
 	return contact.Set(trimmed(cell))
 }
 
-// Trimmed is the row's texts without the spaces around them, as a new contact gets them.
+// Trimmed returns the row's texts without the spaces around them, for a new contact.
 func (r *Row) Trimmed() (firstName, lastName, company, email *string) {
 	return trimmed(r.FirstName), trimmed(r.LastName), trimmed(r.Company), trimmed(r.Email)
 }

@@ -4,8 +4,8 @@ import "strings"
 
 var cellEscaper = strings.NewReplacer(`\`, `\\`, `;`, `\;`)
 
-// Join writes names into one cell of a file, with semicolons between them. A semicolon or a backslash within a name gets a
-// backslash in front, so that Split gives the same names back.
+// Join writes names into one cell of a CSV file, separated by semicolons (rule CON-42). A semicolon or backslash
+// within a name is escaped with a backslash, so that Split returns the same names.
 func Join(names []string) string {
 	escaped := make([]string, len(names))
 	for i, name := range names {
@@ -14,8 +14,8 @@ func Join(names []string) string {
 	return strings.Join(escaped, ";")
 }
 
-// Split reads the names of one cell, as Join or a person wrote them (decisions, section 9). Spaces around names and empty
-// names are left out; a backslash in front of anything else is part of the name.
+// Split reads the names of one cell as Join or a person wrote it. It drops spaces around names and empty names. A
+// backslash in front of anything but a semicolon or backslash is part of the name.
 func Split(cell string) []string {
 	var names []string
 	var name strings.Builder

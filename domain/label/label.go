@@ -1,5 +1,5 @@
-// Package label is the names that a workspace sorts its contacts by. A name is unique in its workspace, without regard
-// to case.
+// Package label holds the labels of a workspace's contacts (rules CON-29 and CON-30). A name is unique in its
+// workspace, without regard to case.
 package label
 
 import (
@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	maxName = 64 // characters (interface 4.2)
-	// maxColor is in characters, too. The interface names no limit, and nothing is kept without one.
-	maxColor = 64
+	maxName  = 64 // characters (rule CON-29)
+	maxColor = 64 // characters (rule CON-29)
 )
 
-// Stream names the stream of a label.
+// Stream returns the name of the stream of a label.
 func Stream(id uuid.UUID) string { return events.Stream("lbl", id) }
 
-// Claim is the scope and key under which a workspace's label name is claimed.
+// Claim returns the scope and key under which the name of a workspace's label is claimed.
 func Claim(workspace uuid.UUID, name string) (scope, key string) {
 	return "label:" + workspace.String(), strings.ToLower(Clean(name))
 }
 
-// Clean is a name as it is kept: without spaces around it.
+// Clean returns a name as it is stored: without spaces around it.
 func Clean(name string) string { return strings.TrimSpace(name) }
 
-// Check refuses, at pointer, a name that is empty, longer than 64 characters, or more than one line.
+// Check refuses a name with validation_failed at pointer if it is empty, longer than 64 characters, or more than one
+// line.
 func Check(name, pointer string) error {
 	name = Clean(name)
 	switch {
@@ -51,7 +51,8 @@ func checkColor(color *string) error {
 	return nil
 }
 
-// Create makes a label. A name that will not do is refused at pointer.
+// Create creates a label. A bad name is refused with validation_failed at pointer, a long colour at /color. The
+// caller claims the name in the same append.
 func Create(id uuid.UUID, name string, color *string, pointer string) ([]events.Event, error) {
 	if err := Check(name, pointer); err != nil {
 		return nil, err
@@ -71,7 +72,7 @@ type Label struct {
 	Deleted   bool
 }
 
-// Apply folds one event.
+// Apply returns the state after one event of the label's stream.
 func (l Label) Apply(event events.Event, in events.Envelope) Label {
 	switch e := event.(type) {
 	case *events.LabelCreated:
@@ -91,17 +92,18 @@ func (l Label) Apply(event events.Event, in events.Envelope) Label {
 	return l
 }
 
-// Exists tells whether the label was made and not deleted.
+// Exists reports whether the label was created and not deleted.
 func (l Label) Exists() bool { return l.ID != uuid.Nil && !l.Deleted }
 
-// Holds tells whether the label is the one that a claim's key belongs to.
+// Holds reports whether the claim with this key belongs to the label.
 func (l Label) Holds(key string) bool {
 	_, has := Claim(l.Workspace, l.Name)
 	return l.Exists() && has == key
 }
 
-// Update gives the label another name, unless name is nil, and another color if setColor says so; nil is none. What is
-// as it should be is no event. The claim of a new name is the caller's to move.
+// Update changes the name, unless it is nil, and the colour, if setColor is true; a nil colour means none. What is so
+// already is no event. Bad values are refused with validation_failed. The caller moves the claim of a changed name in
+// the same append.
 func (l Label) Update(name *string, setColor bool, color *string) ([]events.Event, error) {
 	e := &events.LabelUpdated{LabelID: l.ID}
 	if name != nil {
@@ -124,7 +126,7 @@ func (l Label) Update(name *string, setColor bool, color *string) ([]events.Even
 	return []events.Event{e}, nil
 }
 
-// Delete ends the label; the claim of its name must be released in the same append.
+// Delete deletes the label. The caller releases the claim of its name in the same append.
 func (l Label) Delete() []events.Event {
 	if !l.Exists() {
 		return nil

@@ -9,22 +9,22 @@ import (
 	"ledgerline/events"
 )
 
-// The carriers that a line can have.
+// The carriers of lines.
 const (
 	Simulator   = "simulator"
 	BlueBubbles = "bluebubbles"
 )
 
-// Carriers lists them all.
+// Carriers returns all carriers.
 func Carriers() []string { return []string{Simulator, BlueBubbles} }
 
-// needsAccount tells whether a carrier knows lines by an account only.
+// needsAccount reports whether a carrier knows its lines by an account (rule LIN-5).
 func needsAccount(carrier string) bool { return carrier == BlueBubbles }
 
 func (l Line) lacksAccount() bool { return needsAccount(l.Carrier) && l.Account.URL == "" }
 
-// How a BlueBubbles server sends: through the Messages app's scripts, or through the private API, which can also tell who
-// is on iMessage.
+// The ways in which a BlueBubbles server sends: through scripts of the Messages app, or through its private API, which
+// can also tell whether a number is on iMessage.
 const (
 	AppleScript = "apple-script"
 	PrivateAPI  = "private-api"
@@ -35,10 +35,10 @@ const (
 	maxPassword = 255
 )
 
-// ConfigureCarrier gives the line to a carrier. An address and a method that are not given stay as they are, or are "" and
-// private-api for a line that comes from another carrier. The account must be what that carrier needs: for BlueBubbles the server's
-// address (http or https, nothing behind the path), its password and the method, for the simulator nothing. A retired
-// line is refused with conflict, and so is another carrier for a sandbox line.
+// ConfigureCarrier assigns the line to a carrier with an account (rule LIN-5). BlueBubbles needs the server's address
+// (http or https, without query and credentials), its password and a method; an address or method that is "" stays as
+// it is, and the method of a new account is private-api. The simulator needs nothing. A bad account is refused with
+// validation_failed; a retired line, and another carrier for a sandbox line, with conflict.
 func (l Line) ConfigureCarrier(carrier string, account events.CarrierAccount) ([]events.Event, error) {
 	var issues []fault.Issue
 	wrong := func(pointer, code, text string) {
@@ -54,8 +54,9 @@ func (l Line) ConfigureCarrier(carrier string, account events.CarrierAccount) ([
 		if account.Method == "" {
 			account.Method = cmp.Or(l.Account.Method, PrivateAPI)
 		}
-		at, err := url.Parse(account.URL)
-		if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" || at.User != nil || at.RawQuery != "" || at.Fragment != "" || len(account.URL) > maxURL {
+		address, err := url.Parse(account.URL)
+		if err != nil || address.Scheme != "http" && address.Scheme != "https" || address.Host == "" || address.User != nil ||
+			address.RawQuery != "" || address.Fragment != "" || len(account.URL) > maxURL {
 			wrong("/url", "invalid_format", "This is not the http or https address of a server.")
 		}
 		if account.Password == "" || len(account.Password) > maxPassword {

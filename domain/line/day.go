@@ -2,7 +2,7 @@ package line
 
 import "time"
 
-// newYork is where usage days are counted.
+// newYork is the time zone of usage days.
 var newYork = mustLoad("America/New_York")
 
 func mustLoad(zone string) *time.Location {
@@ -13,16 +13,17 @@ func mustLoad(zone string) *time.Location {
 	return loc
 }
 
-// rollover is the local hour at which a usage day begins (administration section 8).
+// rollover is the local hour at which a usage day begins (rule LIN-20).
 const rollover = 3
 
-// Day is a usage day: from 3 AM in New York to the next 3 AM there, 23 or 25 hours long when the clocks change.
+// Day is a usage day (rule LIN-20): from 3 AM in New York to the next 3 AM there, 23 or 25 hours long when clocks
+// change.
 type Day struct {
-	Date       string // YYYY-MM-DD of its beginning
+	Date       string // YYYY-MM-DD of its start in New York
 	Start, End time.Time
 }
 
-// DayOf is the usage day that a moment falls on.
+// DayOf returns the usage day of a time.
 func DayOf(t time.Time) Day {
 	local := t.In(newYork)
 	year, month, date := local.Date()
@@ -32,7 +33,7 @@ func DayOf(t time.Time) Day {
 	return dayFrom(year, month, date)
 }
 
-// ParseDay is the usage day that began on a date, YYYY-MM-DD; the zero Day for what is no date.
+// ParseDay returns the usage day that starts on a date, YYYY-MM-DD; the zero Day if date is not a date.
 func ParseDay(date string) Day {
 	t, err := time.Parse(time.DateOnly, date)
 	if err != nil {
@@ -48,7 +49,7 @@ func dayFrom(year int, month time.Month, date int) Day {
 	}
 }
 
-// DaysSince counts the usage days from another one to this one: 0 for the same day.
+// DaysSince returns how many usage days lie between earlier and d: 0 for the same day.
 func (d Day) DaysSince(earlier Day) int {
 	const day = 24 * time.Hour
 	from, _ := time.Parse(time.DateOnly, earlier.Date)

@@ -8,25 +8,26 @@ import (
 
 const (
 	fullHealth = 100
-	// A line is degraded below the one and has recovered above the other (decisions section 8).
+	// A line is degraded below degradedBelow and recovers above recoveredAbove (rule LIN-2).
 	degradedBelow  = 60
 	recoveredAbove = 70
-	// healthDays is how many usage days count, today's included.
+	// healthDays is how many usage days count, today included (rule LIN-21).
 	healthDays = 7
-	// From how many sends and new contacts on a share of them says anything.
+	// The least numbers of sends and of new contacts for which a ratio counts.
 	minSendsForHealth    = 20
 	minContactsForHealth = 50
 )
 
-// HealthDays is how many usage days a score is made from, today's included.
+// HealthDays is how many usage days a score is counted over, today included.
 const HealthDays = healthDays
 
-// Score is a line's health: 100, less
+// Score returns a line's health (rule LIN-21): 100, less
 //   - two points for every percent of its sends that failed, from 20 sends on, at most 60;
 //   - five points for every percent of its new contacts that opted out, from 20 of them on, at most 50;
-//   - up to 45 points for a reply ratio below the limit, from 50 new contacts on: none at the limit, all at no reply;
+//   - up to 45 points for a ratio of replies below limits.ReplyRatioMin, from 50 new contacts on: none at the
+//     limit, all at no reply;
 //
-// and never less than 0. Everything is counted over the last seven usage days.
+// and never less than 0. f counts the last seven usage days.
 func Score(f events.HealthFacts, limits *Limits) int {
 	score := float64(fullHealth)
 	if f.Sends >= minSendsForHealth {
@@ -48,19 +49,20 @@ func ratio(part, whole int) float64 {
 	return float64(part) / float64(whole)
 }
 
-// EvaluateHealth takes what happened on the line and tells a score that changed. Below 60 a line in use is throttled and
-// degraded; above 70 it has recovered and goes back to where it was.
+// EvaluateHealth records a score that changed (rule LIN-23). A warming or active line whose score is below 60 becomes
+// throttled and degraded; a throttled line whose score is above 70 recovers and returns to the state before (rule
+// LIN-2).
 func (l Line) EvaluateHealth(f events.HealthFacts, limits *Limits) []events.Event {
 	score := Score(f, limits)
-	var told []events.Event
+	var list []events.Event
 	if score != l.Health {
-		told = append(told, &events.LineHealthScored{LineID: l.ID, Score: score, Facts: f})
+		list = append(list, &events.LineHealthScored{LineID: l.ID, Score: score, Facts: f})
 	}
 	switch {
 	case score < degradedBelow && (l.State == Warming || l.State == Active):
-		told = append(told, l.move(Throttled, "degraded", byPlatform), &events.LineDegraded{LineID: l.ID, Score: score})
+		list = append(list, l.move(Throttled, "degraded", byPlatform), &events.LineDegraded{LineID: l.ID, Score: score})
 	case score > recoveredAbove && l.State == Throttled:
-		told = append(told, l.move(l.ThrottledFrom, "recovered", byPlatform), &events.LineRecovered{LineID: l.ID, Score: score})
+		list = append(list, l.move(l.ThrottledFrom, "recovered", byPlatform), &events.LineRecovered{LineID: l.ID, Score: score})
 	}
-	return told
+	return list
 }

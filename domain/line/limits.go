@@ -7,10 +7,10 @@ import (
 	"ledgerline/events"
 )
 
-// Limits are what holds for the lines of an organisation (administration 2.7).
+// Limits are the sending limits of an organisation (rule LIN-10).
 type Limits = events.SendingLimits
 
-// DefaultLimits are those of decisions section 8.
+// DefaultLimits returns the limits of an organisation that has none of its own (rule LIN-10).
 func DefaultLimits() Limits {
 	step := func(from, to, perDay int) events.WarmupStep {
 		s := events.WarmupStep{FromDay: from, NewPerDay: perDay}
@@ -26,11 +26,11 @@ func DefaultLimits() Limits {
 	}
 }
 
-// maxLimit bounds every integer of an answer (interface, section 2.1).
+// maxLimit bounds every integer of an answer (rule API-5).
 const maxLimit = 1<<53 - 1
 
-// CheckLimits tells what is wrong with limits: each has its least value and is an integer that an answer can show, and the curve covers the days from 1 on
-// without gaps, its last step without an end.
+// CheckLimits refuses limits with validation_failed unless each has its least value and fits an answer, and the
+// warm-up curve covers the days from 1 on without gaps and ends with a step that has no end.
 func CheckLimits(l *Limits) error {
 	var issues []fault.Issue
 	add := func(pointer, text string) {
@@ -75,7 +75,7 @@ func CheckLimits(l *Limits) error {
 	return nil
 }
 
-// curveDays is how many days a line is warmed up: until its last step begins.
+// curveDays returns for how many days a line is warmed up: until the last step of the curve begins.
 func curveDays(l *Limits) int {
 	if n := len(l.WarmupCurve); n > 0 {
 		return l.WarmupCurve[n-1].FromDay - 1
@@ -83,13 +83,15 @@ func curveDays(l *Limits) int {
 	return 0
 }
 
-// Caps are what a line may do now, by its state and the day of its warm-up.
+// Caps are how much a line may send: new contacts per hour and per usage day, messages per usage day, and identical
+// texts per usage day.
 type Caps struct {
 	NewPerHour, NewPerDay, SendsPerDay, IdenticalPerDay int
 }
 
-// Caps are the line's caps on a usage day (decisions section 8): the organisation's limits, less while it is warmed up, and
-// half of all when it is throttled. They may be zero.
+// Caps returns the line's caps on a usage day: the organisation's limits, lowered by the warm-up curve, and halved
+// while the line is throttled (rule LIN-12). A paused line has the caps of the state to go back to (rule LIN-13). A
+// cap may be 0.
 func (l Line) Caps(limits *Limits, day Day) Caps {
 	caps := Caps{
 		NewPerHour: limits.NewContactsPerHour, NewPerDay: limits.NewContactsPerDay, SendsPerDay: limits.SendsPerDay,
@@ -120,8 +122,8 @@ func (l Line) Caps(limits *Limits, day Day) Caps {
 	return caps
 }
 
-// WarmupDay is the day of the line's warm-up, from 1 on its first day; 0 for a line that has not begun, or was never
-// warmed up.
+// WarmupDay returns the day of the line's warm-up, from 1 on its first day (rule LIN-14); 0 for a line that has not
+// sent, or started as active.
 func (l Line) WarmupDay(day Day) int {
 	if l.WarmingSince == "" {
 		return 0

@@ -1,4 +1,5 @@
-// Package line is the lines that send, and the pools they are grouped in (administration 2.4 and 3.1, decisions section 8).
+// Package line holds lines, pools and requests for lines: their states and limits, the usage day, warm-up and health
+// (rules LIN-1 to LIN-41).
 package line
 
 import (
@@ -10,10 +11,10 @@ import (
 	"ledgerline/events"
 )
 
-// State is where a line stands.
+// State is the state of a line (rule LIN-2).
 type State string
 
-// The line states of administration 3.1.
+// The states of rule LIN-2.
 const (
 	Provisioning State = "provisioning"
 	Ready        State = "ready"
@@ -25,7 +26,7 @@ const (
 	Retired      State = "retired"
 )
 
-// States lists them all.
+// States returns all states.
 func States() []State {
 	return []State{Provisioning, Ready, Warming, Active, Throttled, Paused, Quarantined, Retired}
 }
@@ -36,22 +37,22 @@ type Line struct {
 	Organisation     uuid.UUID
 	Workspace        uuid.UUID
 	Phone            string
-	PoolID           string
+	PoolID           string // "": no pool
 	IsSandbox        bool
 	Carrier          string
-	Account          events.CarrierAccount // of the carrier; empty when it needs none, and when the line is retired
+	Account          events.CarrierAccount // at the carrier; empty if it needs none, and once the line is retired (rule LIN-5)
 	State            State
-	PausedFrom       State  // with Paused: where it goes back to
-	PausedByPlatform bool   // with Paused: by the platform, which alone takes it back
-	ThrottledFrom    State  // with Throttled, also when paused from there: warming or active
-	WarmingSince     string // usage day of the first send; "" for a line that has not begun, or was never warmed up
-	UnansweredStreak int    // contacts in a row that did not answer the line's first message
-	Health           int    // 0 to 100
+	PausedFrom       State  // of a paused line: the state to go back to
+	PausedByPlatform bool   // of a paused line: the service paused it, and only the service resumes it (rule LIN-16)
+	ThrottledFrom    State  // of a throttled line, also one paused since: the state to go back to
+	WarmingSince     string // usage day of the first message; "" before it, and for a line that started as active
+	UnansweredStreak int    // contacts in a row that did not answer the line's first message (rule LIN-15)
+	Health           int    // health score, 0 to 100 (rule LIN-21)
 	DisplayName      string // "" for none
 	Card             events.ContactCard
 }
 
-// Apply folds one event.
+// Apply returns the state after one event of the line's stream.
 func (l Line) Apply(event events.Event, in events.Envelope) Line {
 	switch e := event.(type) {
 	case *events.LineProvisioned:
@@ -84,15 +85,15 @@ func (l Line) Apply(event events.Event, in events.Envelope) Line {
 	return l
 }
 
-func (l Line) applyMove(to State, byUs bool, in events.Envelope) Line {
+func (l Line) applyMove(to State, byPlatform bool, in events.Envelope) Line {
 	switch to {
 	case Paused:
-		l.PausedFrom, l.PausedByPlatform = l.State, byUs
+		l.PausedFrom, l.PausedByPlatform = l.State, byPlatform
 	case Throttled:
 		if l.State != Paused {
 			l.ThrottledFrom = l.State
 		}
-	case Ready: // whatever it was before, it begins anew
+	case Ready: // warm-up and streak start anew (rule LIN-14)
 		l.WarmingSince, l.UnansweredStreak = "", 0
 	case Warming:
 		if l.WarmingSince == "" {
@@ -106,7 +107,7 @@ func (l Line) applyMove(to State, byUs bool, in events.Envelope) Line {
 	return l
 }
 
-// byPlatform marks moves that the service makes by itself.
+// byPlatform marks moves of state that the service makes by itself.
 const byPlatform = "platform"
 
 func (l Line) move(to State, reason, by string) events.Event {
@@ -117,11 +118,12 @@ func (l Line) move(to State, reason, by string) events.Event {
 	return e
 }
 
-// OutOfService tells that the line is out of service for good, or until an operator has looked at it: nobody is kept on it.
+// OutOfService reports whether the line is retired or quarantined. Contacts that are assigned to it get another line
+// (rule SND-48).
 func (l Line) OutOfService() bool { return l.State == Retired || l.State == Quarantined }
 
-// CanSend tells whether the line may carry a message. A ready line may: its first message makes it warming. None may whose
-// carrier does not know it.
+// CanSend reports whether the line can send (rule LIN-3): its state allows it, and it has the account that its
+// carrier needs (rule LIN-5).
 func (l Line) CanSend() bool {
 	if l.lacksAccount() {
 		return false
@@ -134,7 +136,8 @@ func (l Line) CanSend() bool {
 	}
 }
 
-// StartWarming is what becomes of the line when it is about to send: a ready one starts warming.
+// StartWarming moves a ready line to warming because it is about to send (rule LIN-2). Any other line returns no
+// event.
 func (l Line) StartWarming() []events.Event {
 	if l.State != Ready {
 		return nil
@@ -142,7 +145,7 @@ func (l Line) StartWarming() []events.Event {
 	return []events.Event{l.move(Warming, "first_send", byPlatform)}
 }
 
-// FinishWarming ends the warm-up of a line when the curve's last step has begun.
+// FinishWarming moves a warming line to active once the last step of the warm-up curve has begun (rule LIN-14).
 func (l Line) FinishWarming(limits *Limits, day Day) []events.Event {
 	if l.State != Warming || l.WarmupDay(day) <= curveDays(limits) {
 		return nil
@@ -150,7 +153,8 @@ func (l Line) FinishWarming(limits *Limits, day Day) []events.Event {
 	return []events.Event{l.move(Active, "warmup_done", byPlatform)}
 }
 
-// Pause stops a line that is in use; any other is refused with conflict (administration 3.1).
+// Pause pauses a warming, active or throttled line. Any other is refused with conflict, a reason over 500 characters
+// with validation_failed (rules LIN-2 and LIN-4).
 func (l Line) Pause(reason string) ([]events.Event, error) {
 	if err := checkReason(reason); err != nil {
 		return nil, err
@@ -163,7 +167,8 @@ func (l Line) Pause(reason string) ([]events.Event, error) {
 	}
 }
 
-// Resume takes a line back to where it was paused from. One that the platform paused stays paused.
+// Resume returns a paused line to the state before. A line that is not paused, or that the service paused, is refused
+// with conflict (rule LIN-16), a reason over 500 characters with validation_failed.
 func (l Line) Resume(reason string) ([]events.Event, error) {
 	if err := checkReason(reason); err != nil {
 		return nil, err
@@ -177,33 +182,36 @@ func (l Line) Resume(reason string) ([]events.Event, error) {
 	return []events.Event{l.move(l.PausedFrom, reason, "")}, nil
 }
 
-// RecordUnanswered counts a contact that was new to the line and did not answer its first message for 24 hours. As many of
-// them in a row as the limit says pause the line (decisions section 8).
+// RecordUnanswered records that a contact that was new to the line did not answer its first message for 24 hours.
+// With unanswered_streak_pause of them in a row it pauses the line (rule LIN-15).
 func (l Line) RecordUnanswered(contactID, messageID string, limits *Limits) []events.Event {
-	told := []events.Event{&events.LineContactUnanswered{LineID: l.ID, ContactID: contactID, MessageID: messageID}}
+	list := []events.Event{&events.LineContactUnanswered{LineID: l.ID, ContactID: contactID, MessageID: messageID}}
 	switch l.State {
 	case Warming, Active, Throttled:
 		if l.UnansweredStreak+1 >= limits.UnansweredStreakPause {
-			told = append(told, l.move(Paused, "unanswered_streak", byPlatform))
+			list = append(list, l.move(Paused, "unanswered_streak", byPlatform))
 		}
 	default:
 	}
-	return told
+	return list
 }
 
-// RecordReply ends the streak because a contact wrote to the line, and takes a line back that the streak had paused.
+// RecordReply ends the streak of unanswered contacts because a contact wrote to the line. It resumes a line that the
+// service had paused for the streak (rule LIN-16).
 func (l Line) RecordReply() []events.Event {
-	var told []events.Event
+	var list []events.Event
 	if l.UnansweredStreak > 0 {
-		told = append(told, &events.LineStreakEnded{LineID: l.ID})
+		list = append(list, &events.LineStreakEnded{LineID: l.ID})
 	}
 	if l.State == Paused && l.PausedByPlatform {
-		told = append(told, l.move(l.PausedFrom, "contact_replied", byPlatform))
+		list = append(list, l.move(l.PausedFrom, "contact_replied", byPlatform))
 	}
-	return told
+	return list
 }
 
-// Provision puts a line into service. Only provisioning, ready, warming and active are states to begin in.
+// Provision creates a line (rule LIN-2). It refuses with validation_failed an unknown carrier, a state in which no
+// line starts, a display name that is too long, and any state but provisioning for a carrier that needs an account
+// (rule LIN-5).
 func Provision(e events.LineProvisioned) ([]events.Event, error) {
 	if !slices.Contains(Carriers(), e.Carrier) {
 		return nil, fault.Invalid("/carrier", "invalid_value", "There is no such carrier.")
@@ -223,9 +231,9 @@ func Provision(e events.LineProvisioned) ([]events.Event, error) {
 	return []events.Event{&e}, nil
 }
 
-// MoveByOperator is the operator's move: to ready, quarantined or retired (decisions section 8). retired is final, and
-// ready is reached from provisioning, paused and quarantined, by a line that has the account that its carrier needs. Other
-// moves are refused with conflict, and so is any that would take its sandbox line from a workspace.
+// MoveByOperator makes the operator's moves of rule LIN-2: to ready, quarantined or retired. Any other target, and a
+// reason over 500 characters, is refused with validation_failed. A move that the table does not allow, a line without
+// the account that it needs (rule LIN-5), and taking the sandbox line away (rule LIN-6) are refused with conflict.
 func (l Line) MoveByOperator(to State, reason *string) ([]events.Event, error) {
 	if reason != nil {
 		if err := checkReason(*reason); err != nil {

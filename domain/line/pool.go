@@ -11,16 +11,16 @@ import (
 	"ledgerline/events"
 )
 
-// Rotation is how a pool chooses among its lines.
+// Rotation is how a pool chooses among its lines (rules LIN-30 and SND-40).
 type Rotation string
 
-// The rotations of administration 2.4.
+// The rotations.
 const (
 	Sticky     Rotation = "sticky"
 	RoundRobin Rotation = "round_robin"
 )
 
-// FallbackMode is when a pool's messages go by SMS (administration 2.4). "" is off.
+// FallbackMode is when the messages of a pool go on by SMS (rule LIN-31). "" means off.
 type FallbackMode string
 
 // The fallback modes.
@@ -30,8 +30,8 @@ const (
 	FallbackNotChatOrFailed FallbackMode = "not_chat_or_failed"
 )
 
-// Covers tells whether a message that failed on the chat channel goes on by SMS; notOnChat is whether the contact cannot
-// be reached there at all.
+// Covers reports whether a message that failed on the chat channel goes on by SMS (rule LIN-31). notOnChat is whether
+// the contact is not on the chat channel at all.
 func (m FallbackMode) Covers(notOnChat bool) bool {
 	return m == FallbackNotChatOrFailed || m == FallbackNotChat && notOnChat
 }
@@ -43,10 +43,10 @@ type Pool struct {
 	Name      string
 	Rotation  Rotation
 	Fallback  FallbackMode
-	LineIDs   []string // in the order in which they came
+	LineIDs   []string // in the order in which they were added
 }
 
-// Apply folds one event.
+// Apply returns the state after one event of the pool's stream.
 func (p Pool) Apply(event events.Event, in events.Envelope) Pool {
 	switch e := event.(type) {
 	case *events.PoolCreated:
@@ -70,10 +70,11 @@ func (p Pool) Apply(event events.Event, in events.Envelope) Pool {
 	return p
 }
 
-// maxPoolName is the longest name, in characters (administration section 8).
+// maxPoolName is the longest name, in characters (rule LIN-30).
 const maxPoolName = 80
 
-// CreatePool makes a pool. Without a fallback mode it never goes by SMS.
+// CreatePool creates a pool. Without a fallback mode its messages never go on by SMS. Bad fields are refused with
+// validation_failed (rules LIN-30 and LIN-31).
 func CreatePool(e events.PoolCreated) ([]events.Event, error) {
 	if FallbackMode(e.FallbackSMSMode) == FallbackOff {
 		e.FallbackSMSMode = ""
@@ -108,14 +109,15 @@ func checkPool(name string, rotation Rotation, fallback FallbackMode) error {
 	return nil
 }
 
-// PoolChange is what may be changed of a pool; nil leaves what is there.
+// PoolChange is what may be changed of a pool; nil leaves a property as it is.
 type PoolChange struct {
 	Name     *string
 	Rotation *Rotation
 	Fallback *FallbackMode
 }
 
-// Update changes the pool; what is so already is no event. The claim of a new name is the caller's to move.
+// Update changes the pool; what is so already is no event. Bad fields are refused with validation_failed. The caller
+// moves the claim of a changed name in the same append.
 func (p Pool) Update(c PoolChange) ([]events.Event, error) {
 	after := p
 	if c.Name != nil {
@@ -146,7 +148,7 @@ func (p Pool) Update(c PoolChange) ([]events.Event, error) {
 	return []events.Event{e}, nil
 }
 
-// AddLine puts a line into the pool, and Remove takes it out; what is so already is no event.
+// AddLine adds a line to the pool; no event if the pool has it.
 func (p Pool) AddLine(lineID string) []events.Event {
 	if slices.Contains(p.LineIDs, lineID) {
 		return nil
@@ -154,7 +156,7 @@ func (p Pool) AddLine(lineID string) []events.Event {
 	return []events.Event{&events.PoolLineAdded{PoolID: p.ID, LineID: lineID}}
 }
 
-// RemoveLine takes a line out of the pool.
+// RemoveLine removes a line from the pool; no event if the pool does not have it.
 func (p Pool) RemoveLine(lineID string) []events.Event {
 	if !slices.Contains(p.LineIDs, lineID) {
 		return nil

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxOpen is how many requests of a workspace may be open (administration 3.4).
+	// maxOpenRequests is how many requests of a workspace may be open (rule LIN-40).
 	maxOpenRequests = 5
 	maxCount        = 50
 	maxAreaCodes    = 10
@@ -20,22 +20,22 @@ const (
 	maxNote         = 1000 // characters
 )
 
-// RequestsStream names the stream of a workspace's requests for lines.
+// RequestsStream returns the name of the stream of a workspace's requests for lines.
 func RequestsStream(workspace uuid.UUID) string { return events.Stream("lrq", workspace) }
 
-// Request is a request that is open.
+// Request is an open request for lines (rule LIN-40).
 type Request struct {
 	ID      uuid.UUID
 	Count   int
 	PoolID  *string
-	Started bool
-	LineIDs []string // provisioned for it so far
+	Started bool     // it is in_progress (rule LIN-41)
+	LineIDs []string // the lines provisioned for it so far
 }
 
-// Requests are the open requests of one workspace, oldest first.
+// Requests are the open requests for lines of one workspace, oldest first.
 type Requests struct{ Open []Request }
 
-// Apply folds one event.
+// Apply returns the state after one event of the stream.
 func (r Requests) Apply(event events.Event, _ events.Envelope) Requests {
 	change := func(id uuid.UUID, do func(*Request)) Requests {
 		open := slices.Clone(r.Open)
@@ -64,7 +64,7 @@ func (r Requests) Apply(event events.Event, _ events.Envelope) Requests {
 	return r
 }
 
-// Find gives an open request; not_found when there is none, also when it is closed.
+// Find returns an open request. It refuses with not_found if there is none, also if the request is closed.
 func (r Requests) Find(id uuid.UUID) (Request, error) {
 	for _, o := range r.Open {
 		if o.ID == id {
@@ -74,7 +74,7 @@ func (r Requests) Find(id uuid.UUID) (Request, error) {
 	return Request{}, fault.New(fault.NotFound, "There is no such open request.")
 }
 
-// CheckRequest tells what is wrong with a request by itself.
+// CheckRequest refuses with validation_failed a request whose fields break rule LIN-40.
 func CheckRequest(e *events.LineRequestMade) error {
 	var issues []fault.Issue
 	wrong := func(pointer, code, text string) {
@@ -100,7 +100,8 @@ func CheckRequest(e *events.LineRequestMade) error {
 	return nil
 }
 
-// Add asks for lines. A sixth open request is refused with conflict.
+// Add opens a request for lines. It refuses with validation_failed what CheckRequest refuses, and a sixth open
+// request with conflict (rule LIN-40).
 func (r Requests) Add(e events.LineRequestMade) ([]events.Event, error) {
 	if err := CheckRequest(&e); err != nil {
 		return nil, err
@@ -111,7 +112,8 @@ func (r Requests) Add(e events.LineRequestMade) ([]events.Event, error) {
 	return []events.Event{&e}, nil
 }
 
-// Start tells that the operator is at it; once.
+// Start marks an open request as in progress (rule LIN-41); no event if it is already. A request that is not open is
+// not_found.
 func (r Requests) Start(id uuid.UUID) ([]events.Event, error) {
 	o, err := r.Find(id)
 	if err != nil || o.Started {
@@ -120,9 +122,10 @@ func (r Requests) Start(id uuid.UUID) ([]events.Event, error) {
 	return []events.Event{&events.LineRequestStarted{RequestID: id}}, nil
 }
 
-// AddLine counts a line that was provisioned for the request, which it starts, and closes with the last line.
+// AddLine records a line that was provisioned for an open request. The first line starts the request, the last one
+// fulfils it (rule LIN-41). A request that is not open is not_found.
 func (r Requests) AddLine(id uuid.UUID, lineID string) ([]events.Event, error) {
-	told, err := r.Start(id)
+	list, err := r.Start(id)
 	if err != nil {
 		return nil, err
 	}
@@ -130,14 +133,14 @@ func (r Requests) AddLine(id uuid.UUID, lineID string) ([]events.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	told = append(told, &events.LineRequestServed{RequestID: id, LineID: lineID})
+	list = append(list, &events.LineRequestServed{RequestID: id, LineID: lineID})
 	if len(o.LineIDs)+1 >= o.Count {
-		told = append(told, &events.LineRequestFulfilled{RequestID: id})
+		list = append(list, &events.LineRequestFulfilled{RequestID: id})
 	}
-	return told, nil
+	return list, nil
 }
 
-// Fulfil closes a request as met, however many lines it got.
+// Fulfil closes an open request as fulfilled, however many lines it got. A request that is not open is not_found.
 func (r Requests) Fulfil(id uuid.UUID) ([]events.Event, error) {
 	if _, err := r.Find(id); err != nil {
 		return nil, err
@@ -145,7 +148,8 @@ func (r Requests) Fulfil(id uuid.UUID) ([]events.Event, error) {
 	return []events.Event{&events.LineRequestFulfilled{RequestID: id}}, nil
 }
 
-// Cancel closes a request that will not be met.
+// Cancel closes an open request that will not be fulfilled. A request that is not open is not_found, a reason over
+// 500 characters validation_failed.
 func (r Requests) Cancel(id uuid.UUID, reason *string) ([]events.Event, error) {
 	if _, err := r.Find(id); err != nil {
 		return nil, err

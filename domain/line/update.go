@@ -8,14 +8,14 @@ import (
 	"ledgerline/events"
 )
 
-// The longest texts, in characters (administration section 8).
+// The longest texts, in characters (rule LIN-33).
 const (
 	maxDisplayName = 80
 	maxCardName    = 100
 	maxCardImage   = 2048
 )
 
-// maxReason is the longest reason of a move, in characters (administration section 8).
+// maxReason is the longest reason of a move of state, in characters (rule LIN-4).
 const maxReason = 500
 
 func checkReason(reason string) error {
@@ -25,19 +25,20 @@ func checkReason(reason string) error {
 	return nil
 }
 
-// TextSetting is a text that a change may give, or take away with "".
+// TextSetting is a text that a request may leave out, set, or empty with "".
 type TextSetting struct {
 	Given bool
 	Value string
 }
 
-// PoolSetting is the pool that a change may give, or take away with nil. "" is the id of no pool, and not of none.
+// PoolSetting is the pool that a request may leave out, set, or remove with nil. A pointer to "" names a pool that
+// cannot exist.
 type PoolSetting struct {
 	Given bool
 	Value *string
 }
 
-// id is what a line without a pool has instead of one.
+// id returns the pool's id, or "" for no pool.
 func (c PoolSetting) id() string {
 	if c.Value == nil {
 		return ""
@@ -45,8 +46,8 @@ func (c PoolSetting) id() string {
 	return *c.Value
 }
 
-// Change is what customers may change of a line (administration 4.4). What is not given stays; the fields of the card merge
-// into the card that is there.
+// Change is what a request changes of a line. What is not given stays; the fields of the card merge into the present
+// card (rule LIN-33).
 type Change struct {
 	DisplayName TextSetting
 	Pool        PoolSetting
@@ -54,8 +55,9 @@ type Change struct {
 	CardImage   *string // an https address
 }
 
-// Update changes the line; what is so already is no event. Whether the pool exists, and the pools' own lists, are the
-// caller's to see to. A retired line is refused with conflict, and so is a pool for the sandbox line.
+// Update changes the line; what is so already is no event. Bad fields are refused with validation_failed; a retired
+// line, and a pool for the sandbox line (rule LIN-6), with conflict. That the pool exists, and the lists of the
+// pools, are for the caller to see to.
 func (l Line) Update(c Change) ([]events.Event, error) {
 	if err := c.check(); err != nil {
 		return nil, err

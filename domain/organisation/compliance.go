@@ -12,23 +12,25 @@ import (
 	"ledgerline/events"
 )
 
-// The bounds of administration 4.7 and section 8. How long a word may be is not stated: as long as the keyword of an opt-out.
+// The longest confirmation, in characters, the most STOP words, and the longest of them, in characters (rules CON-20 and
+// CON-25).
 const (
 	maxConfirmation = 300
 	maxStopWords    = 20
 	maxStopWord     = 40
 )
 
-// ComplianceChange is what may be changed of the compliance settings; nil leaves what is there.
+// ComplianceChange is what a request changes of the compliance settings; nil leaves a setting as it is.
 type ComplianceChange struct {
-	QuietHours         *events.QuietHours // "" and "" for the platform's alone
+	QuietHours         *events.QuietHours // both ends "": the platform's quiet hours
 	StopWords          *[]string
-	OptOutConfirmation *string // "" for the standard text
+	OptOutConfirmation *string // "": the standard text
 	RequireConsent     *bool
 }
 
-// SetCompliance changes the compliance settings; what is so already is no event. Quiet hours must cover the platform's and
-// leave a time to send at; a STOP word must be a word, and none that means something else.
+// SetCompliance changes the compliance settings; what is so already is no event. Quiet hours that break rule CON-24,
+// STOP words that break rule CON-20, and a confirmation that breaks rule CON-25 are refused together, with
+// validation_failed.
 func (o Organisation) SetCompliance(c ComplianceChange) ([]events.Event, error) {
 	s := o.Settings
 	e := &events.ComplianceChanged{
@@ -62,7 +64,7 @@ func (o Organisation) SetCompliance(c ComplianceChange) ([]events.Event, error) 
 	return []events.Event{e}, nil
 }
 
-// EffectiveQuietHours is the quiet hours that hold: the platform's, unless the organisation has longer ones.
+// EffectiveQuietHours returns the quiet hours that hold: the organisation's, else the platform's (rule CON-24).
 func (s Settings) EffectiveQuietHours() events.QuietHours {
 	if s.QuietHours == (events.QuietHours{}) {
 		return rules.PlatformQuietHours()
@@ -70,8 +72,9 @@ func (s Settings) EffectiveQuietHours() events.QuietHours {
 	return s.QuietHours
 }
 
-// quietHoursIssues: the platform's quiet hours pass midnight, so what covers them begins at or before their start in the
-// evening and ends at or after their end in the morning. Between the two there is the time to send at.
+// quietHoursIssues returns what breaks rule CON-24. The platform's quiet hours pass midnight. Hours that cover them
+// start at or before the platform's start in the evening and end at or after its end in the morning; messages leave
+// between end and start.
 func quietHoursIssues(q events.QuietHours) []fault.Issue {
 	if q == (events.QuietHours{}) {
 		return nil
@@ -123,7 +126,7 @@ func stopWordIssues(words []string) []fault.Issue {
 	return issues
 }
 
-// distinctWords trims words and leaves out those that are there already; the order stays.
+// distinctWords trims words and drops repeated ones; the order stays.
 func distinctWords(words []string) []string {
 	list := make([]string, 0, len(words))
 	for _, word := range words {

@@ -1,5 +1,5 @@
-// Package organisation is who a request acts for and as: the organisation with its settings, its workspaces, its
-// users with a role per workspace, and teams.
+// Package organisation holds organisations with their settings, workspaces, users with a role per workspace, and
+// teams.
 package organisation
 
 import (
@@ -14,25 +14,25 @@ import (
 	"ledgerline/events"
 )
 
-// Stream names the stream of an organisation.
+// Stream returns the name of the stream of an organisation.
 func Stream(id uuid.UUID) string { return events.Stream("org", id) }
 
-// WorkspaceStream names the stream of a workspace.
+// WorkspaceStream returns the name of the stream of a workspace.
 func WorkspaceStream(id uuid.UUID) string { return events.Stream("wsp", id) }
 
-// UserStream names the stream of a user.
+// UserStream returns the name of the stream of a user.
 func UserStream(id uuid.UUID) string { return events.Stream("usr", id) }
 
-// TeamStream names the stream of a team.
+// TeamStream returns the name of the stream of a team.
 func TeamStream(id uuid.UUID) string { return events.Stream("team", id) }
 
-// Settings are the organisation's compliance settings (administration 2.7) as far as anything obeys them.
+// Settings are the organisation's settings for compliance and sending (rules CON-23 to CON-26 and LIN-10).
 type Settings struct {
 	RequireConsent     bool
-	StopWords          []string          // besides the built-in ones
-	OptOutConfirmation string            // "" for the standard text
-	QuietHours         events.QuietHours // "" and "" for the platform's alone
-	limits             *line.Limits      // nil for the default ones
+	StopWords          []string          // in addition to the built-in ones (rule CON-20)
+	OptOutConfirmation string            // "": the standard text
+	QuietHours         events.QuietHours // both ends "": the platform's quiet hours
+	limits             *line.Limits      // nil: the default limits
 }
 
 // Organisation is the state of one organisation. The zero value does not exist.
@@ -45,7 +45,7 @@ type Organisation struct {
 	Settings    Settings
 }
 
-// Apply folds one event.
+// Apply returns the state after one event of the organisation's stream.
 func (o Organisation) Apply(event events.Event, _ events.Envelope) Organisation {
 	switch e := event.(type) {
 	case *events.OrganisationCreated:
@@ -64,7 +64,7 @@ func (o Organisation) Apply(event events.Event, _ events.Envelope) Organisation 
 	return o
 }
 
-// Limits are what holds for the organisation's lines.
+// Limits returns the sending limits of the organisation's lines (rule LIN-10).
 func (o Organisation) Limits() line.Limits {
 	if o.Settings.limits != nil {
 		return *o.Settings.limits
@@ -72,7 +72,8 @@ func (o Organisation) Limits() line.Limits {
 	return line.DefaultLimits()
 }
 
-// SetLimits is the operator's change of the limits, as a whole; what is wrong with them is told.
+// SetLimits replaces all limits, as the operator asks. Bad limits are refused with validation_failed
+// (line.CheckLimits).
 func (o Organisation) SetLimits(limits line.Limits) ([]events.Event, error) {
 	if err := line.CheckLimits(&limits); err != nil {
 		return nil, err
@@ -80,10 +81,11 @@ func (o Organisation) SetLimits(limits line.Limits) ([]events.Event, error) {
 	return []events.Event{&events.SendingLimitsSet{Limits: limits}}, nil
 }
 
-// Exists tells whether there is such an organisation.
+// Exists reports whether the organisation was created.
 func (o Organisation) Exists() bool { return o.ID != uuid.Nil }
 
-// Create opens an organisation. Its time zone is an IANA name.
+// Create creates an organisation. A bad name, and a time zone that is no IANA name, are refused with
+// validation_failed.
 func Create(id uuid.UUID, name, timeZone string) ([]events.Event, error) {
 	issues := nameIssues("/name", name, maxName)
 	if _, err := time.LoadLocation(timeZone); err != nil || timeZone == "" || timeZone == "Local" {
@@ -95,7 +97,8 @@ func Create(id uuid.UUID, name, timeZone string) ([]events.Event, error) {
 	return []events.Event{&events.OrganisationCreated{OrganisationID: id, Name: name, TimeZone: timeZone}}, nil
 }
 
-// Pause stops every write and everything that would leave; pausing again is no event.
+// Pause pauses the organisation: writes are refused (rule ACC-34) and nothing leaves (rule SND-29). Pausing again is
+// no event. A reason over 500 characters is refused with validation_failed.
 func (o Organisation) Pause(reason string) ([]events.Event, error) {
 	if utf8.RuneCountInString(reason) > maxReason {
 		return nil, fault.Invalid("/reason", "too_long", "A reason has at most %d characters.", maxReason)
@@ -106,7 +109,7 @@ func (o Organisation) Pause(reason string) ([]events.Event, error) {
 	return []events.Event{&events.OrganisationPaused{Reason: reason}}, nil
 }
 
-// Resume lifts the pause; without one it is no event.
+// Resume ends the pause; no event if the organisation is not paused.
 func (o Organisation) Resume() ([]events.Event, error) {
 	if !o.Paused {
 		return nil, nil
@@ -114,7 +117,7 @@ func (o Organisation) Resume() ([]events.Event, error) {
 	return []events.Event{&events.OrganisationResumed{}}, nil
 }
 
-// ConfirmationText is what a contact gets once when it opted out by a message.
+// ConfirmationText returns the text that confirms an opt-out by message (rules SND-50 and CON-25).
 func (o Organisation) ConfirmationText() string {
 	if o.Settings.OptOutConfirmation != "" {
 		return o.Settings.OptOutConfirmation
@@ -122,7 +125,7 @@ func (o Organisation) ConfirmationText() string {
 	return o.Name + ": you have opted out and will get no more messages. Reply START to opt in again."
 }
 
-// HelpText is the fixed answer to HELP.
+// HelpText returns the answer to HELP (rule SND-51).
 func (o Organisation) HelpText() string {
 	return "This is the messaging service of " + o.Name + ". Reply STOP to opt out."
 }
@@ -136,7 +139,7 @@ type Workspace struct {
 	SandboxLineID string
 }
 
-// Apply folds one event.
+// Apply returns the state after one event of the workspace's stream.
 func (w Workspace) Apply(event events.Event, _ events.Envelope) Workspace {
 	if e, ok := event.(*events.WorkspaceCreated); ok {
 		return Workspace{e.WorkspaceID, e.OrganisationID, e.Name, e.DefaultPoolID, e.SandboxLineID}
@@ -144,10 +147,10 @@ func (w Workspace) Apply(event events.Event, _ events.Envelope) Workspace {
 	return w
 }
 
-// Exists tells whether there is such a workspace.
+// Exists reports whether the workspace was created.
 func (w Workspace) Exists() bool { return w.ID != uuid.Nil }
 
-// CreateWorkspace opens a workspace of the organisation.
+// CreateWorkspace creates a workspace of the organisation. A bad name is refused with validation_failed.
 func (o Organisation) CreateWorkspace(e events.WorkspaceCreated) ([]events.Event, error) {
 	if issues := nameIssues("/name", e.Name, maxName); len(issues) > 0 {
 		return nil, fault.Invalids(issues...)
@@ -162,7 +165,8 @@ const (
 	maxReason = 500
 )
 
-// CheckName refuses a name that is empty, has only spaces or more than limit characters.
+// CheckName refuses a name with validation_failed at pointer if it is empty, has only spaces, or has more than limit
+// characters.
 func CheckName(pointer, name string, limit int) error {
 	if issues := nameIssues(pointer, name, limit); len(issues) > 0 {
 		return fault.Invalids(issues...)

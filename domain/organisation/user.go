@@ -11,7 +11,7 @@ import (
 	"ledgerline/events"
 )
 
-// Role is what a user may do in one workspace (interface section 5 rule 7, decisions section 2).
+// Role is what a user may do in one workspace (rule ACC-17).
 type Role string
 
 // The roles.
@@ -25,10 +25,10 @@ const (
 	Analyst   Role = "analyst"
 )
 
-// Roles lists them all.
+// Roles returns all roles.
 func Roles() []Role { return []Role{Owner, Admin, Billing, Manager, Agent, Developer, Analyst} }
 
-// Valid tells whether r is one of the roles.
+// Valid reports whether r is one of the roles.
 func (r Role) Valid() bool { return slices.Contains(Roles(), r) }
 
 // User is the state of one user. The zero value does not exist.
@@ -38,7 +38,7 @@ type User struct {
 	Roles        map[uuid.UUID]Role // by workspace
 }
 
-// Apply folds one event.
+// Apply returns the state after one event of the user's stream.
 func (u User) Apply(event events.Event, _ events.Envelope) User {
 	switch e := event.(type) {
 	case *events.UserCreated:
@@ -57,16 +57,16 @@ func (u User) Apply(event events.Event, _ events.Envelope) User {
 	return u
 }
 
-// Exists tells whether there is such a user.
+// Exists reports whether the user was created.
 func (u User) Exists() bool { return u.ID != uuid.Nil }
 
-// MemberOf tells whether the user has a role in the workspace.
+// MemberOf reports whether the user has a role in the workspace.
 func (u User) MemberOf(workspace uuid.UUID) bool {
 	_, member := u.Roles[workspace]
 	return member
 }
 
-// CreateUser makes a person known to the organisation.
+// CreateUser creates a user of the organisation. A bad name or e-mail address is refused with validation_failed.
 func (o Organisation) CreateUser(id uuid.UUID, person events.UserPersonal) ([]events.Event, error) {
 	issues := nameIssues("/full_name", person.FullName, maxName)
 	if a, err := mail.ParseAddress(person.Email); err != nil || a.Address != person.Email {
@@ -78,7 +78,8 @@ func (o Organisation) CreateUser(id uuid.UUID, person events.UserPersonal) ([]ev
 	return []events.Event{&events.UserCreated{OrganisationID: o.ID, UserID: id, Person: person}}, nil
 }
 
-// GrantRole gives the user a role in a workspace, in place of an earlier one; the role it has already is no event.
+// GrantRole gives the user a role in a workspace in place of an earlier one; no event if the user has that role. An
+// unknown role is refused with validation_failed.
 func (u User) GrantRole(workspace uuid.UUID, role Role) ([]events.Event, error) {
 	if !role.Valid() {
 		return nil, fault.Invalid("/role", "invalid_value", "This is not a role.")
@@ -89,7 +90,7 @@ func (u User) GrantRole(workspace uuid.UUID, role Role) ([]events.Event, error) 
 	return []events.Event{&events.RoleGranted{UserID: u.ID, WorkspaceID: workspace, Role: string(role)}}, nil
 }
 
-// RevokeRole ends the user's membership; without one it is no event.
+// RevokeRole ends the user's membership of a workspace; no event if the user is not a member.
 func (u User) RevokeRole(workspace uuid.UUID) []events.Event {
 	if !u.MemberOf(workspace) {
 		return nil
@@ -105,7 +106,7 @@ type Team struct {
 	Members   []uuid.UUID
 }
 
-// Apply folds one event.
+// Apply returns the state after one event of the team's stream.
 func (t Team) Apply(event events.Event, in events.Envelope) Team {
 	switch e := event.(type) {
 	case *events.TeamCreated:
@@ -116,7 +117,7 @@ func (t Team) Apply(event events.Event, in events.Envelope) Team {
 	return t
 }
 
-// CreateTeam makes a team.
+// CreateTeam creates a team. A bad name is refused with validation_failed.
 func CreateTeam(id uuid.UUID, name string) ([]events.Event, error) {
 	if issues := nameIssues("/name", name, maxName); len(issues) > 0 {
 		return nil, fault.Invalids(issues...)
@@ -124,7 +125,7 @@ func CreateTeam(id uuid.UUID, name string) ([]events.Event, error) {
 	return []events.Event{&events.TeamCreated{TeamID: id, Name: name}}, nil
 }
 
-// AddMember puts a user into the team; one who is in it is no event.
+// AddMember adds a user to the team; no event if the user is a member.
 func (t Team) AddMember(user uuid.UUID) []events.Event {
 	if slices.Contains(t.Members, user) {
 		return nil

@@ -1,4 +1,5 @@
-// Package phone reads phone numbers as people type them and gives them in E.164 (decisions section 1).
+// Package phone reads phone numbers as people write them and returns them as E.164 (rule API-4). It also knows their
+// time zones, and finds numbers in texts.
 package phone
 
 import (
@@ -11,21 +12,21 @@ import (
 	"ledgerline/domain/fault"
 )
 
-// defaultRegion is where a number without a country code is read.
+// defaultRegion is the country of numbers without a country code.
 const defaultRegion = "US"
 
 var (
 	sandboxNumber = regexp.MustCompile(`^\+1[0-9]{3}55501[0-9]{2}$`)
-	// typed strips what people put between digits, for sandbox numbers only: their area codes need not exist, so the
-	// library cannot be asked to read them.
-	typed = strings.NewReplacer(" ", "", "-", "", ".", "", "(", "", ")", "", "/", "", "\u00a0", "")
+	// separators drops what people write between digits. It serves sandbox numbers only: their area codes need not
+	// exist, so that the library cannot read them.
+	separators = strings.NewReplacer(" ", "", "-", "", ".", "", "(", "", ")", "", "/", "", "\u00a0", "")
 )
 
-// IsSandbox tells whether an E.164 number is one of the scripted sandbox numbers.
+// IsSandbox reports whether an E.164 number is a sandbox number (rule SND-60).
 func IsSandbox(e164 string) bool { return sandboxNumber.MatchString(e164) }
 
-// Parse reads a number, in international form or in the national form of the US and Canada. What is no valid number is
-// refused with validation_failed, issue invalid_phone at the body's pointer.
+// Parse reads a number in international form, or in the national form of the US and Canada, and returns it as E.164
+// (rule API-4). An invalid number is refused with validation_failed, issue invalid_phone at pointer.
 func Parse(input, pointer string) (string, error) {
 	if e164, ok := Read(input); ok {
 		return e164, nil
@@ -33,7 +34,7 @@ func Parse(input, pointer string) (string, error) {
 	return "", fault.Invalid(pointer, "invalid_phone", "This is not a valid phone number.")
 }
 
-// Read is Parse for callers that say themselves what is wrong.
+// Read is Parse for callers that make their own error: ok is false for an invalid number.
 func Read(input string) (e164 string, ok bool) {
 	input = strings.TrimSpace(input)
 	if e164, ok := readSandbox(input); ok {
@@ -50,7 +51,7 @@ func Read(input string) (e164 string, ok bool) {
 }
 
 func readSandbox(input string) (string, bool) {
-	digits := typed.Replace(input)
+	digits := separators.Replace(input)
 	switch {
 	case strings.HasPrefix(digits, "+"):
 	case len(digits) == 10:

@@ -1,5 +1,5 @@
-// Package savedreply is the texts that a workspace keeps for its replies. A title is unique in its workspace, without
-// regard to case.
+// Package savedreply holds the texts that a workspace stores for its replies (rule INB-19). A title is unique in its
+// workspace, without regard to case.
 package savedreply
 
 import (
@@ -13,28 +13,28 @@ import (
 	"ledgerline/events"
 )
 
-// The longest title and body, in characters (interface 4.3).
+// The longest title and body, in characters (rule INB-19).
 const (
 	maxTitle = 120
 	maxBody  = 2000
 )
 
-// Stream names the stream of a saved reply.
+// Stream returns the name of the stream of a saved reply.
 func Stream(id uuid.UUID) string { return events.Stream("srp", id) }
 
-// Claim is the scope and key under which a title is claimed.
+// Claim returns the scope and key under which a title is claimed.
 func Claim(workspace uuid.UUID, title string) (scope, key string) {
 	return "saved_reply:" + workspace.String(), strings.ToLower(strings.TrimSpace(title))
 }
 
-// Text is what is kept. A team of nil: for everyone.
+// Text is the content of a saved reply.
 type Text struct {
 	Title  string
 	Body   string
-	TeamID *uuid.UUID
+	TeamID *uuid.UUID // nil: for everyone
 }
 
-// SavedReply is the state of one. The zero value does not exist.
+// SavedReply is the state of one saved reply. The zero value does not exist.
 type SavedReply struct {
 	ID        uuid.UUID
 	Workspace uuid.UUID
@@ -42,7 +42,7 @@ type SavedReply struct {
 	Deleted bool
 }
 
-// Apply folds one event.
+// Apply returns the state after one event of the saved reply's stream.
 func (s SavedReply) Apply(event events.Event, in events.Envelope) SavedReply {
 	switch e := event.(type) {
 	case *events.SavedReplyCreated:
@@ -55,10 +55,11 @@ func (s SavedReply) Apply(event events.Event, in events.Envelope) SavedReply {
 	return s
 }
 
-// Exists tells whether it was made and not deleted.
+// Exists reports whether the saved reply was created and not deleted.
 func (s SavedReply) Exists() bool { return s.ID != uuid.Nil && !s.Deleted }
 
-// Create keeps a text. All that is wrong with it is told together.
+// Create creates a saved reply. All problems are refused together, with validation_failed. The caller claims the
+// title in the same append.
 func Create(id uuid.UUID, t Text) ([]events.Event, error) {
 	if err := t.check(); err != nil {
 		return nil, err
@@ -66,7 +67,8 @@ func Create(id uuid.UUID, t Text) ([]events.Event, error) {
 	return []events.Event{&events.SavedReplyCreated{SavedReplyID: id, Title: strings.TrimSpace(t.Title), Body: t.Body, TeamID: t.TeamID}}, nil
 }
 
-// Update replaces the text; the one that is kept already is no event.
+// Update replaces the content; the same content is no event. All problems are refused together, with
+// validation_failed. The caller moves the claim of a changed title in the same append.
 func (s SavedReply) Update(t Text) ([]events.Event, error) {
 	if err := t.check(); err != nil {
 		return nil, err
@@ -79,7 +81,7 @@ func (s SavedReply) Update(t Text) ([]events.Event, error) {
 	return []events.Event{&events.SavedReplyUpdated{SavedReplyID: s.ID, Title: t.Title, Body: t.Body, TeamID: t.TeamID}}, nil
 }
 
-// Delete ends it.
+// Delete deletes the saved reply. The caller releases the claim of its title in the same append.
 func (s SavedReply) Delete() []events.Event {
 	return []events.Event{&events.SavedReplyDeleted{SavedReplyID: s.ID}}
 }

@@ -15,7 +15,7 @@ import (
 	"ledgerline/domain/phone"
 )
 
-// The bounds of a definition.
+// The bounds of a definition (rule CON-33).
 const (
 	maxBytes  = 64 << 10
 	maxDepth  = 5
@@ -26,10 +26,10 @@ const (
 	maxDays   = 36500
 )
 
-// kind is what a field holds, which says how it is compared.
+// kind is the type of a field, from which its operations follow.
 type kind struct {
 	ops  []Op
-	read func(value any) (any, string) // a value as the leaf keeps it, or what is wrong with it
+	read func(value any) (any, string) // a value as the leaf stores it, or what is wrong with it
 }
 
 var (
@@ -49,8 +49,8 @@ var (
 	}
 )
 
-// Parse reads a definition as JSON decodes it. All that is wrong with it is told together, each at its node under pointer.
-// Labels are names until Bind has been called.
+// Parse reads a definition as JSON decodes it. All problems are refused together with validation_failed, each at its
+// node under pointer (rule CON-33). Labels are names until BindLabels is called.
 func Parse(definition any, pointer string) (*Node, error) {
 	p := &parser{}
 	if text, err := json.Marshal(definition); err != nil || len(text) > maxBytes {
@@ -71,7 +71,7 @@ type parser struct {
 	issues []fault.Issue
 }
 
-// mostIssues bounds what one bad definition is answered with.
+// mostIssues is how many issues are reported for one definition.
 const mostIssues = 50
 
 func (p *parser) wrong(pointer, code, format string, args ...any) {
@@ -82,7 +82,7 @@ func (p *parser) wrong(pointer, code, format string, args ...any) {
 
 var escaper = strings.NewReplacer("~", "~0", "/", "~1")
 
-// unknown tells of properties that a node does not have.
+// unknown reports properties that a node does not have.
 func (p *parser) unknown(object map[string]any, pointer string, known ...string) {
 	var names []string
 	for name := range object {
@@ -137,7 +137,7 @@ func (p *parser) list(value any, pointer string, depth int) []Node {
 	}
 	nodes := make([]Node, 0, min(len(children), maxLeaves))
 	for i, child := range children {
-		if p.leaves > maxLeaves { // told by Parse
+		if p.leaves > maxLeaves { // Parse reports it
 			break
 		}
 		nodes = append(nodes, p.node(child, fmt.Sprintf("%s/%d", pointer, i), depth+1))
@@ -188,7 +188,7 @@ func list(ops []Op) string {
 	return strings.Join(words, ", ")
 }
 
-// values reads what the leaf compares with.
+// values reads the values that the leaf compares with.
 func (p *parser) values(l *Leaf, k kind, object map[string]any, pointer string) {
 	value, given := object["value"]
 	if !given {
@@ -336,8 +336,8 @@ func readDays(value any) (any, string) {
 	return int(number), ""
 }
 
-// BindLabels gives every label that the definition names its id: find is asked for each name. What is not found is refused at
-// its place with the code unknown_label.
+// BindLabels replaces the names of labels in the definition by their ids; find looks up each name. A name that is not
+// found is refused with validation_failed, issue unknown_label at its node (rule CON-38).
 func (n *Node) BindLabels(find func(name string) (id uuid.UUID, found bool)) error {
 	var issues []fault.Issue
 	n.Walk(func(l *Leaf) {
@@ -355,7 +355,7 @@ func (n *Node) BindLabels(find func(name string) (id uuid.UUID, found bool)) err
 	return nil
 }
 
-// LabelNames are the labels that the definition names, as it writes them.
+// LabelNames returns the labels that the definition names, as it writes them.
 func (n *Node) LabelNames() (names []string) {
 	n.Walk(func(l *Leaf) {
 		for _, label := range l.names {
@@ -380,14 +380,14 @@ func (n *Node) Walk(visit func(l *Leaf)) {
 	}
 }
 
-// ChangesWithTime tells whether what the definition means changes with time alone.
+// ChangesWithTime reports whether the contacts that the definition selects change as time passes.
 func (n *Node) ChangesWithTime() (moving bool) {
 	n.Walk(func(l *Leaf) { moving = moving || l.Op == WithinDays })
 	return moving
 }
 
-// RenameLabels gives a definition, as JSON decodes it, with the names of labels as they are now: now is asked for each name.
-// The definition must be one that Parse takes; it is not changed.
+// RenameLabels returns a copy of a definition, as JSON decodes it, with the present names of labels (rule CON-38);
+// now returns the present name of each. The definition must be one that Parse accepts.
 func RenameLabels(definition any, now func(name string) string) any {
 	switch v := definition.(type) {
 	case map[string]any:

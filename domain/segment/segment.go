@@ -1,6 +1,6 @@
-// Package segment is the language in which a workspace says which of its contacts it means (decisions section 9). A
-// definition is read once and then either asked about a contact in memory, or made into SQL by whoever keeps contacts in
-// tables; both give the same answer.
+// Package segment is the language of segments: definitions that select contacts of a workspace (rules CON-32 to
+// CON-38). A definition is parsed once. Matches evaluates it for a contact in memory; package projections turns it
+// into SQL. Both give the same result.
 package segment
 
 import (
@@ -11,10 +11,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// Field is what a leaf looks at.
+// Field is what a leaf compares.
 type Field string
 
-// The fields. Custom is any custom field; the leaf's Key says which.
+// The fields (rule CON-34). Custom is any custom field; Leaf.Key names it.
 const (
 	Phone          Field = "phone"
 	FirstName      Field = "first_name"
@@ -36,7 +36,7 @@ const (
 // Op is how a leaf compares.
 type Op string
 
-// The operations. NotContains and Ne are false, too, when the field is missing.
+// The operations (rules CON-34 to CON-37). NotContains and Ne are false, too, for a missing field.
 const (
 	Eq          Op = "eq"
 	Ne          Op = "ne"
@@ -49,10 +49,10 @@ const (
 	Lt          Op = "lt"
 	Before      Op = "before"
 	After       Op = "after"
-	WithinDays  Op = "within_days" // within so many days before now
+	WithinDays  Op = "within_days" // at most so many times 24 hours before now
 )
 
-// Node is one node of a definition: exactly one of its parts is set.
+// Node is one node of a definition. Exactly one of its fields is set.
 type Node struct {
 	All  []Node
 	Any  []Node
@@ -60,22 +60,22 @@ type Node struct {
 	Leaf *Leaf
 }
 
-// Leaf is one condition. Values are what the field is compared with: one, or several with In. Their types go by the field:
-// text is folded (see Fold), a label is its id, a time is a time.Time, a truth a bool, the days of WithinDays an int;
-// a custom field is compared with a folded text, a float64 or a bool.
+// Leaf is one condition. Values has one value, or several with In. Their types depend on the field: a text is folded
+// (see Fold), a label is its id, a time is a time.Time, a flag a bool, and the days of WithinDays an int. The value
+// of a custom field is a folded text, a float64 or a bool.
 type Leaf struct {
 	Field  Field
 	Key    string // of a custom field
 	Op     Op
 	Values []any
-	Wanted bool // of Exists
-	names  []name
+	Wanted bool   // the value of Exists
+	names  []name // labels by name, until BindLabels
 }
 
-// name is a label as the definition names it, until it is bound to its id.
+// name is a label as the definition names it, with the JSON pointer of the value.
 type name struct{ text, pointer string }
 
-// Contact is what a definition is asked about. Nil is missing.
+// Contact is what a definition is evaluated for. Nil means missing.
 type Contact struct {
 	Phone                                                string
 	FirstName, LastName, Company, Email                  *string
@@ -88,10 +88,11 @@ type Contact struct {
 	Fields                                               map[string]any // as JSON decodes it
 }
 
-// Fold is a text as it is compared: without regard to case, in the same way everywhere.
+// Fold returns a text as it is compared: in lower case.
 func Fold(text string) string { return strings.ToLower(text) }
 
-// FoldFields folds the texts of custom fields, the elements of lists included. What lies deeper is compared by nobody.
+// FoldFields folds the texts of custom fields and of lists in them. Deeper values are never compared and stay as they
+// are.
 func FoldFields(fields map[string]any) map[string]any {
 	folded := make(map[string]any, len(fields))
 	for key, value := range fields {
@@ -114,8 +115,8 @@ func FoldFields(fields map[string]any) map[string]any {
 	return folded
 }
 
-// Instant reads a custom field that holds a time: RFC 3339, or a date, which is its first moment in UTC. Times are known
-// to the millisecond.
+// Instant reads a time from a custom field: RFC 3339, or a date, which means its first moment in UTC. Times are cut
+// to milliseconds.
 func Instant(value any) (time.Time, bool) {
 	text, ok := value.(string)
 	if !ok {
@@ -129,10 +130,10 @@ func Instant(value any) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Day is what WithinDays counts in.
+// Day is the unit of WithinDays (rule CON-36).
 const Day = 24 * time.Hour
 
-// Matches tells whether the contact is meant, at a time.
+// Matches reports whether the definition selects the contact at a time.
 func (n *Node) Matches(c *Contact, now time.Time) bool {
 	switch {
 	case n.All != nil:
@@ -195,12 +196,12 @@ func (l *Leaf) text(has *string) bool {
 		return l.Op == Exists && (has != nil) == l.Wanted
 	}
 	text := Fold(*has)
-	is := func(value any) bool { return value == text }
+	equals := func(value any) bool { return value == text }
 	switch l.Op { //nolint:exhaustive // Parse lets no other through
 	case Eq, In:
-		return slices.ContainsFunc(l.Values, is)
+		return slices.ContainsFunc(l.Values, equals)
 	case Ne:
-		return !is(l.Values[0])
+		return !equals(l.Values[0])
 	case Contains:
 		return strings.Contains(text, l.Text())
 	case NotContains:
@@ -211,7 +212,7 @@ func (l *Leaf) text(has *string) bool {
 	return false
 }
 
-// Text is the value of a leaf that compares with one text; "" when it is none.
+// Text returns the value of a leaf that compares with one text; "" if the value is not a text.
 func (l *Leaf) Text() string {
 	text, _ := l.Values[0].(string)
 	return text
@@ -236,13 +237,13 @@ func (l *Leaf) time(has *time.Time, now time.Time) bool {
 	return !has.Before(from) && has.Before(to)
 }
 
-// The ends of time, as far as it is compared.
+// The earliest and latest time of a range without a bound.
 var (
 	first = time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC)
 	last  = time.Date(10001, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// TimeRange is the stretch of time that Before, After and WithinDays mean: from included, to not.
+// TimeRange returns the range of times that Before, After and WithinDays select: from included, to excluded.
 func (l *Leaf) TimeRange(now time.Time) (from, to time.Time) {
 	now = now.UTC().Truncate(time.Millisecond)
 	switch value := l.Values[0].(type) {
@@ -277,24 +278,24 @@ func (l *Leaf) custom(has any, now time.Time) bool {
 		bound, _ := l.Values[0].(float64)
 		return ok && (l.Op == Gt && number > bound || l.Op == Lt && number < bound)
 	case Contains:
-		return l.holds(has)
+		return l.contains(has)
 	case NotContains:
-		return !l.holds(has)
+		return !l.contains(has)
 	}
 	if text, ok := has.(string); ok {
 		return l.text(&text)
 	}
-	is := func(value any) bool { return scalar(has) && value == has }
-	switch l.Op { //nolint:exhaustive // a number or a truth
+	equals := func(value any) bool { return scalar(has) && value == has }
+	switch l.Op { //nolint:exhaustive // a number or a boolean
 	case Eq, In:
-		return slices.ContainsFunc(l.Values, is)
+		return slices.ContainsFunc(l.Values, equals)
 	case Ne:
-		return !is(l.Values[0])
+		return !equals(l.Values[0])
 	}
 	return false
 }
 
-// scalar tells what can be compared; lists and objects equal nothing.
+// scalar reports whether a value can be compared; lists and objects equal nothing.
 func scalar(value any) bool {
 	switch value.(type) {
 	case string, float64, bool:
@@ -303,8 +304,8 @@ func scalar(value any) bool {
 	return false
 }
 
-// holds tells whether a text holds another, or a list an element.
-func (l *Leaf) holds(has any) bool {
+// contains reports whether a text contains the value as a part, or a list as an element.
+func (l *Leaf) contains(has any) bool {
 	switch v := has.(type) {
 	case string:
 		part, ok := l.Values[0].(string)

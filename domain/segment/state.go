@@ -14,17 +14,17 @@ import (
 	"ledgerline/events"
 )
 
-const maxName = 80 // characters (interface 4.2)
+const maxName = 80 // characters (rule CON-32)
 
-// Stream names the stream of a segment.
+// Stream returns the name of the stream of a segment.
 func Stream(id uuid.UUID) string { return events.Stream("seg", id) }
 
-// Claim is the scope and key under which a workspace's segment name is claimed.
+// Claim returns the scope and key under which the name of a workspace's segment is claimed.
 func Claim(workspace uuid.UUID, name string) (scope, key string) {
 	return "segment:" + workspace.String(), Fold(Clean(name))
 }
 
-// Clean is a name as it is kept: without spaces around it.
+// Clean returns a name as it is stored: without spaces around it.
 func Clean(name string) string { return strings.TrimSpace(name) }
 
 // Segment is the state of one segment. The zero value does not exist.
@@ -37,7 +37,7 @@ type Segment struct {
 	Deleted    bool
 }
 
-// Apply folds one event.
+// Apply returns the state after one event of the segment's stream.
 func (s Segment) Apply(event events.Event, in events.Envelope) Segment {
 	switch e := event.(type) {
 	case *events.SegmentCreated:
@@ -57,10 +57,11 @@ func (s Segment) Apply(event events.Event, in events.Envelope) Segment {
 	return s
 }
 
-// Exists tells whether the segment was made and not deleted.
+// Exists reports whether the segment was created and not deleted.
 func (s Segment) Exists() bool { return s.ID != uuid.Nil && !s.Deleted }
 
-// CheckName refuses, at /name, a name that is empty, longer than 80 characters, or more than one line.
+// CheckName refuses a name with validation_failed at /name if it is empty, longer than 80 characters, or more than
+// one line.
 func CheckName(name string) error {
 	name = Clean(name)
 	switch {
@@ -74,13 +75,14 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Create makes a segment of a definition that has been parsed and bound.
+// Create creates a segment. The definition must be parsed, and its labels bound. The caller claims the name in the
+// same append.
 func Create(id uuid.UUID, name string, definition map[string]any, labels []events.SegmentLabel) []events.Event {
 	return []events.Event{&events.SegmentCreated{SegmentID: id, Name: Clean(name), Definition: definition, Labels: labels}}
 }
 
-// Update gives the segment another name, unless name is nil, and another definition, unless that is nil. What is as it
-// should be is no event. The claim of a new name is the caller's to move.
+// Update changes the name, unless it is nil, and the definition, unless it is nil; what is so already is no event.
+// The caller moves the claim of a changed name in the same append.
 func (s Segment) Update(name *string, definition map[string]any, labels []events.SegmentLabel) []events.Event {
 	e := &events.SegmentUpdated{SegmentID: s.ID}
 	if name != nil && Clean(*name) != s.Name {
@@ -95,7 +97,7 @@ func (s Segment) Update(name *string, definition map[string]any, labels []events
 	return []events.Event{e}
 }
 
-// Delete ends the segment; the claim of its name must be released in the same append.
+// Delete deletes the segment. The caller releases the claim of its name in the same append.
 func (s Segment) Delete() []events.Event {
 	if !s.Exists() {
 		return nil

@@ -12,25 +12,25 @@ import (
 	"github.com/google/uuid"
 )
 
-// delays are between an attempt and the next one (decisions, section 10). The first attempt is made at once.
+// delays are the times between one attempt and the next (rule WHK-11). The first attempt is made at once.
 var delays = []time.Duration{
 	5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
 }
 
 const (
-	// MaxAttempts is how often a delivery is attempted before it fails.
+	// MaxAttempts is how often a delivery is attempted before it fails (rule WHK-11).
 	MaxAttempts = 10
-	// Timeout is how long a receiver has to answer, in real time.
+	// Timeout is how long a receiver has to answer, in real time (rule WHK-10).
 	Timeout = 15 * time.Second
-	// InFlight is how many deliveries to one endpoint are under way at once, at most.
+	// MaxInFlight is how many deliveries to one endpoint are under way at once, at most (rule WHK-13).
 	MaxInFlight = 5
-	// HeldFor is how long a delivery waits for a paused endpoint before it fails.
+	// MaxPausedWait is how long a delivery waits for a paused endpoint before it fails (rule WHK-4).
 	MaxPausedWait = 72 * time.Hour
 
 	jitter = 0.2
 )
 
-// Reasons for which a delivery fails without an attempt.
+// The errors of deliveries and attempts that got no answer from the receiver.
 const (
 	ErrorDisabled    = "endpoint_disabled"
 	ErrorPaused      = "endpoint_paused"
@@ -38,9 +38,9 @@ const (
 	ErrorInterrupted = "interrupted: the service stopped during the attempt, its outcome is unknown"
 )
 
-// RetryDelay is how long after its attempt with this number (from 1) a delivery is attempted again; false when that was the
-// last one. random is in [0, 1) and spreads the delay by a fifth to either side. What the receiver asked for (retryAfter,
-// 0 when it did not) makes it longer, at most twice as long as planned.
+// RetryDelay returns how long after attempt number (from 1) the next one comes (rule WHK-11); false if that was the
+// last attempt. random lies in [0, 1) and spreads the delay by 20 percent to either side. retryAfter is what the
+// receiver asked for, 0 for nothing; it makes the delay longer, at most twice as long as planned.
 func RetryDelay(number int, random float64, retryAfter time.Duration) (time.Duration, bool) {
 	if number < 1 || number > len(delays) {
 		return 0, false
@@ -50,23 +50,24 @@ func RetryDelay(number int, random float64, retryAfter time.Duration) (time.Dura
 	return max(delay, min(retryAfter, 2*planned)), true
 }
 
-// FailureWindow is how an endpoint has failed since its last success, or since it was enabled. The zero value has seen no
-// failure.
+// FailureWindow counts how an endpoint has failed since its last success, or since it was enabled (rule WHK-12). The
+// zero value is an endpoint without failures.
 type FailureWindow struct {
-	Since      time.Time // of the first failed attempt
-	Attempts   int       // that failed
-	Events     int       // how many different ones they belong to: 0, 1, or 2 for more
+	Since      time.Time // time of the first failed attempt
+	Attempts   int       // failed attempts
+	Events     int       // different events that failed: 0, 1, or 2 for more
 	FirstEvent uuid.UUID
 }
 
-// What it takes to disable an endpoint (decisions, section 10).
+// What disables an endpoint (rule WHK-12): this long after the first failure, with at least so many failed attempts and
+// failed events.
 const (
 	windowLength   = 120 * time.Hour
 	windowAttempts = 10
 	windowEvents   = 2
 )
 
-// AfterFailure is the window after a failed attempt.
+// AfterFailure returns the window after a failed attempt to deliver an event.
 func (w FailureWindow) AfterFailure(at time.Time, event uuid.UUID) FailureWindow {
 	switch {
 	case w.Attempts == 0:
@@ -78,18 +79,20 @@ func (w FailureWindow) AfterFailure(at time.Time, event uuid.UUID) FailureWindow
 	return w
 }
 
-// DisableAt is when the endpoint is to be disabled if nothing succeeds until then; false while too little has failed.
+// DisableAt returns when the endpoint is disabled if nothing succeeds until then; false while too few attempts have
+// failed.
 func (w FailureWindow) DisableAt() (time.Time, bool) {
 	return w.Since.Add(windowLength), w.Attempts >= windowAttempts && w.Events >= windowEvents
 }
 
-// MustDisable tells whether the endpoint is to be disabled.
+// MustDisable reports whether the endpoint is to be disabled now.
 func (w FailureWindow) MustDisable(now time.Time) bool {
 	end, enough := w.DisableAt()
 	return enough && !now.Before(end)
 }
 
-// Sign makes the webhook-signature header of Standard Webhooks 1.0.0: one v1 signature per secret.
+// Sign returns the header webhook-signature of Standard Webhooks 1.0.0: one v1 signature per secret (rules WHK-6 and
+// WHK-7).
 func Sign(id string, at time.Time, body []byte, secrets ...string) (string, error) {
 	var header strings.Builder
 	prefix := id + "." + strconv.FormatInt(at.Unix(), 10) + "."
@@ -109,13 +112,14 @@ func Sign(id string, at time.Time, body []byte, secrets ...string) (string, erro
 	return header.String(), nil
 }
 
-// DeliveryID is the id of the delivery of an event to an endpoint: the same whoever works it out, and as old as the event.
+// DeliveryID returns the id of the delivery of an event to an endpoint. Every node derives the same id; it has the
+// time of the event.
 func DeliveryID(event uuid.UUID, endpointID string) uuid.UUID {
 	return derived(event, "delivery", endpointID)
 }
 
-// EventID is the id under which receivers know what an event of the ledger led to: its own, or one derived from it for
-// every further thing that it tells.
+// EventID returns the webhook id of what an event of the ledger leads to: the event's own id for the first, and one
+// derived from it for every further thing (further > 0) that is sent.
 func EventID(event uuid.UUID, further int) uuid.UUID {
 	if further == 0 {
 		return event
@@ -123,7 +127,7 @@ func EventID(event uuid.UUID, further int) uuid.UUID {
 	return derived(event, "event", strconv.Itoa(further))
 }
 
-// derived is a UUIDv7 with another one's time and place within it.
+// derived returns a UUIDv7 with the time of another one, and a hash of purpose and name.
 func derived(from uuid.UUID, purpose, name string) uuid.UUID {
 	sum := sha256.Sum256(append(from[:], (purpose + "\x00" + name)...))
 	id := from

@@ -1,5 +1,5 @@
-// Package webhook is the addresses that a workspace has its events told to: what they subscribe to, how deliveries are
-// signed, when they are attempted, and when an endpoint is given up.
+// Package webhook holds webhook endpoints: what they subscribe to, how deliveries are signed and retried, and when an
+// endpoint is disabled (rules WHK-1 to WHK-19).
 package webhook
 
 import (
@@ -15,10 +15,10 @@ import (
 	"ledgerline/events"
 )
 
-// Status is whether an endpoint gets its deliveries (administration 3.6).
+// Status is the state of an endpoint (rule WHK-3).
 type Status string
 
-// The statuses. Deleted is not shown to anybody.
+// The statuses. The API never shows Deleted.
 const (
 	Active   Status = "active"
 	Paused   Status = "paused"
@@ -26,13 +26,13 @@ const (
 	Deleted  Status = "deleted"
 )
 
-// Reasons for which an endpoint is disabled.
+// The reasons for which an endpoint is disabled.
 const (
-	ReasonFailing = "failing" // no success for too long
-	ReasonGone    = "gone"    // it answered 410
+	ReasonFailing = "failing" // rule WHK-12
+	ReasonGone    = "gone"    // it answered 410 Gone (rule WHK-10)
 )
 
-// Limits (administration 8, decisions 10).
+// The limits of rules WHK-1 to WHK-3, WHK-7, WHK-15 and WHK-16; maxURL is in characters.
 const (
 	MaxPerWorkspace    = 20
 	MaxPerOrganisation = 50
@@ -43,7 +43,7 @@ const (
 	maxURL             = 2048
 )
 
-// Types are the event types that can be subscribed to (administration 6).
+// Types returns the event types that can be subscribed to (rule WHK-20).
 func Types() []string {
 	return []string{
 		"message.received", "message.status", "contact.created", "contact.opted_out", "contact.opted_in", "conversation.assigned",
@@ -60,15 +60,15 @@ type Endpoint struct {
 	Events              []string
 	Status              Status
 	Secret              string
-	PreviousSecret      string    // the secret before the last rotation
-	PreviousSecretUntil time.Time // until when it signs along
-	EnabledAt           time.Time // of the last time it was enabled again; zero when never
+	PreviousSecret      string    // the secret before the last rotation; "" for none
+	PreviousSecretUntil time.Time // until when it signs too (rule WHK-7)
+	EnabledAt           time.Time // when it was last enabled again; zero if never
 }
 
-// Exists tells whether there is such an endpoint.
+// Exists reports whether the endpoint was created and not deleted.
 func (e Endpoint) Exists() bool { return e.ID != "" && e.Status != Deleted }
 
-// Apply folds one event.
+// Apply returns the state after one event of the endpoint's stream.
 func (e Endpoint) Apply(event events.Event, in events.Envelope) Endpoint {
 	switch v := event.(type) {
 	case *events.WebhookCreated:
@@ -99,14 +99,14 @@ func (e Endpoint) Apply(event events.Event, in events.Envelope) Endpoint {
 	return e
 }
 
-// NewSecret makes a secret of randomness: whsec_ and 32 bytes in base64.
+// NewSecret makes a secret from randomness: whsec_ and 32 bytes in base64 (rule WHK-7).
 func NewSecret(random [32]byte) string {
 	return secretPrefix + base64.StdEncoding.EncodeToString(random[:])
 }
 
 const secretPrefix = "whsec_"
 
-// SigningSecrets are those that sign at a time, the current one first.
+// SigningSecrets returns the secrets that sign at a time, the current one first (rule WHK-7).
 func (e Endpoint) SigningSecrets(now time.Time) []string {
 	if e.PreviousSecret != "" && now.Before(e.PreviousSecretUntil) {
 		return []string{e.Secret, e.PreviousSecret}
@@ -114,8 +114,8 @@ func (e Endpoint) SigningSecrets(now time.Time) []string {
 	return []string{e.Secret}
 }
 
-// CheckURL tells what is wrong with an address: it is an absolute https URL, or http where plain ones are allowed, without
-// credentials in it.
+// CheckURL returns what is wrong with an address (rule WHK-2): it must be an absolute https URL without credentials.
+// plain allows http too.
 func CheckURL(address string, plain bool) []fault.Issue {
 	wrong := func(code, message string) []fault.Issue {
 		return []fault.Issue{{Location: "body", Path: "/url", Code: code, Message: message}}
@@ -135,7 +135,7 @@ func CheckURL(address string, plain bool) []fault.Issue {
 	return nil
 }
 
-// CheckEvents tells what is wrong with a list of types.
+// CheckEvents returns what is wrong with a list of event types: it must name at least one, and only those of Types.
 func CheckEvents(types []string) []fault.Issue {
 	if len(types) == 0 {
 		return []fault.Issue{{Location: "body", Path: "/events", Code: "required", Message: "Name at least one event type."}}
@@ -151,7 +151,8 @@ func CheckEvents(types []string) []fault.Issue {
 
 func sorted(types []string) []string { return slices.Compact(slices.Sorted(slices.Values(types))) }
 
-// Create makes an endpoint. Address and types are checked together.
+// Create creates an endpoint. A bad address and bad event types are refused together, with validation_failed. plain
+// allows http addresses.
 func Create(id, address, secret string, types []string, plain bool) ([]events.Event, error) {
 	if issues := append(CheckURL(address, plain), CheckEvents(types)...); len(issues) > 0 {
 		return nil, fault.Invalids(issues...)
@@ -161,15 +162,16 @@ func Create(id, address, secret string, types []string, plain bool) ([]events.Ev
 	}}, nil
 }
 
-// Change is what a PATCH asks for; nil leaves a thing as it is.
+// Change is what a PATCH asks for; nil leaves a property as it is.
 type Change struct {
 	URL    *string
 	Events *[]string
 	Status *Status // active or paused
 }
 
-// Update changes an endpoint (administration 3.6). What is so already is no event. Pausing a disabled endpoint is refused
-// with conflict, enabling one again within ten minutes with rate_limited.
+// Update changes an endpoint (rule WHK-3); what is so already is no event. Bad values are refused with
+// validation_failed, pausing a disabled endpoint with conflict, and enabling one again within ten minutes with
+// rate_limited.
 func (e Endpoint) Update(c Change, now time.Time, plain bool) ([]events.Event, error) {
 	var issues []fault.Issue
 	if c.URL != nil {
@@ -195,16 +197,16 @@ func (e Endpoint) Update(c Change, now time.Time, plain bool) ([]events.Event, e
 		list = append(list, updated)
 	}
 	if c.Status != nil {
-		moved, err := e.move(*c.Status, now)
+		moves, err := e.setStatus(*c.Status, now)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, moved...)
+		list = append(list, moves...)
 	}
 	return list, nil
 }
 
-func (e Endpoint) move(to Status, now time.Time) ([]events.Event, error) {
+func (e Endpoint) setStatus(to Status, now time.Time) ([]events.Event, error) {
 	switch {
 	case e.Status == to:
 		return nil, nil
@@ -223,14 +225,14 @@ func (e Endpoint) move(to Status, now time.Time) ([]events.Event, error) {
 	return []events.Event{&events.WebhookEnabled{EndpointID: e.ID}}, nil
 }
 
-// Rotate gives the endpoint another secret; the one it has signs along for 24 hours.
+// Rotate gives the endpoint another secret. The previous one signs too for 24 hours (rule WHK-7).
 func (e Endpoint) Rotate(secret string, now time.Time) []events.Event {
 	return []events.Event{&events.WebhookSecretRotated{
 		EndpointID: e.ID, Until: now.Add(RotationOverlap), Private: events.WebhookPrivate{Secret: secret},
 	}}
 }
 
-// Disable takes an active endpoint out of service; another one is left as it is.
+// Disable disables an active endpoint; any other returns no event.
 func (e Endpoint) Disable(reason string) []events.Event {
 	if e.Status != Active {
 		return nil
@@ -238,7 +240,7 @@ func (e Endpoint) Disable(reason string) []events.Event {
 	return []events.Event{&events.WebhookDisabled{EndpointID: e.ID, Reason: reason}}
 }
 
-// Delete removes the endpoint.
+// Delete deletes the endpoint (rule WHK-5).
 func (e Endpoint) Delete() []events.Event {
 	return []events.Event{&events.WebhookDeleted{EndpointID: e.ID}}
 }
