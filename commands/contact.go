@@ -38,11 +38,11 @@ func (u *unit) createContact(ctx context.Context, in *CreateContact) error {
 	if issues, err = collect(issues, err); err != nil {
 		return err
 	}
-	issues, err = collect(issues, u.memberAt(ctx, nil, in.OwnerUserID, "/owner_user_id"))
+	issues, err = collect(issues, u.checkMember(ctx, nil, in.OwnerUserID, "/owner_user_id"))
 	if err != nil {
 		return err
 	}
-	labels, wrong, err := u.labelsNamed(ctx, in.Labels, "/labels")
+	labels, wrong, err := u.findOrCreateLabels(ctx, in.Labels, "/labels")
 	if err != nil {
 		return err
 	}
@@ -118,30 +118,6 @@ func (a *App) UpsertContact(ctx context.Context, req Request, in UpsertContact) 
 
 func given(value *string) contact.Setting[string] {
 	return contact.Setting[string]{Given: value != nil, Value: value}
-}
-
-// collect moves the issues of a validation fault into the list, and leaves other errors.
-func collect(issues []fault.Issue, err error) ([]fault.Issue, error) {
-	if fault.Is(err, fault.ValidationFailed) {
-		return append(issues, fault.Of(err).Issues...), nil
-	}
-	return issues, err
-}
-
-// memberAt refuses, at pointer, a user who is not a member of the request's workspace. Who is there now may stay: it may have
-// left, which whoever sends back what it was shown need not know.
-func (u *unit) memberAt(ctx context.Context, now, id *uuid.UUID, pointer string) error {
-	if id == nil || now != nil && *now == *id {
-		return nil
-	}
-	user, err := u.user(ctx, *id)
-	if err == nil && user.State.MemberOf(u.Request.Workspace) {
-		return nil
-	}
-	if err != nil && !fault.Is(err, fault.NotFound) {
-		return err
-	}
-	return fault.Invalid(pointer, "not_a_member", "The user is not a member of this workspace.")
 }
 
 // newContact makes a contact with a number that nobody in the workspace has.

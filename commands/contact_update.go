@@ -9,7 +9,6 @@ import (
 	"ledgerline/commands/engine"
 	"ledgerline/domain/contact"
 	"ledgerline/domain/fault"
-	"ledgerline/domain/label"
 )
 
 // UpdateContact is what may be changed of a contact (interface 4.1). The zero value changes nothing.
@@ -69,7 +68,7 @@ func (u *unit) updateContact(ctx context.Context, c *engine.Aggregate[contact.Co
 			return err
 		}
 	}
-	if issues, err = collect(issues, u.memberAt(ctx, c.State.Owner, in.Owner.Value, "/owner_user_id")); err != nil {
+	if issues, err = collect(issues, u.checkMember(ctx, c.State.Owner, in.Owner.Value, "/owner_user_id")); err != nil {
 		return err
 	}
 	if issues, err = collect(issues, contact.CheckFields(patch.Fields, "/fields")); err != nil {
@@ -121,15 +120,15 @@ func (u *unit) changeLabels(ctx context.Context, c *engine.Aggregate[contact.Con
 	if in.Labels != nil {
 		names, pointer = in.Labels, "/labels"
 	}
-	add, wrong, err := u.labelsNamed(ctx, names, pointer)
+	add, wrong, err := u.findOrCreateLabels(ctx, names, pointer)
 	if err != nil || len(wrong) > 0 {
 		return append(issues, wrong...), err
 	}
 	var remove []uuid.UUID
 	if in.Labels == nil {
-		remove, err = u.labelsKnown(ctx, in.RemoveLabels)
+		remove, err = u.findLabels(ctx, in.RemoveLabels)
 	} else {
-		remove, err = u.labelsLeft(ctx, c.State.LabelIDs)
+		remove, err = u.existingLabels(ctx, c.State.LabelIDs)
 	}
 	if err != nil {
 		return issues, err
@@ -137,19 +136,4 @@ func (u *unit) changeLabels(ctx context.Context, c *engine.Aggregate[contact.Con
 	changed, err := c.State.ChangeLabels(add, remove, pointer)
 	c.Record(changed...)
 	return collect(issues, err)
-}
-
-// labelsLeft are those of the labels that have not been deleted: the others are off the contact already.
-func (u *unit) labelsLeft(ctx context.Context, ids []uuid.UUID) ([]uuid.UUID, error) {
-	var left []uuid.UUID
-	for _, id := range ids {
-		l, err := engine.Load(ctx, u.Unit, u.Engine.Labels, label.Stream(id))
-		if err != nil {
-			return nil, err
-		}
-		if l.State.Exists() {
-			left = append(left, id)
-		}
-	}
-	return left, nil
 }

@@ -12,7 +12,6 @@ import (
 	"ledgerline/domain/contact"
 	"ledgerline/domain/conversation"
 	"ledgerline/domain/fault"
-	"ledgerline/domain/organisation"
 )
 
 // ReplyTo names the conversation that a message answers in.
@@ -84,9 +83,9 @@ func (a *App) UpdateConversation(ctx context.Context, req Request, id string, in
 		changed, err := conv.State.Change(in.Change, u.Now)
 		issues, err := collect(nil, err)
 		for _, check := range []func() error{
-			func() error { return u.memberAt(ctx, conv.State.Assignee, in.Assignee.Value, "/assignee_user_id") },
-			func() error { return u.teamAt(ctx, in.Team.Value, "/team_id") },
-			func() error { return u.handlerAt(in.HandledBy) },
+			func() error { return u.checkMember(ctx, conv.State.Assignee, in.Assignee.Value, "/assignee_user_id") },
+			func() error { return u.checkTeam(ctx, in.Team.Value, "/team_id") },
+			func() error { return u.checkHandler(in.HandledBy) },
 		} {
 			if err == nil {
 				issues, err = collect(issues, check())
@@ -116,7 +115,7 @@ func (a *App) UnassignFormerMember(ctx context.Context, req Request, id string, 
 			return err
 		}
 		u.Ref = id
-		user, err := u.user(ctx, userID)
+		user, err := u.loadUser(ctx, userID)
 		if err != nil || user.State.MemberOf(req.Workspace) || conv.State.Assignee == nil || *conv.State.Assignee != userID {
 			return err
 		}
@@ -135,33 +134,6 @@ func (u *unit) relabel(ctx context.Context, conv *engine.Aggregate[conversation.
 		return issues, err
 	}
 	return u.changeLabels(ctx, c, &UpdateContact{Labels: names}, issues)
-}
-
-// teamAt refuses, at pointer, a team that is not of the request's workspace.
-func (u *unit) teamAt(ctx context.Context, id *uuid.UUID, pointer string) error {
-	if id == nil {
-		return nil
-	}
-	team, err := engine.Load(ctx, u.Unit, u.Engine.Teams, organisation.TeamStream(*id))
-	if err != nil {
-		return err
-	}
-	if team.State.ID == uuid.Nil || team.State.Workspace != u.Request.Workspace {
-		return fault.Invalid(pointer, "not_found", "There is no such team in this workspace.")
-	}
-	return nil
-}
-
-// handlerAt refuses a handler that is neither the team nor a live agent. Nobody can make an agent yet, so there is none.
-func (u *unit) handlerAt(handler *string) error {
-	if handler == nil {
-		return nil
-	}
-	agent, err := conversation.ParseHandler(*handler)
-	if err == nil && agent != nil {
-		err = fault.Invalid("/handled_by", "not_found", "There is no such live agent in this workspace.")
-	}
-	return err
 }
 
 // AddNote adds a remark to a conversation of the request's workspace; Ref is the note's id. agent is as in Reply.
@@ -209,7 +181,7 @@ func (a *App) HandOff(ctx context.Context, req Request, id string, in Handoff) (
 			return err
 		}
 		u.Ref = id
-		issues, err := collect(nil, u.teamAt(ctx, in.TeamID, "/team_id"))
+		issues, err := collect(nil, u.checkTeam(ctx, in.TeamID, "/team_id"))
 		if err != nil {
 			return err
 		}

@@ -2,15 +2,12 @@ package commands
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/google/uuid"
 
 	"ledgerline/commands/engine"
 	"ledgerline/domain/apikey"
-	"ledgerline/domain/fault"
 	"ledgerline/domain/identity"
-	"ledgerline/domain/line"
 	"ledgerline/events"
 )
 
@@ -49,19 +46,19 @@ func (a *App) CreateIdentity(ctx context.Context, req Request, in CreateIdentity
 		if _, err := u.Workspace(ctx, req.Workspace); err != nil {
 			return err
 		}
-		issues, err := u.linesAt(ctx, in.AllowedLineIDs, "/allowed_line_ids")
-		if err != nil {
+		var issues issueList
+		if err := issues.collect(u.checkLines(ctx, in.AllowedLineIDs, "/allowed_line_ids")); err != nil {
 			return err
 		}
 		created, err := identity.Create(events.IdentityCreated{
 			IdentityID: id, Name: in.Name, Kind: string(in.Kind), Env: string(in.Env), Scopes: in.Scopes, KeyID: token.ID,
 			AllowedLineIDs: in.AllowedLineIDs, DailyLimit: in.DailyLimit,
 		}, in.Grantor)
-		if issues, err = collect(issues, err); err != nil {
+		if err := issues.collect(err); err != nil {
 			return err
 		}
-		if len(issues) > 0 {
-			return fault.Invalids(issues...)
+		if err := issues.fault(); err != nil {
+			return err
 		}
 		i := engine.Begin(u.Unit, a.engine.Identities, identity.Stream(id))
 		i.Record(created...)
@@ -77,23 +74,6 @@ func (a *App) CreateIdentity(ctx context.Context, req Request, in CreateIdentity
 		return CreatedIdentity{}, err
 	}
 	return made, nil
-}
-
-// linesAt tells, at pointer, of the ids that are not lines of the request's workspace.
-func (u *unit) linesAt(ctx context.Context, ids []string, pointer string) ([]fault.Issue, error) {
-	var issues []fault.Issue
-	for i, id := range ids {
-		l, err := engine.Load(ctx, u.Unit, u.Engine.Lines, id)
-		if err != nil {
-			return nil, err
-		}
-		if l.State.ID == "" || l.State.Workspace != u.Request.Workspace || l.State.State == line.Retired {
-			issues = append(issues, fault.Issue{
-				Location: "body", Path: fmt.Sprintf("%s/%d", pointer, i), Code: "not_found", Message: "There is no such line.",
-			})
-		}
-	}
-	return issues, nil
 }
 
 // identity loads a service identity of the request's workspace.
@@ -113,18 +93,18 @@ func (a *App) UpdateIdentity(ctx context.Context, req Request, id uuid.UUID, cha
 		if err != nil {
 			return err
 		}
-		var issues []fault.Issue
+		var issues issueList
 		if change.AllowedLineIDs != nil {
-			if issues, err = u.linesAt(ctx, *change.AllowedLineIDs, "/allowed_line_ids"); err != nil {
+			if err := issues.collect(u.checkLines(ctx, *change.AllowedLineIDs, "/allowed_line_ids")); err != nil {
 				return err
 			}
 		}
 		changed, err := i.State.Update(change, by)
-		if issues, err = collect(issues, err); err != nil {
+		if err := issues.collect(err); err != nil {
 			return err
 		}
-		if len(issues) > 0 {
-			return fault.Invalids(issues...)
+		if err := issues.fault(); err != nil {
+			return err
 		}
 		i.Record(changed...)
 		u.Ref = id.String()

@@ -51,7 +51,7 @@ func (a *App) ImportContacts(ctx context.Context, req Request, in ImportContacts
 	}
 	var accepted AcceptedImport
 	result, err := a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		labels, issues, err := u.labelsNamed(ctx, in.Labels, "/labels")
+		labels, issues, err := u.findOrCreateLabels(ctx, in.Labels, "/labels")
 		if err != nil {
 			return err
 		}

@@ -240,7 +240,7 @@ func (s *stretch) look(ctx context.Context, rows []importjob.Row) error {
 		}
 	}
 	var err error
-	s.given, err = s.labelsLeft(ctx, s.job.LabelIDs)
+	s.given, err = s.existingLabels(ctx, s.job.LabelIDs)
 	return err
 }
 
@@ -392,7 +392,7 @@ func (s *stretch) labelled(ctx context.Context, row *importjob.Row) ([]uuid.UUID
 		_, key := label.Claim(s.Request.Workspace, name)
 		id, known := s.labels[key]
 		if !known {
-			named, _, err := s.labelsNamed(ctx, []string{name}, "")
+			named, _, err := s.findOrCreateLabels(ctx, []string{name}, "")
 			if err != nil {
 				return nil, err
 			}

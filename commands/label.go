@@ -9,88 +9,51 @@ import (
 	"ledgerline/commands/engine"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/label"
+	"ledgerline/events"
 )
 
-// CreateLabel makes a label of the request's workspace; Ref is its id. A name that exists is refused with conflict.
+var labels = named[uuid.UUID, label.Label]{
+	noun: "label", nameField: "name",
+	kind:         func(e *engine.Engine) engine.Kind[label.Label] { return e.Labels },
+	stream:       label.Stream,
+	exists:       label.Label.Exists,
+	workspace:    func(l label.Label) uuid.UUID { return l.Workspace },
+	claim:        func(l label.Label) (scope, key string) { return label.Claim(l.Workspace, l.Name) },
+	deleteEvents: label.Label.Delete,
+}
+
+// CreateLabel creates a label of the request's workspace; Ref is its id. A name that exists is refused with conflict.
 func (a *App) CreateLabel(ctx context.Context, req Request, name string, color *string) (Result, error) {
 	id := a.engine.IDs.UUID()
-	return a.run(ctx, req, func(_ context.Context, u *unit) error {
-		u.Ref = id.String()
-		return u.newLabel(id, name, color, "/name", labelTaken)
+	return labels.create(ctx, a, req, id, func(context.Context, *unit) ([]events.Event, error) {
+		return label.Create(id, name, color, "/name")
 	})
 }
 
-func labelTaken(string) error { return fault.New(fault.Conflict, "A label with this name exists.") }
-
-func (u *unit) newLabel(id uuid.UUID, name string, color *string, pointer string, taken func(string) error) error {
-	made, err := label.Create(id, name, color, pointer)
-	if err != nil {
-		return err
-	}
-	scope, key := label.Claim(u.Request.Workspace, name)
-	u.Claim(scope, key, id.String(), taken)
-	engine.Begin(u.Unit, u.Engine.Labels, label.Stream(id)).Record(made...)
-	return nil
-}
-
-// UpdateLabel is what may be changed of a label (interface 4.2). A nil Name leaves the name; a nil Color takes the color
-// away if SetColor says so.
+// UpdateLabel is what may be changed of a label (rule CON-29). A nil Name leaves the name; with SetColor a nil Color
+// removes the color.
 type UpdateLabel struct {
 	Name     *string
 	SetColor bool
 	Color    *string
 }
 
-// UpdateLabel renames a label of the request's workspace, which keeps its contacts, or changes its color. A name that
-// another label has is refused with conflict.
+// UpdateLabel renames a label of the request's workspace, which stays on its contacts, or changes its color. A name
+// that another label has is refused with conflict.
 func (a *App) UpdateLabel(ctx context.Context, req Request, id uuid.UUID, in UpdateLabel) (Result, error) {
-	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		l, err := u.label(ctx, id)
-		if err != nil {
-			return err
-		}
-		u.Ref = id.String()
-		scope, before := label.Claim(u.Request.Workspace, l.State.Name)
-		changed, err := l.State.Update(in.Name, in.SetColor, in.Color)
-		if err != nil {
-			return err
-		}
-		l.Record(changed...)
-		if _, after := label.Claim(u.Request.Workspace, l.State.Name); after != before {
-			u.ReleaseClaim(scope, before, id.String())
-			u.Claim(scope, after, id.String(), labelTaken)
-		}
-		return nil
+	return labels.update(ctx, a, req, id, func(_ context.Context, _ *unit, l label.Label) ([]events.Event, error) {
+		return l.Update(in.Name, in.SetColor, in.Color)
 	})
 }
 
-// DeleteLabel takes a label of the request's workspace off every contact and frees its name.
+// DeleteLabel takes a label of the request's workspace off every contact and releases its name.
 func (a *App) DeleteLabel(ctx context.Context, req Request, id uuid.UUID) (Result, error) {
-	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		l, err := u.label(ctx, id)
-		if err != nil {
-			return err
-		}
-		u.Ref = id.String()
-		scope, key := label.Claim(u.Request.Workspace, l.State.Name)
-		u.ReleaseClaim(scope, key, id.String())
-		l.Record(l.State.Delete()...)
-		return nil
-	})
+	return labels.remove(ctx, a, req, id)
 }
 
-// label loads a label of the request's workspace.
-func (u *unit) label(ctx context.Context, id uuid.UUID) (*engine.Aggregate[label.Label], error) {
-	l, err := engine.Load(ctx, u.Unit, u.Engine.Labels, label.Stream(id))
-	if err == nil && (!l.State.Exists() || l.State.Workspace != u.Request.Workspace) {
-		err = engine.NotFound("label")
-	}
-	return l, err
-}
-
-// labelNamed finds a label of the request's workspace by its name; nil when there is none. The append depends on the
-// label being as it was found: names move, and labels go.
-func (u *unit) labelNamed(ctx context.Context, name string) (*engine.Aggregate[label.Label], error) {
+// findLabel finds a label of the request's workspace by its name; nil when there is none. The label is guarded, since it
+// may be renamed or deleted before the append.
+func (u *unit) findLabel(ctx context.Context, name string) (*engine.Aggregate[label.Label], error) {
 	scope, key := label.Claim(u.Request.Workspace, name)
 	owner, found, err := u.Owner(ctx, scope, key)
 	if err != nil || !found {
@@ -105,14 +68,14 @@ func (u *unit) labelNamed(ctx context.Context, name string) (*engine.Aggregate[l
 		return nil, err
 	}
 	if !l.State.Holds(key) {
-		return nil, engine.ErrInconsistent // renamed or deleted between the two looks
+		return nil, engine.ErrInconsistent // renamed or deleted after the claim's owner was read
 	}
 	return l, nil
 }
 
-// labelsNamed gives the ids of labels by name and makes those that do not exist, in the same append. What is wrong
-// with a name is told at its place under pointer.
-func (u *unit) labelsNamed(ctx context.Context, names []string, pointer string) ([]uuid.UUID, []fault.Issue, error) {
+// findOrCreateLabels returns the ids of the labels with these names. Labels that do not exist are created in the same
+// append (rule CON-30). What is wrong with a name is reported at its index under pointer.
+func (u *unit) findOrCreateLabels(ctx context.Context, names []string, pointer string) ([]uuid.UUID, []fault.Issue, error) {
 	var ids []uuid.UUID
 	var issues []fault.Issue
 	seen := map[string]bool{}
@@ -128,37 +91,51 @@ func (u *unit) labelsNamed(ctx context.Context, names []string, pointer string) 
 			}
 			continue
 		}
-		known, err := u.labelNamed(ctx, name)
+		found, err := u.findLabel(ctx, name)
 		if err != nil {
 			return nil, nil, err
 		}
-		if known != nil {
-			ids = append(ids, known.State.ID)
+		if found != nil {
+			ids = append(ids, found.State.ID)
 			continue
 		}
 		id := u.Engine.IDs.UUID()
-		if err := u.newLabel(id, name, nil, pointer, decideAgain); err != nil {
+		created, err := label.Create(id, name, nil, pointer)
+		if err != nil {
 			return nil, nil, err
 		}
+		labels.begin(u, id, created, decideAgain)
 		ids = append(ids, id)
 	}
 	return ids, issues, nil
 }
 
-// labelsKnown gives the ids of those of the labels that exist; other names mean nothing.
-func (u *unit) labelsKnown(ctx context.Context, names []string) ([]uuid.UUID, error) {
+// findLabels returns the ids of the labels with these names. Names without a label are skipped.
+func (u *unit) findLabels(ctx context.Context, names []string) ([]uuid.UUID, error) {
 	var ids []uuid.UUID
 	for _, name := range names {
-		known, err := u.labelNamed(ctx, name)
+		found, err := u.findLabel(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		if known != nil {
-			ids = append(ids, known.State.ID)
+		if found != nil {
+			ids = append(ids, found.State.ID)
 		}
 	}
 	return ids, nil
 }
 
-// decideAgain is for claims that somebody else taking them only means that there is something new to see.
-func decideAgain(string) error { return nil }
+// existingLabels returns those of the labels that have not been deleted.
+func (u *unit) existingLabels(ctx context.Context, ids []uuid.UUID) ([]uuid.UUID, error) {
+	var existing []uuid.UUID
+	for _, id := range ids {
+		l, err := engine.Load(ctx, u.Unit, u.Engine.Labels, label.Stream(id))
+		if err != nil {
+			return nil, err
+		}
+		if l.State.Exists() {
+			existing = append(existing, id)
+		}
+	}
+	return existing, nil
+}

@@ -157,7 +157,7 @@ func (a *App) UpdateLine(ctx context.Context, req Request, lineID string, c line
 		}
 		u.Ref = lineID
 		before := l.State.PoolID
-		issues, err := collect(nil, u.poolAt(ctx, c.Pool.Value, "/pool_id"))
+		issues, err := collect(nil, u.checkPool(ctx, c.Pool.Value, "/pool_id"))
 		if err != nil {
 			return err
 		}
@@ -171,18 +171,6 @@ func (a *App) UpdateLine(ctx context.Context, req Request, lineID string, c line
 		l.Record(changed...)
 		return u.movePool(ctx, lineID, before, l.State.PoolID)
 	})
-}
-
-// poolAt refuses, at pointer, a pool that the request's workspace does not have; nil is none.
-func (u *unit) poolAt(ctx context.Context, id *string, pointer string) error {
-	if id == nil {
-		return nil
-	}
-	_, err := u.pool(ctx, *id)
-	if fault.Is(err, fault.NotFound) {
-		return fault.Invalid(pointer, "not_found", "There is no such pool.")
-	}
-	return err
 }
 
 // movePool keeps the pools' own lists of their lines.

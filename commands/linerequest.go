@@ -28,7 +28,7 @@ func (a *App) RequestLines(ctx context.Context, req Request, in RequestLines) (R
 		made := events.LineRequestMade{RequestID: id, Count: in.Count, AreaCodes: in.AreaCodes, Note: in.Note, PoolID: in.PoolID}
 		issues, err := collect(nil, line.CheckRequest(&made))
 		if err == nil {
-			issues, err = collect(issues, u.poolAt(ctx, in.PoolID, "/pool_id"))
+			issues, err = collect(issues, u.checkPool(ctx, in.PoolID, "/pool_id"))
 		}
 		switch {
 		case err != nil:

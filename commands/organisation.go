@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -15,7 +14,8 @@ import (
 	"ledgerline/events"
 )
 
-func (u *unit) user(ctx context.Context, id uuid.UUID) (*engine.Aggregate[organisation.User], error) {
+// loadUser loads a user of the request's organisation; not_found when there is none.
+func (u *unit) loadUser(ctx context.Context, id uuid.UUID) (*engine.Aggregate[organisation.User], error) {
 	user, err := engine.Load(ctx, u.Unit, u.Engine.Users, organisation.UserStream(id))
 	if err == nil && (!user.State.Exists() || user.State.Organisation != u.Request.Organisation) {
 		err = engine.NotFound("user")
@@ -88,7 +88,7 @@ func (a *App) CreateWorkspace(ctx context.Context, req Request, name string) (Cr
 			return err
 		}
 		engine.Begin(u.Unit, a.engine.Workspaces, organisation.WorkspaceStream(w.ID)).Record(made...)
-		if err := u.newPool(w.DefaultPoolID, CreatePool{Name: "Default", Rotation: line.Sticky}, true); err != nil {
+		if err := u.beginDefaultPool(w.DefaultPoolID); err != nil {
 			return err
 		}
 		if w.SandboxPhone, err = a.sandboxPhone(); err != nil {
@@ -158,7 +158,7 @@ func (a *App) GrantRole(ctx context.Context, req Request, userID uuid.UUID, role
 		if _, err := u.Workspace(ctx, req.Workspace); err != nil {
 			return err
 		}
-		user, err := u.user(ctx, userID)
+		user, err := u.loadUser(ctx, userID)
 		if err != nil {
 			return err
 		}
@@ -172,7 +172,7 @@ func (a *App) GrantRole(ctx context.Context, req Request, userID uuid.UUID, role
 // RevokeRole ends a user's membership of the request's workspace.
 func (a *App) RevokeRole(ctx context.Context, req Request, userID uuid.UUID) (Result, error) {
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		user, err := u.user(ctx, userID)
+		user, err := u.loadUser(ctx, userID)
 		if err != nil {
 			return err
 		}
@@ -221,7 +221,7 @@ func (a *App) AddTeamMember(ctx context.Context, req Request, teamID, userID uui
 }
 
 func (u *unit) join(ctx context.Context, team *engine.Aggregate[organisation.Team], userID uuid.UUID) error {
-	user, err := u.user(ctx, userID)
+	user, err := u.loadUser(ctx, userID)
 	if err != nil {
 		return err
 	}
@@ -231,5 +231,3 @@ func (u *unit) join(ctx context.Context, team *engine.Aggregate[organisation.Tea
 	team.Record(team.State.AddMember(userID)...)
 	return nil
 }
-
-func nameKey(name string) string { return strings.ToLower(strings.TrimSpace(name)) }

@@ -2,77 +2,59 @@ package commands
 
 import (
 	"context"
+	"strings"
 
 	"github.com/google/uuid"
 
 	"ledgerline/commands/engine"
-	"ledgerline/domain/fault"
 	"ledgerline/domain/line"
 	"ledgerline/events"
 )
 
-// CreatePool is what a pool is made of (administration 4.4).
+var pools = named[string, line.Pool]{
+	noun: "pool", nameField: "name",
+	kind:      func(e *engine.Engine) engine.Kind[line.Pool] { return e.Pools },
+	stream:    func(id string) string { return id },
+	exists:    func(p line.Pool) bool { return p.ID != "" },
+	workspace: func(p line.Pool) uuid.UUID { return p.Workspace },
+	claim: func(p line.Pool) (scope, key string) {
+		return "pool:" + p.Workspace.String(), strings.ToLower(strings.TrimSpace(p.Name))
+	},
+}
+
+// CreatePool is what a pool is made of (rule LIN-30).
 type CreatePool struct {
 	Name     string
 	Rotation line.Rotation
 	Fallback line.FallbackMode // "" is off
 }
 
-// CreatePool makes a pool of the request's workspace; Ref is its id. Its name is unique there.
+// CreatePool creates a pool of the request's workspace; Ref is its id. A name that exists is refused with conflict.
 func (a *App) CreatePool(ctx context.Context, req Request, in CreatePool) (Result, error) {
 	id := a.engine.IDs.TypeID("pool")
-	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
+	return pools.create(ctx, a, req, id, func(ctx context.Context, u *unit) ([]events.Event, error) {
 		if _, err := u.Workspace(ctx, req.Workspace); err != nil {
-			return err
+			return nil, err
 		}
-		u.Ref = id
-		return u.newPool(id, in, false)
+		return line.CreatePool(events.PoolCreated{
+			PoolID: id, Name: in.Name, Rotation: string(in.Rotation), FallbackSMSMode: string(in.Fallback),
+		})
 	})
 }
 
-func poolNames(workspace uuid.UUID) string { return "pool:" + workspace.String() }
-
-func poolTaken(string) error { return fault.New(fault.Conflict, "A pool with this name exists.") }
-
-func (u *unit) newPool(id string, in CreatePool, isDefault bool) error {
-	made, err := line.CreatePool(events.PoolCreated{
-		PoolID: id, Name: in.Name, Rotation: string(in.Rotation), Default: isDefault, FallbackSMSMode: string(in.Fallback),
-	})
+// beginDefaultPool records the pool that every workspace begins with.
+func (u *unit) beginDefaultPool(id string) error {
+	created, err := line.CreatePool(events.PoolCreated{PoolID: id, Name: "Default", Rotation: string(line.Sticky), Default: true})
 	if err != nil {
 		return err
 	}
-	u.Claim(poolNames(u.Request.Workspace), nameKey(in.Name), id, poolTaken)
-	engine.Begin(u.Unit, u.Engine.Pools, id).Record(made...)
+	pools.begin(u, id, created, pools.nameTaken)
 	return nil
 }
 
 // UpdatePool changes a pool of the request's workspace. A name that another pool has is refused with conflict.
 func (a *App) UpdatePool(ctx context.Context, req Request, poolID string, c line.PoolChange) (Result, error) {
-	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		pool, err := u.pool(ctx, poolID)
-		if err != nil {
-			return err
-		}
-		u.Ref = poolID
-		before := nameKey(pool.State.Name)
-		changed, err := pool.State.Update(c)
-		if err != nil {
-			return err
-		}
-		pool.Record(changed...)
-		if after := nameKey(pool.State.Name); after != before {
-			u.ReleaseClaim(poolNames(u.Request.Workspace), before, poolID)
-			u.Claim(poolNames(u.Request.Workspace), after, poolID, poolTaken)
-		}
-		return nil
+	return pools.update(ctx, a, req, poolID, func(_ context.Context, _ *unit, p line.Pool) ([]events.Event, error) {
+		return p.Update(c)
 	})
-}
-
-// pool loads a pool of the request's workspace.
-func (u *unit) pool(ctx context.Context, id string) (*engine.Aggregate[line.Pool], error) {
-	pool, err := engine.Load(ctx, u.Unit, u.Engine.Pools, id)
-	if err == nil && (pool.State.ID == "" || pool.State.Workspace != u.Request.Workspace) {
-		err = engine.NotFound("pool")
-	}
-	return pool, err
 }

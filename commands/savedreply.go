@@ -6,43 +6,35 @@ import (
 	"github.com/google/uuid"
 
 	"ledgerline/commands/engine"
-	"ledgerline/domain/fault"
 	"ledgerline/domain/savedreply"
+	"ledgerline/events"
 )
 
-func titleTaken(string) error {
-	return fault.New(fault.Conflict, "A saved reply with this title exists.")
+var savedReplies = named[uuid.UUID, savedreply.SavedReply]{
+	noun: "saved reply", nameField: "title",
+	kind:         func(e *engine.Engine) engine.Kind[savedreply.SavedReply] { return e.SavedReplies },
+	stream:       savedreply.Stream,
+	exists:       savedreply.SavedReply.Exists,
+	workspace:    func(s savedreply.SavedReply) uuid.UUID { return s.Workspace },
+	claim:        func(s savedreply.SavedReply) (scope, key string) { return savedreply.Claim(s.Workspace, s.Title) },
+	deleteEvents: savedreply.SavedReply.Delete,
 }
 
-// CreateSavedReply keeps a text in the request's workspace; Ref is its id. A title that exists is refused with conflict.
+// CreateSavedReply creates a saved reply of the request's workspace; Ref is its id. Refusals: validation_failed,
+// conflict for a title that exists.
 func (a *App) CreateSavedReply(ctx context.Context, req Request, in savedreply.Text) (Result, error) {
 	id := a.engine.IDs.UUID()
-	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		made, err := savedreply.Create(id, in)
-		if err := u.withTeam(ctx, err, in.TeamID); err != nil {
-			return err
+	return savedReplies.create(ctx, a, req, id, func(ctx context.Context, u *unit) ([]events.Event, error) {
+		created, err := savedreply.Create(id, in)
+		var issues issueList
+		if err := issues.collect(err, u.checkTeam(ctx, in.TeamID, "/team_id")); err != nil {
+			return nil, err
 		}
-		u.Ref = id.String()
-		scope, key := savedreply.Claim(u.Request.Workspace, in.Title)
-		u.Claim(scope, key, u.Ref, titleTaken)
-		engine.Begin(u.Unit, a.engine.SavedReplies, savedreply.Stream(id)).Record(made...)
-		return nil
+		return created, issues.fault()
 	})
 }
 
-// withTeam tells what is wrong with a text together with what is wrong with its team.
-func (u *unit) withTeam(ctx context.Context, err error, team *uuid.UUID) error {
-	issues, err := collect(nil, err)
-	if err == nil {
-		issues, err = collect(issues, u.teamAt(ctx, team, "/team_id"))
-	}
-	if err == nil && len(issues) > 0 {
-		err = fault.Invalids(issues...)
-	}
-	return err
-}
-
-// UpdateSavedReply is what may be changed of a saved reply; nil leaves what is there.
+// UpdateSavedReply is what may be changed of a saved reply; nil leaves a field as it is.
 type UpdateSavedReply struct {
 	Title   *string
 	Body    *string
@@ -50,16 +42,11 @@ type UpdateSavedReply struct {
 	TeamID  *uuid.UUID // nil: for everyone
 }
 
-// UpdateSavedReply changes a saved reply of the request's workspace. A title that another one has is refused with
-// conflict.
+// UpdateSavedReply changes a saved reply of the request's workspace. Refusals: not_found, validation_failed, conflict
+// for a title that another saved reply has.
 func (a *App) UpdateSavedReply(ctx context.Context, req Request, id uuid.UUID, in UpdateSavedReply) (Result, error) {
-	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		s, err := u.savedReply(ctx, id)
-		if err != nil {
-			return err
-		}
-		u.Ref = id.String()
-		text := s.State.Text
+	return savedReplies.update(ctx, a, req, id, func(ctx context.Context, u *unit, s savedreply.SavedReply) ([]events.Event, error) {
+		text := s.Text
 		if in.Title != nil {
 			text.Title = *in.Title
 		}
@@ -69,40 +56,16 @@ func (a *App) UpdateSavedReply(ctx context.Context, req Request, id uuid.UUID, i
 		if in.SetTeam {
 			text.TeamID = in.TeamID
 		}
-		changed, err := s.State.Update(text)
-		if err := u.withTeam(ctx, err, text.TeamID); err != nil {
-			return err
+		changed, err := s.Update(text)
+		var issues issueList
+		if err := issues.collect(err, u.checkTeam(ctx, text.TeamID, "/team_id")); err != nil {
+			return nil, err
 		}
-		scope, before := savedreply.Claim(u.Request.Workspace, s.State.Title)
-		if _, after := savedreply.Claim(u.Request.Workspace, text.Title); after != before {
-			u.ReleaseClaim(scope, before, u.Ref)
-			u.Claim(scope, after, u.Ref, titleTaken)
-		}
-		s.Record(changed...)
-		return nil
+		return changed, issues.fault()
 	})
 }
 
-// DeleteSavedReply ends a saved reply of the request's workspace and frees its title.
+// DeleteSavedReply deletes a saved reply of the request's workspace and releases its title.
 func (a *App) DeleteSavedReply(ctx context.Context, req Request, id uuid.UUID) (Result, error) {
-	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		s, err := u.savedReply(ctx, id)
-		if err != nil {
-			return err
-		}
-		u.Ref = id.String()
-		scope, key := savedreply.Claim(u.Request.Workspace, s.State.Title)
-		u.ReleaseClaim(scope, key, u.Ref)
-		s.Record(s.State.Delete()...)
-		return nil
-	})
-}
-
-// savedReply loads a saved reply of the request's workspace.
-func (u *unit) savedReply(ctx context.Context, id uuid.UUID) (*engine.Aggregate[savedreply.SavedReply], error) {
-	s, err := engine.Load(ctx, u.Unit, u.Engine.SavedReplies, savedreply.Stream(id))
-	if err == nil && (!s.State.Exists() || s.State.Workspace != u.Request.Workspace) {
-		err = engine.NotFound("saved reply")
-	}
-	return s, err
+	return savedReplies.remove(ctx, a, req, id)
 }

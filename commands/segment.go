@@ -6,108 +6,83 @@ import (
 	"github.com/google/uuid"
 
 	"ledgerline/commands/engine"
-	"ledgerline/domain/fault"
 	"ledgerline/domain/label"
 	"ledgerline/domain/segment"
 	"ledgerline/events"
 )
 
-// CreateSegment makes a segment of the request's workspace; Ref is its id. The definition is JSON as it decodes; what is
-// wrong with it is told at its nodes, and labels that do not exist are refused there. A name that exists is a conflict.
+var segments = named[uuid.UUID, segment.Segment]{
+	noun: "segment", nameField: "name",
+	kind:         func(e *engine.Engine) engine.Kind[segment.Segment] { return e.Segments },
+	stream:       segment.Stream,
+	exists:       segment.Segment.Exists,
+	workspace:    func(s segment.Segment) uuid.UUID { return s.Workspace },
+	claim:        func(s segment.Segment) (scope, key string) { return segment.Claim(s.Workspace, s.Name) },
+	deleteEvents: segment.Segment.Delete,
+}
+
+// CreateSegment creates a segment of the request's workspace; Ref is its id. definition is decoded JSON (rules CON-32 to
+// CON-38). Refusals: validation_failed with the pointer of each bad node, conflict for a name that exists.
 func (a *App) CreateSegment(ctx context.Context, req Request, name string, definition any) (Result, error) {
 	id := a.engine.IDs.UUID()
-	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		issues, err := collect(nil, segment.CheckName(name))
-		if err != nil {
-			return err
+	return segments.create(ctx, a, req, id, func(ctx context.Context, u *unit) ([]events.Event, error) {
+		var issues issueList
+		if err := issues.collect(segment.CheckName(name)); err != nil {
+			return nil, err
 		}
-		defined, issues, err := u.define(ctx, definition, issues)
-		if err != nil {
-			return err
+		bound, err := u.bindDefinition(ctx, definition)
+		if err := issues.collect(err); err != nil {
+			return nil, err
 		}
-		if len(issues) > 0 {
-			return fault.Invalids(issues...)
-		}
-		u.Ref = id.String()
-		scope, key := segment.Claim(u.Request.Workspace, name)
-		u.Claim(scope, key, u.Ref, segmentTaken)
-		engine.Begin(u.Unit, u.Engine.Segments, segment.Stream(id)).Record(segment.Create(id, name, defined.definition, defined.labels)...)
-		return nil
+		return segment.Create(id, name, bound.definition, bound.labels), issues.fault()
 	})
 }
 
-func segmentTaken(string) error { return fault.New(fault.Conflict, "A segment with this name exists.") }
+// UpdateSegment is what may be changed of a segment. A nil Name leaves the name; SetDefinition replaces the definition.
+type UpdateSegment struct {
+	Name          *string
+	SetDefinition bool
+	Definition    any // decoded JSON
+}
 
-// UpdateSegment renames a segment of the request's workspace, unless name is nil, and defines it anew, unless define is
-// false. The refusals are those of CreateSegment.
-func (a *App) UpdateSegment(ctx context.Context, req Request, id uuid.UUID, name *string, define bool, definition any) (Result, error) {
-	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		s, err := u.segment(ctx, id)
-		if err != nil {
-			return err
-		}
-		u.Ref = id.String()
-		var issues []fault.Issue
-		var defined defined
-		if name != nil {
-			if issues, err = collect(issues, segment.CheckName(*name)); err != nil {
-				return err
+// UpdateSegment changes a segment of the request's workspace. Refusals: not_found, and those of CreateSegment.
+func (a *App) UpdateSegment(ctx context.Context, req Request, id uuid.UUID, in UpdateSegment) (Result, error) {
+	return segments.update(ctx, a, req, id, func(ctx context.Context, u *unit, s segment.Segment) ([]events.Event, error) {
+		var issues issueList
+		if in.Name != nil {
+			if err := issues.collect(segment.CheckName(*in.Name)); err != nil {
+				return nil, err
 			}
 		}
-		if define {
-			if defined, issues, err = u.define(ctx, definition, issues); err != nil {
-				return err
+		var bound boundDefinition
+		if in.SetDefinition {
+			var err error
+			bound, err = u.bindDefinition(ctx, in.Definition)
+			if err := issues.collect(err); err != nil {
+				return nil, err
 			}
 		}
-		if len(issues) > 0 {
-			return fault.Invalids(issues...)
-		}
-		scope, before := segment.Claim(u.Request.Workspace, s.State.Name)
-		s.Record(s.State.Update(name, defined.definition, defined.labels)...)
-		if _, after := segment.Claim(u.Request.Workspace, s.State.Name); after != before {
-			u.ReleaseClaim(scope, before, u.Ref)
-			u.Claim(scope, after, u.Ref, segmentTaken)
-		}
-		return nil
+		return s.Update(in.Name, bound.definition, bound.labels), issues.fault()
 	})
 }
 
-// DeleteSegment ends a segment of the request's workspace and frees its name.
+// DeleteSegment deletes a segment of the request's workspace and releases its name.
 func (a *App) DeleteSegment(ctx context.Context, req Request, id uuid.UUID) (Result, error) {
-	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		s, err := u.segment(ctx, id)
-		if err != nil {
-			return err
-		}
-		u.Ref = id.String()
-		scope, key := segment.Claim(u.Request.Workspace, s.State.Name)
-		u.ReleaseClaim(scope, key, u.Ref)
-		s.Record(s.State.Delete()...)
-		return nil
-	})
+	return segments.remove(ctx, a, req, id)
 }
 
-// segment loads a segment of the request's workspace.
-func (u *unit) segment(ctx context.Context, id uuid.UUID) (*engine.Aggregate[segment.Segment], error) {
-	s, err := engine.Load(ctx, u.Unit, u.Engine.Segments, segment.Stream(id))
-	if err == nil && (!s.State.Exists() || s.State.Workspace != u.Request.Workspace) {
-		err = engine.NotFound("segment")
-	}
-	return s, err
-}
-
-// defined is a definition with the labels that it names.
-type defined struct {
+// boundDefinition is a segment's definition with the labels that it names, by id.
+type boundDefinition struct {
 	definition map[string]any
 	labels     []events.SegmentLabel
 }
 
-// define reads a definition and adds what is wrong with it to the issues.
-func (u *unit) define(ctx context.Context, definition any, issues []fault.Issue) (d defined, _ []fault.Issue, err error) {
+// bindDefinition parses a definition and finds its labels. What is wrong with it is returned as validation_failed.
+func (u *unit) bindDefinition(ctx context.Context, definition any) (boundDefinition, error) {
+	var bound boundDefinition
 	node, err := segment.Parse(definition, "/definition")
 	if err != nil {
-		issues, err = collect(issues, err)
-		return d, issues, err
+		return bound, err
 	}
 	ids := map[string]uuid.UUID{}
 	for _, name := range node.LabelNames() {
@@ -115,20 +90,19 @@ func (u *unit) define(ctx context.Context, definition any, issues []fault.Issue)
 		if _, seen := ids[key]; seen {
 			continue
 		}
-		known, err := u.labelNamed(ctx, name)
+		found, err := u.findLabel(ctx, name)
 		if err != nil {
-			return d, nil, err
+			return bound, err
 		}
-		if known != nil {
-			ids[key] = known.State.ID
-			d.labels = append(d.labels, events.SegmentLabel{Name: key, LabelID: known.State.ID})
+		if found != nil {
+			ids[key] = found.State.ID
+			bound.labels = append(bound.labels, events.SegmentLabel{Name: key, LabelID: found.State.ID})
 		}
 	}
-	issues, err = collect(issues, node.BindLabels(func(name string) (uuid.UUID, bool) {
+	bound.definition, _ = definition.(map[string]any)
+	return bound, node.BindLabels(func(name string) (uuid.UUID, bool) {
 		_, key := label.Claim(u.Request.Workspace, name)
 		id, found := ids[key]
 		return id, found
-	}))
-	d.definition, _ = definition.(map[string]any)
-	return d, issues, err
+	})
 }

@@ -3,6 +3,7 @@ package writeapi
 import (
 	"context"
 
+	"ledgerline/commands"
 	"ledgerline/httpapi"
 	"ledgerline/projections"
 )
@@ -29,7 +30,9 @@ type UpdateSegment struct {
 }
 
 func (a *API) updateSegment(ctx context.Context, c *httpapi.Call, in *UpdateSegment) (httpapi.WriteResult, error) {
-	return result(a.app.UpdateSegment(ctx, request(c), in.ID, in.Body.Name.Ptr(), in.Body.Definition.Set, in.Body.Definition.Value))
+	return result(a.app.UpdateSegment(ctx, request(c), in.ID, commands.UpdateSegment{
+		Name: in.Body.Name.Ptr(), SetDefinition: in.Body.Definition.Set, Definition: in.Body.Definition.Value,
+	}))
 }
 
 func (a *API) deleteSegment(ctx context.Context, c *httpapi.Call, in *httpapi.UUIDParam) (httpapi.WriteResult, error) {

@@ -1,0 +1,90 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"ledgerline/commands/engine"
+	"ledgerline/domain/conversation"
+	"ledgerline/domain/fault"
+	"ledgerline/domain/line"
+	"ledgerline/domain/organisation"
+)
+
+// The checks below refuse, with validation_failed at a JSON pointer, ids in a request that name nothing in the request's
+// workspace. A nil id is accepted.
+
+// checkMember refuses a user who is not a member of the request's workspace. The current user is accepted without a
+// check: that user may have left the workspace, and a client may send back what it was shown (rule CON-4).
+func (u *unit) checkMember(ctx context.Context, current, id *uuid.UUID, pointer string) error {
+	if id == nil || current != nil && *current == *id {
+		return nil
+	}
+	user, err := u.loadUser(ctx, *id)
+	if err == nil && user.State.MemberOf(u.Request.Workspace) {
+		return nil
+	}
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	return fault.Invalid(pointer, "not_a_member", "The user is not a member of this workspace.")
+}
+
+// checkTeam refuses a team that the request's workspace does not have.
+func (u *unit) checkTeam(ctx context.Context, id *uuid.UUID, pointer string) error {
+	if id == nil {
+		return nil
+	}
+	team, err := engine.Load(ctx, u.Unit, u.Engine.Teams, organisation.TeamStream(*id))
+	if err != nil {
+		return err
+	}
+	if team.State.ID == uuid.Nil || team.State.Workspace != u.Request.Workspace {
+		return fault.Invalid(pointer, "not_found", "There is no such team in this workspace.")
+	}
+	return nil
+}
+
+// checkPool refuses a pool that the request's workspace does not have.
+func (u *unit) checkPool(ctx context.Context, id *string, pointer string) error {
+	if id == nil {
+		return nil
+	}
+	_, err := pools.load(ctx, u, *id)
+	if fault.Is(err, fault.NotFound) {
+		return fault.Invalid(pointer, "not_found", "There is no such pool.")
+	}
+	return err
+}
+
+// checkLines refuses, at their indexes under pointer, lines that the request's workspace does not have or that are
+// retired.
+func (u *unit) checkLines(ctx context.Context, ids []string, pointer string) error {
+	var issues issueList
+	for i, id := range ids {
+		l, err := engine.Load(ctx, u.Unit, u.Engine.Lines, id)
+		if err != nil {
+			return err
+		}
+		if l.State.ID == "" || l.State.Workspace != u.Request.Workspace || l.State.State == line.Retired {
+			issues = append(issues, fault.Issue{
+				Location: "body", Path: fmt.Sprintf("%s/%d", pointer, i), Code: "not_found", Message: "There is no such line.",
+			})
+		}
+	}
+	return issues.fault()
+}
+
+// checkHandler refuses a handler that is neither the team nor a live agent. There are no agents yet.
+func (u *unit) checkHandler(handler *string) error {
+	if handler == nil {
+		return nil
+	}
+	agent, err := conversation.ParseHandler(*handler)
+	if err == nil && agent != nil {
+		err = fault.Invalid("/handled_by", "not_found", "There is no such live agent in this workspace.")
+	}
+	return err
+}
