@@ -11,30 +11,56 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// A contact has one conversation, and every event that changes it names the contact. Nobody and no team are the zero UUID,
-// since an index on null gives no order. last_* and active_at are of the newest message; a conversation without one is as
-// old as itself.
-var conversationsTable = &readmodel.Table{Name: "conversations", Key: []string{"contact_id"}, Columns: []readmodel.Column{
-	{Name: "id", Type: `text collate "C" not null`},
-	{Name: "workspace_id", Type: "uuid not null"},
-	{Name: "contact_id", Type: `text collate "C" not null`},
-	{Name: "status", Type: "text not null"},
-	{Name: "snoozed_until", Type: "timestamptz"},
-	{Name: "assignee", Type: "uuid not null"},
-	{Name: "team", Type: "uuid not null"},
-	{Name: "handled_by", Type: "text not null"},
-	{Name: "line_id", Type: `text collate "C"`},
-	{Name: "last_message_id", Type: "text"},
-	{Name: "last_direction", Type: "text"},
-	{Name: "last_preview", Type: "text"},
-	{Name: "active_at", Type: "timestamptz not null", Merge: readmodel.Latest},
-	{Name: "unread_count", Type: "integer not null"},
-	{Name: "created_at", Type: "timestamptz not null"},
-	{Name: "updated_at", Type: "timestamptz not null", Merge: readmodel.Latest},
-}}
+// Conversation is a conversation as the API lists it, and the table of its fields: see readmodel.TableOf.
+type Conversation struct {
+	ID             string              `json:"id" doc:"cnv_ id" sql:"text collate \"C\" not null"`
+	Contact        ConversationContact `json:"contact"`
+	Status         string              `json:"status" enum:"open,snoozed,closed" sql:"text not null"`
+	SnoozedUntil   *string             `json:"snoozed_until" format:"date-time" sql:"timestamptz"`
+	AssigneeUserID *string             `json:"assignee_user_id" format:"uuid"`
+	TeamID         *string             `json:"team_id" format:"uuid"`
+	HandledBy      string              `json:"handled_by" doc:"team, agent:<agent id> or workflow:<run id>" sql:"text not null"`
+	Labels         []string            `json:"labels" nullable:"false" doc:"The contact's labels"`
+	LineID         *string             `json:"line_id" doc:"ln_ id of the line that was written on last" sql:"text collate \"C\""`
+	LastMessage    *LastMessage        `json:"last_message"`
+	LastMessageAt  *string             `json:"last_message_at" format:"date-time"`
+	UnreadCount    int                 `json:"unread_count" minimum:"0" doc:"Messages that came in since a person of the team read or answered" sql:"integer not null"`
+	CreatedAt      string              `json:"created_at" format:"date-time" sql:"timestamptz not null"`
+	UpdatedAt      string              `json:"updated_at" format:"date-time" sql:"timestamptz not null" merge:"latest"`
+}
 
-// A contact's labels lie here once more, with what a list by label goes by: status and activity are null until the
-// conversation has started.
+// ConversationContact is what a conversation shows of its contact.
+type ConversationContact struct {
+	ID        string  `json:"id" doc:"ctc_ id"`
+	Phone     string  `json:"phone" doc:"E.164"`
+	FirstName *string `json:"first_name"`
+	LastName  *string `json:"last_name"`
+	Company   *string `json:"company"`
+}
+
+// LastMessage is what a conversation shows of its newest message.
+type LastMessage struct {
+	Direction string `json:"direction" enum:"outbound,inbound"`
+	ID        string `json:"id" doc:"msg_ id"`
+	Preview   string `json:"preview" maxLength:"200" doc:"The beginning of the text, or the name of an attachment"`
+}
+
+// The key is the contact, which has one conversation, because every event that changes a conversation names the contact. The
+// zero UUID stands for no assignee and no team: an index on null gives no order. The columns last_* and active_at are of the
+// newest message; active_at of a conversation without messages is its creation.
+var conversationsTable = readmodel.TableOf[Conversation]("conversations", []string{"contact_id"},
+	readmodel.Column{Name: "workspace_id", Type: "uuid not null"},
+	readmodel.Column{Name: "contact_id", Type: `text collate "C" not null`},
+	readmodel.Column{Name: "assignee", Type: "uuid not null"},
+	readmodel.Column{Name: "team", Type: "uuid not null"},
+	readmodel.Column{Name: "last_message_id", Type: "text"},
+	readmodel.Column{Name: "last_direction", Type: "text"},
+	readmodel.Column{Name: "last_preview", Type: "text"},
+	readmodel.Column{Name: "active_at", Type: "timestamptz not null", Merge: readmodel.Latest},
+)
+
+// labelled_conversations serves lists by label: the labels of each contact, with a copy of the conversation's columns by
+// which such a list filters and sorts. The copies are null until the conversation has started.
 var labelledTable = &readmodel.Table{Name: "labelled_conversations", Key: []string{"contact_id", "label_id"}, Columns: []readmodel.Column{
 	{Name: "contact_id", Type: `text collate "C" not null`},
 	{Name: "label_id", Type: "uuid not null"},
@@ -46,12 +72,12 @@ var labelledTable = &readmodel.Table{Name: "labelled_conversations", Key: []stri
 const copyToLabelledSQL = `update @labelled_conversations l set id = v.id, status = v.status, active_at = v.active_at from @conversations v
 	where l.contact_id = any($1) and v.contact_id = l.contact_id and (l.id, l.status, l.active_at) is distinct from (v.id, v.status, v.active_at)`
 
-// Conversations is the inbox: every conversation as it is now, with the team's notes. Who the contact is comes from
-// Contacts when it is asked for, and the messages from Messages.
+// Conversations is the inbox: every conversation as it is now, with the team's notes. Queries join the contact from Contacts
+// and read the messages from Messages.
 var Conversations = &readmodel.Projection{
 	ID: "conversations", Program: 2,
 	Tables: []*readmodel.Table{conversationsTable, labelledTable, notesTable},
-	// Each index gives its conversations by last activity; see Conversations for how a list uses them.
+	// Each index gives its conversations by activity. See Store.Conversations for how a list uses them.
 	Indexes: []string{
 		`create index on @conversations (workspace_id, active_at desc, id desc)`,
 		`create index on @conversations (workspace_id, status, active_at desc, id desc)`,
@@ -156,10 +182,10 @@ func lastMessageRow(ref events.MessageRef, direction string, p *events.MessagePe
 	}
 }
 
-// maxPreview is how much of a message a list shows, in characters (interface 2.5).
+// maxPreview is how many characters of a message a list shows (rule INB-7).
 const maxPreview = 200
 
-// preview is the beginning of a message's text; of one without text, the name of what is attached.
+// preview is the beginning of a message's text, or the name of its first attachment when it has no text.
 func preview(p *events.MessagePersonal) string {
 	text := p.Body
 	if text == "" && len(p.Media) > 0 {

@@ -93,10 +93,10 @@ func TestAListReadsLittleMoreThanItShowsWhateverItsFilters(t *testing.T) {
 		"a rare label":                {v: all, label: person(3)},
 		"an agent, by a label":        {v: agent, label: person(2)},
 	} {
-		i, err := store.newInbox(t.Context(), list.v, &list.by, list.after)
+		i, err := store.newInboxQuery(t.Context(), list.v, &list.by, list.after)
 		require.NoError(t, err)
 		i.label = list.label
-		rows, whole := plan(t, pool, i.show(i.lanes(i.f.Arg(limit+1)), limit), i.f.Args)
+		rows, whole := plan(t, pool, i.listSQL(limit), i.f.Args)
 		require.Empty(t, whole, name)
 		require.Less(t, rows, 1500.0, name) // six lanes of 51, each row by way of two tables, and shown with its contact
 	}

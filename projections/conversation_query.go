@@ -5,71 +5,37 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
-
-	"ledgerline/projections/readmodel"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"ledgerline/projections/readmodel"
 )
 
-// ConversationContact is what a conversation shows of its contact.
-type ConversationContact struct {
-	ID        string  `json:"id" doc:"ctc_ id"`
-	Phone     string  `json:"phone" doc:"E.164"`
-	FirstName *string `json:"first_name"`
-	LastName  *string `json:"last_name"`
-	Company   *string `json:"company"`
+// conversationExpressions are the fields of conversation v of contact c that are no columns.
+var conversationExpressions = map[string]string{
+	"contact.id": "c.id", "contact.phone": "c.phone", "contact.first_name": "c.first_name", "contact.last_name": "c.last_name",
+	"contact.company":  "c.company",
+	"assignee_user_id": "nullif(v.assignee, '" + uuid.Nil.String() + "')::text",
+	"team_id":          "nullif(v.team, '" + uuid.Nil.String() + "')::text",
+	"labels":           contactLabelsSQL,
+	"last_message": `case when v.last_message_id is not null
+		then json_build_object('id', v.last_message_id, 'direction', v.last_direction, 'preview', v.last_preview) end`,
+	"last_message_at": "case when v.last_message_id is not null then v.active_at end",
 }
 
-// LastMessage is what a conversation shows of its newest message.
-type LastMessage struct {
-	Direction string `json:"direction" enum:"outbound,inbound"`
-	ID        string `json:"id" doc:"msg_ id"`
-	Preview   string `json:"preview" maxLength:"200" doc:"The beginning of the text, or the name of an attachment"`
+// listedConversation is a conversation with its sort key.
+type listedConversation struct {
+	Conversation
+	ActiveAt string `json:"-" column:"active_at" format:"date-time"`
 }
 
-// Conversation is a conversation as the API lists it (interface 2.5).
-type Conversation struct {
-	ID             string              `json:"id" doc:"cnv_ id"`
-	Contact        ConversationContact `json:"contact"`
-	Status         string              `json:"status" enum:"open,snoozed,closed"`
-	SnoozedUntil   *string             `json:"snoozed_until" format:"date-time"`
-	AssigneeUserID *string             `json:"assignee_user_id" format:"uuid"`
-	TeamID         *string             `json:"team_id" format:"uuid"`
-	HandledBy      string              `json:"handled_by" doc:"team, agent:<agent id> or workflow:<run id>"`
-	Labels         []string            `json:"labels" nullable:"false" doc:"The contact's labels"`
-	LineID         *string             `json:"line_id" doc:"ln_ id of the line that was written on last"`
-	LastMessage    *LastMessage        `json:"last_message"`
-	LastMessageAt  *string             `json:"last_message_at" format:"date-time"`
-	UnreadCount    int                 `json:"unread_count" minimum:"0" doc:"Messages that came in since a person of the team read or answered"`
-	CreatedAt      string              `json:"created_at" format:"date-time"`
-	UpdatedAt      string              `json:"updated_at" format:"date-time"`
+var (
+	conversationFields       = readmodel.Select[Conversation](conversationsTable, "v", conversationExpressions)
+	listedConversationFields = readmodel.Select[listedConversation](conversationsTable, "v", conversationExpressions)
+)
 
-	activeAt time.Time
-}
-
-const conversationColumns = `v.id, c.id, c.phone, c.first_name, c.last_name, c.company, v.status, v.snoozed_until, v.assignee, v.team, v.handled_by,
-	array(select l.name from read.contact_labels cl join read.labels l on l.id = cl.label_id where cl.contact_id = c.id order by l.folded_name),
-	v.line_id, v.last_message_id, v.last_direction, v.last_preview, v.active_at, v.unread_count, v.created_at, v.updated_at`
-
-func scanConversation(row pgx.CollectableRow) (Conversation, error) {
-	var c Conversation
-	var snoozed *time.Time
-	var created, updated time.Time
-	var assignee, team uuid.UUID
-	var id, direction, preview *string
-	err := row.Scan(&c.ID, &c.Contact.ID, &c.Contact.Phone, &c.Contact.FirstName, &c.Contact.LastName, &c.Contact.Company, &c.Status, &snoozed,
-		&assignee, &team, &c.HandledBy, &c.Labels, &c.LineID, &id, &direction, &preview, &c.activeAt, &c.UnreadCount, &created, &updated)
-	c.SnoozedUntil, c.AssigneeUserID, c.TeamID = readmodel.StampOrNull(snoozed), readmodel.ZeroToNil(assignee), readmodel.ZeroToNil(team)
-	c.CreatedAt, c.UpdatedAt = readmodel.Stamp(created), readmodel.Stamp(updated)
-	if id != nil && direction != nil && preview != nil {
-		c.LastMessage, c.LastMessageAt = &LastMessage{ID: *id, Direction: *direction, Preview: *preview}, readmodel.StampOrNull(&c.activeAt)
-	}
-	return c, err
-}
-
-// ConversationFilter are the filters of the inbox (interface 4.3); empty ones do not filter.
+// ConversationFilter has the filters of the inbox. An empty one does not apply.
 type ConversationFilter struct {
 	Status    string
 	Assignee  *uuid.UUID // uuid.Nil: assigned to nobody
@@ -77,163 +43,175 @@ type ConversationFilter struct {
 	Label     string
 	LineID    string
 	ContactID string
-	Q         string // within the contact's name, phone, e-mail address and company
+	Q         string // part of the contact's name, phone number, e-mail address or company
 }
 
-// assignees are whom a viewer may ask about; all is true when it does not matter.
-func (v Viewer) assignees(asked *uuid.UUID) (list []uuid.UUID, all bool) {
+// assignees are those whose conversations a list shows; any is true when the list shows conversations whatever their
+// assignee. An agent sees its own conversations and those that are assigned to nobody (rule ACC-18).
+func (v Viewer) assignees(filter *uuid.UUID) (list []uuid.UUID, anyone bool) {
 	switch {
-	case v.Agent == uuid.Nil && asked == nil:
+	case v.Agent == uuid.Nil && filter == nil:
 		return nil, true
 	case v.Agent == uuid.Nil:
-		return []uuid.UUID{*asked}, false
+		return []uuid.UUID{*filter}, false
 	}
-	list = []uuid.UUID{v.Agent, uuid.Nil} // an agent's own and nobody's (interface 4.3 rule 1)
-	if asked == nil {
+	list = []uuid.UUID{v.Agent, uuid.Nil}
+	if filter == nil {
 		return list, false
 	}
-	return slices.DeleteFunc(list, func(id uuid.UUID) bool { return id != *asked }), false
+	return slices.DeleteFunc(list, func(id uuid.UUID) bool { return id != *filter }), false
 }
 
-// probed is how many of the newest conversations are looked through for a text before an index is asked for all contacts
-// that have it. What is common is found among them; what is not has few contacts.
-const probed = 2000
+// recentConversations is how many of the newest conversations a text search reads before it asks the search index for all
+// matching contacts. A frequent text is found among them; a rare one matches few contacts.
+const recentConversations = 2000
 
-// inbox is a list on its way to becoming a statement.
-type inbox struct {
-	f      *readmodel.Filter
-	by     *ConversationFilter
-	v      Viewer
-	people []uuid.UUID // who may have them; everybody when all
-	all    bool
-	label  *uuid.UUID
-	after  *readmodel.Cursor
+// inboxQuery builds the statement of a list: x is a conversation, before it is selected as v.
+type inboxQuery struct {
+	f         *readmodel.Filter
+	by        *ConversationFilter
+	v         Viewer
+	assignees []uuid.UUID
+	anyone    bool // the assignee does not matter
+	label     *uuid.UUID
+	after     *readmodel.Cursor
 }
 
-// newInbox looks up what the filters name; nil when nothing can fulfil them.
-func (s *Store) newInbox(ctx context.Context, v Viewer, by *ConversationFilter, after *readmodel.Cursor) (*inbox, error) {
-	i := &inbox{f: &readmodel.Filter{}, by: by, v: v, after: after}
-	if i.people, i.all = v.assignees(by.Assignee); !i.all && len(i.people) == 0 {
-		return nil, nil //nolint:nilnil // nothing is an answer here
+// newInboxQuery reads the ids that the filters need; nil when no conversation can match.
+func (s *Store) newInboxQuery(ctx context.Context, v Viewer, by *ConversationFilter, after *readmodel.Cursor) (*inboxQuery, error) {
+	q := &inboxQuery{f: &readmodel.Filter{}, by: by, v: v, after: after}
+	if q.assignees, q.anyone = v.assignees(by.Assignee); !q.anyone && len(q.assignees) == 0 {
+		return nil, nil //nolint:nilnil // an empty list is no error
 	}
 	if by.Label != "" {
 		label, found, err := s.labelNamed(ctx, v, by.Label)
 		if err != nil || !found {
 			return nil, err
 		}
-		i.label = &label
+		q.label = &label
 	}
-	i.f.Add("x.workspace_id = %s", v.Workspace)
+	q.f.Add("x.workspace_id = %s", v.Workspace)
 	if by.TeamID != nil {
-		i.f.Add("x.team = %s", *by.TeamID)
+		q.f.Add("x.team = %s", *by.TeamID)
 	}
-	i.f.Equal("x.line_id", by.LineID)
-	i.f.Equal("x.contact_id", by.ContactID)
-	return i, nil
+	q.f.Equal("x.line_id", by.LineID)
+	q.f.Equal("x.contact_id", by.ContactID)
+	return q, nil
 }
 
-// lane is the newest conversations under some conditions, from one index in its order.
-func (i *inbox) lane(most string, conditions ...string) string {
+// newestSQL selects the newest conversations that meet further conditions, in the order of one index.
+func (q *inboxQuery) newestSQL(limitArg string, conditions ...string) string {
 	from, at := "read.conversations x", "x"
-	if i.label != nil {
+	if q.label != nil {
 		from, at = "read.labelled_conversations l join read.conversations x on x.contact_id = l.contact_id", "l"
-		conditions = append(conditions, "l.label_id = "+i.f.Arg(*i.label))
+		conditions = append(conditions, "l.label_id = "+q.f.Arg(*q.label))
 	}
-	if i.after != nil {
-		conditions = append(conditions, fmt.Sprintf("(%[1]s.active_at, %[1]s.id) < (%[2]s::timestamptz, %[3]s)", at, i.f.Arg(i.after.At), i.f.Arg(i.after.ID)))
+	if q.after != nil {
+		conditions = append(conditions, fmt.Sprintf("(%[1]s.active_at, %[1]s.id) < (%[2]s::timestamptz, %[3]s)", at, q.f.Arg(q.after.At), q.f.Arg(q.after.ID)))
 	}
-	return fmt.Sprintf("(select x.* from %s%s order by %[3]s.active_at desc, %[3]s.id desc limit %[4]s)", from, i.f.Where(conditions...), at, most)
+	return fmt.Sprintf("(select x.* from %s%s order by %[3]s.active_at desc, %[3]s.id desc limit %[4]s)", from, q.f.Where(conditions...), at, limitArg)
 }
 
-// lanes are one lane for every status and every assignee that are asked for. A list takes the newest of each and of those
-// the newest, so that what is rare among a million is found as fast as what is common.
-func (i *inbox) lanes(most string) string {
-	statuses := []string{i.by.Status}
-	if i.by.Status == "" && (!i.all || i.by.TeamID != nil || i.by.LineID != "" || i.label != nil) {
+// filteredSQL selects the newest conversations of every status and every assignee that the list shows. The list merges them.
+// Each part reads one index in its order, so that a rare status or assignee among a million conversations is found as fast as
+// a frequent one.
+func (q *inboxQuery) filteredSQL(limitArg string) string {
+	statuses := []string{q.by.Status}
+	if q.by.Status == "" && (!q.anyone || q.by.TeamID != nil || q.by.LineID != "" || q.label != nil) {
 		statuses = []string{"open", "snoozed", "closed"}
 	}
-	var lanes []string
+	var parts []string
 	for _, status := range statuses {
 		var conditions []string
 		switch {
 		case status == "":
-		case i.label != nil: // the same said of x as well would count twice with the planner
-			conditions = append(conditions, "l.status = "+i.f.Arg(status))
+		case q.label != nil: // on l alone: with a second condition on x the planner would estimate too few rows
+			conditions = append(conditions, "l.status = "+q.f.Arg(status))
 		default:
-			conditions = append(conditions, "x.status = "+i.f.Arg(status))
+			conditions = append(conditions, "x.status = "+q.f.Arg(status))
 		}
-		if i.all {
-			lanes = append(lanes, i.lane(most, conditions...))
+		if q.anyone {
+			parts = append(parts, q.newestSQL(limitArg, conditions...))
 		}
-		for _, person := range i.people {
-			lanes = append(lanes, i.lane(most, append(slices.Clip(conditions), "x.assignee = "+i.f.Arg(person))...))
+		for _, assignee := range q.assignees {
+			parts = append(parts, q.newestSQL(limitArg, append(slices.Clip(conditions), "x.assignee = "+q.f.Arg(assignee))...))
 		}
 	}
-	return strings.Join(lanes, " union all ")
+	return strings.Join(parts, " union all ")
 }
 
-// recent looks for a text in the contacts of the newest conversations only.
-func (i *inbox) recent(limit int) string {
-	most := i.f.Arg(probed)
-	newest := `select * from (` + i.lanes(most) + `) n order by n.active_at desc, n.id desc limit ` + most
-	match, _ := searchSQL(i.f, i.by.Q)
-	return i.show(`select n.* from (`+newest+`) n join read.contact_index i on i.contact_id = n.contact_id where `+match, limit)
+// listSQL is the list without a text search.
+func (q *inboxQuery) listSQL(limit int) string {
+	return q.selectSQL(q.filteredSQL(q.f.Arg(limit+1)), limit)
 }
 
-// few goes from the contacts that are meant to their conversations.
-func (i *inbox) few(limit int) string {
-	i.f.Equal("x.status", i.by.Status)
-	if !i.all {
-		i.f.Add("x.assignee = any(%s)", i.people)
+// searchRecentSQL searches the text in the contacts of the newest conversations only.
+func (q *inboxQuery) searchRecentSQL(limit int) string {
+	count := q.f.Arg(recentConversations)
+	newest := `select * from (` + q.filteredSQL(count) + `) n order by n.active_at desc, n.id desc limit ` + count
+	match, _ := searchSQL(q.f, q.by.Q)
+	return q.selectSQL(`select n.* from (`+newest+`) n join read.contact_index i on i.contact_id = n.contact_id where `+match, limit)
+}
+
+// byContactSQL finds the contacts first and then their conversations.
+func (q *inboxQuery) byContactSQL(limit int) string {
+	q.f.Equal("x.status", q.by.Status)
+	if !q.anyone {
+		q.f.Add("x.assignee = any(%s)", q.assignees)
 	}
-	if i.by.Q != "" {
-		match, _ := searchSQL(i.f, i.by.Q)
-		i.f.Add(`x.contact_id in (select i.contact_id from read.contact_index i where i.workspace_id = %s and `+match+`)`, i.v.Workspace)
+	if q.by.Q != "" {
+		match, _ := searchSQL(q.f, q.by.Q)
+		q.f.Add(`x.contact_id in (select i.contact_id from read.contact_index i where i.workspace_id = %s and `+match+`)`, q.v.Workspace)
 	}
-	return i.show(i.lane(i.f.Arg(limit+1)), limit)
+	return q.selectSQL(q.newestSQL(q.f.Arg(limit+1)), limit)
 }
 
-// show is the statement that gives the newest of some conversations as they are shown.
-func (i *inbox) show(conversations string, limit int) string {
-	return `select ` + conversationColumns + ` from (` + conversations + `) v join read.contacts c on c.id = v.contact_id
-		order by v.active_at desc, v.id desc limit ` + i.f.Arg(limit+1)
+// selectSQL selects the newest of some conversations with all that the API shows.
+func (q *inboxQuery) selectSQL(conversations string, limit int) string {
+	return `select ` + listedConversationFields.SQL + ` from (` + conversations + `) v join read.contacts c on c.id = v.contact_id
+		order by v.active_at desc, v.id desc limit ` + q.f.Arg(limit+1)
 }
 
 // Conversations lists conversations, most recent activity first.
 func (s *Store) Conversations(ctx context.Context, v Viewer, by ConversationFilter, after *readmodel.Cursor, limit int) (readmodel.Page[Conversation], error) {
 	by.Q = strings.TrimSpace(by.Q)
-	ask := func(statement func(i *inbox) string) ([]Conversation, error) {
-		i, err := s.newInbox(ctx, v, &by, after)
-		if err != nil || i == nil {
+	query := func(statement func(q *inboxQuery, limit int) string) ([]listedConversation, error) {
+		q, err := s.newInboxQuery(ctx, v, &by, after)
+		if err != nil || q == nil {
 			return nil, err
 		}
-		sql := statement(i)
-		// Planned each time for what is asked: one plan for all labels and people would be a bad one for most.
-		args := append([]any{pgx.QueryExecModeCacheDescribe}, i.f.Args...)
-		return readmodel.List(ctx, s.Reader, "conversations", scanConversation, sql, args...)
+		sql := statement(q, limit)
+		// This mode plans every execution for its arguments: a shared plan would be bad for most labels and assignees.
+		args := append([]any{pgx.QueryExecModeCacheDescribe}, q.f.Args...)
+		return readmodel.List(ctx, s.Reader, "conversations", listedConversationFields.Scan, sql, args...)
 	}
-	var found []Conversation
+	var found []listedConversation
 	var err error
 	switch {
 	case by.ContactID != "":
-		found, err = ask(func(i *inbox) string { return i.few(limit) })
+		found, err = query((*inboxQuery).byContactSQL)
 	case by.Q != "":
-		found, err = ask(func(i *inbox) string { return i.recent(limit) })
-		if err == nil && len(found) <= limit { // what is older may have been left out
-			found, err = ask(func(i *inbox) string { return i.few(limit) })
+		found, err = query((*inboxQuery).searchRecentSQL)
+		if err == nil && len(found) <= limit { // older conversations may match
+			found, err = query((*inboxQuery).byContactSQL)
 		}
 	default:
-		found, err = ask(func(i *inbox) string { return i.show(i.lanes(i.f.Arg(limit+1)), limit) })
+		found, err = query((*inboxQuery).listSQL)
 	}
 	if err != nil {
 		return readmodel.Page[Conversation]{}, err
 	}
-	return readmodel.PageOf(found, limit, func(c *Conversation) readmodel.Cursor {
-		return readmodel.Cursor{At: readmodel.Stamp(c.activeAt), ID: c.ID}
-	}), nil
+	listed := readmodel.PageOf(found, limit, func(c *listedConversation) readmodel.Cursor { return readmodel.Cursor{At: c.ActiveAt, ID: c.ID} })
+	conversations := readmodel.Page[Conversation]{Rows: make([]Conversation, len(listed.Rows)), Next: listed.Next}
+	for i := range listed.Rows {
+		conversations.Rows[i] = listed.Rows[i].Conversation
+	}
+	return conversations, nil
 }
 
-// Conversation finds a conversation that the viewer can see; found is false when there is none.
+var conversationSQL = `select ` + conversationFields.SQL + ` from read.conversations v join read.contacts c on c.id = v.contact_id`
+
+// Conversation finds a conversation that the viewer may see; found is false when there is none.
 func (s *Store) Conversation(ctx context.Context, v Viewer, id string) (c Conversation, found bool, err error) {
 	f := &readmodel.Filter{}
 	f.Add("v.workspace_id = %s", v.Workspace)
@@ -241,29 +219,26 @@ func (s *Store) Conversation(ctx context.Context, v Viewer, id string) (c Conver
 	if v.Agent != uuid.Nil {
 		f.Add("v.assignee in (%s, '"+uuid.Nil.String()+"')", v.Agent)
 	}
-	return readmodel.One(ctx, s.Reader, "conversation", scanConversation,
-		`select `+conversationColumns+` from read.conversations v join read.contacts c on c.id = v.contact_id`+f.Where(), f.Args...)
+	return readmodel.One(ctx, s.Reader, "conversation", conversationFields.Scan, conversationSQL+f.Where(), f.Args...)
+}
+
+// ConversationsByID finds conversations of any workspace in no order; ids that do not exist are left out.
+func (s *Store) ConversationsByID(ctx context.Context, ids []string) ([]Conversation, error) {
+	return readmodel.List(ctx, s.Reader, "conversations by id", conversationFields.Scan, conversationSQL+` where v.id = any($1)`, ids)
 }
 
 const assignedSQL = `select v.id from read.conversations v where v.workspace_id = $1 and v.assignee = $2 limit $3`
 
-// AssignedTo finds conversations of a workspace that are assigned to somebody, whatever their status, in no order.
-func (s *Store) AssignedTo(ctx context.Context, workspace, user uuid.UUID, most int) ([]string, error) {
-	return readmodel.List(ctx, s.Reader, "assigned conversations", pgx.RowTo[string], assignedSQL, workspace, user, most)
+// AssignedTo finds at most limit conversations of a workspace that are assigned to a user, whatever their status, in no
+// order.
+func (s *Store) AssignedTo(ctx context.Context, workspace, user uuid.UUID, limit int) ([]string, error) {
+	return readmodel.List(ctx, s.Reader, "assigned conversations", pgx.RowTo[string], assignedSQL, workspace, user, limit)
 }
 
 const unreadSQL = `select unread_count from read.conversations where id = $1 and workspace_id = $2`
 
-// Unread counts what came into a conversation since a person of the team read or answered; 0 when there is none.
+// Unread is the unread_count of a conversation; 0 when there is no such conversation.
 func (s *Store) Unread(ctx context.Context, v Viewer, id string) (int, error) {
-	count, _, err := readmodel.One(ctx, s.Reader, "unread", pgx.RowTo[int], unreadSQL, id, v.Workspace)
+	count, _, err := readmodel.One(ctx, s.Reader, "unread count", pgx.RowTo[int], unreadSQL, id, v.Workspace)
 	return count, err
-}
-
-const conversationsByIDSQL = `select ` + conversationColumns + ` from unnest($1::text[]) u (id) join read.conversations v on v.id = u.id
-	join read.contacts c on c.id = v.contact_id`
-
-// ConversationsByID finds conversations of any workspace in no order; ids that do not exist are left out.
-func (s *Store) ConversationsByID(ctx context.Context, ids []string) ([]Conversation, error) {
-	return readmodel.List(ctx, s.Reader, "conversations by id", scanConversation, conversationsByIDSQL, ids)
 }

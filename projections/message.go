@@ -14,35 +14,48 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-var messagesTable = &readmodel.Table{Name: "messages", Key: []string{"id"}, Columns: []readmodel.Column{
-	{Name: "id", Type: `text collate "C" not null`},
-	{Name: "workspace_id", Type: "uuid not null"},
-	{Name: "conversation_id", Type: `text collate "C" not null`},
-	{Name: "contact_id", Type: `text collate "C" not null`},
-	{Name: "direction", Type: "text not null"},
-	{Name: "channel", Type: "text not null"},
-	{Name: "status", Type: "text not null"},
-	{Name: "body", Type: "text not null"},
-	{Name: "sender", Type: "text"},
-	{Name: "recipient", Type: "text"},
-	{Name: "line_id", Type: `text collate "C"`},
-	{Name: "external_id", Type: "text"},
-	{Name: "is_test", Type: "boolean not null"},
-	{Name: "media", Type: "jsonb not null"},
-	{Name: "metadata", Type: "jsonb not null"},
-	{Name: "error_code", Type: "text"},
-	{Name: "error_details", Type: "jsonb"},
-	{Name: "source", Type: "text"},
-	{Name: "sent_by_staff", Type: "boolean not null"},
-	{Name: "scheduled_for", Type: "timestamptz"},
-	{Name: "sent_at", Type: "timestamptz"},
-	{Name: "delivered_at", Type: "timestamptz"},
-	{Name: "read_at", Type: "timestamptz"},
-	{Name: "created_at", Type: "timestamptz not null"},
-	{Name: "updated_at", Type: "timestamptz not null", Merge: readmodel.Latest},
-}}
+// Message is a message as the API shows it, and the table of its fields: see readmodel.TableOf.
+type Message struct {
+	ID             string          `json:"id" doc:"msg_ id" sql:"text collate \"C\" not null"`
+	ConversationID string          `json:"conversation_id" doc:"cnv_ id" sql:"text collate \"C\" not null"`
+	ContactID      string          `json:"contact_id" doc:"ctc_ id" sql:"text collate \"C\" not null"`
+	Direction      string          `json:"direction" enum:"outbound,inbound" sql:"text not null"`
+	Channel        string          `json:"channel" enum:"chat,sms" sql:"text not null"`
+	Status         string          `json:"status" enum:"queued,scheduled,sending,sent,delivered,read,failed,received" sql:"text not null"`
+	Body           string          `json:"body" sql:"text not null"`
+	From           *string         `json:"from" doc:"E.164" column:"sender" sql:"text"`
+	To             *string         `json:"to" doc:"E.164" column:"recipient" sql:"text"`
+	LineID         *string         `json:"line_id" doc:"ln_ id" sql:"text collate \"C\""`
+	ExternalID     *string         `json:"external_id" doc:"The caller's own reference" sql:"text"`
+	IsTest         bool            `json:"is_test" doc:"True for sandbox traffic" sql:"boolean not null"`
+	Media          []Media         `json:"media" nullable:"false" sql:"jsonb not null"`
+	Metadata       map[string]any  `json:"metadata" sql:"jsonb not null"`
+	ErrorCode      *string         `json:"error_code" sql:"text"`
+	ErrorDetails   *map[string]any `json:"error_details" sql:"jsonb"`
+	Source         *string         `json:"source" enum:"api,dashboard,workflow,agent,outreach,mcp" sql:"text"`
+	SentByStaff    bool            `json:"sent_by_staff" sql:"boolean not null"`
+	ScheduledFor   *string         `json:"scheduled_for" format:"date-time" sql:"timestamptz"`
+	SentAt         *string         `json:"sent_at" format:"date-time" sql:"timestamptz"`
+	DeliveredAt    *string         `json:"delivered_at" format:"date-time" sql:"timestamptz"`
+	ReadAt         *string         `json:"read_at" format:"date-time" sql:"timestamptz"`
+	CreatedAt      string          `json:"created_at" format:"date-time" sql:"timestamptz not null"`
+	UpdatedAt      string          `json:"updated_at" format:"date-time" sql:"timestamptz not null" merge:"latest"`
+}
 
-// Messages is every message as it is now. Its timeline is not kept here: that is the message's own stream.
+// Media is one attachment as the API shows it.
+type Media struct {
+	URL      string  `json:"url"`
+	Filename *string `json:"filename"`
+	MIME     *string `json:"mime"`
+	Size     *int64  `json:"size" minimum:"0" doc:"Bytes"`
+}
+
+var (
+	messagesTable = readmodel.TableOf[Message]("messages", []string{"id"}, readmodel.Column{Name: "workspace_id", Type: "uuid not null"})
+	messageFields = readmodel.Select[Message](messagesTable, "m", nil)
+)
+
+// Messages is every message as it is now. A message's timeline is its stream in the ledger, see Store.Timeline.
 var Messages = &readmodel.Projection{
 	ID: "messages", Program: 2,
 	Tables: []*readmodel.Table{messagesTable},
@@ -107,6 +120,7 @@ func updateMessage(c *readmodel.Changes, r *eventstore.Recorded, ref events.Mess
 	c.Update(messagesTable, row)
 }
 
+// messageRow is what the rows of outbound and inbound messages have in common.
 func messageRow(r *eventstore.Recorded, ref events.MessageRef, p *events.MessagePersonal) readmodel.Row {
 	media, metadata := p.Media, p.Metadata
 	if media == nil {
@@ -136,73 +150,19 @@ func receivedRow(r *eventstore.Recorded, e *events.MessageReceived) readmodel.Ro
 	return row
 }
 
-// complete gives attachments that lie behind the service, of which the ledger has the path alone, the address under which it is
-// reached now.
-func complete(media []Media, base string) {
-	for i := range media {
-		if strings.HasPrefix(media[i].URL, "/") {
-			media[i].URL = base + media[i].URL
-		}
-	}
-}
-
-// Media is one attachment as the API shows it.
-type Media struct {
-	URL      string  `json:"url"`
-	Filename *string `json:"filename"`
-	MIME     *string `json:"mime"`
-	Size     *int64  `json:"size" minimum:"0" doc:"Bytes"`
-}
-
-// Message is a message as the API shows it (interface 2.4).
-type Message struct {
-	ID             string          `json:"id" doc:"msg_ id"`
-	ConversationID string          `json:"conversation_id" doc:"cnv_ id"`
-	ContactID      string          `json:"contact_id" doc:"ctc_ id"`
-	Direction      string          `json:"direction" enum:"outbound,inbound"`
-	Channel        string          `json:"channel" enum:"chat,sms"`
-	Status         string          `json:"status" enum:"queued,scheduled,sending,sent,delivered,read,failed,received"`
-	Body           string          `json:"body"`
-	From           *string         `json:"from" doc:"E.164"`
-	To             *string         `json:"to" doc:"E.164"`
-	LineID         *string         `json:"line_id" doc:"ln_ id"`
-	ExternalID     *string         `json:"external_id" doc:"The caller's own reference"`
-	IsTest         bool            `json:"is_test" doc:"True for sandbox traffic"`
-	Media          []Media         `json:"media" nullable:"false"`
-	Metadata       map[string]any  `json:"metadata"`
-	ErrorCode      *string         `json:"error_code"`
-	ErrorDetails   *map[string]any `json:"error_details"`
-	Source         *string         `json:"source" enum:"api,dashboard,workflow,agent,outreach,mcp"`
-	SentByStaff    bool            `json:"sent_by_staff"`
-	ScheduledFor   *string         `json:"scheduled_for" format:"date-time"`
-	SentAt         *string         `json:"sent_at" format:"date-time"`
-	DeliveredAt    *string         `json:"delivered_at" format:"date-time"`
-	ReadAt         *string         `json:"read_at" format:"date-time"`
-	CreatedAt      string          `json:"created_at" format:"date-time"`
-	UpdatedAt      string          `json:"updated_at" format:"date-time"`
-}
-
-// Queued is the message that its first event tells of, so that an accepted message is answered without waiting for
-// the read model. It is what the projection makes of that event.
-func Queued(e *events.MessageQueued, at time.Time) Message {
-	m := Message{
-		ID: e.MessageID, ConversationID: e.ConversationID, ContactID: e.ContactID, Direction: "outbound", Channel: e.Channel,
-		Status: "queued", Body: e.Content.Body, To: readmodel.EmptyToNull(e.Content.To), LineID: e.LineID, ExternalID: e.Content.ExternalID,
-		IsTest: e.IsTest, Media: []Media{}, Metadata: e.Content.Metadata, Source: e.Source, SentByStaff: e.ByStaff,
-		CreatedAt: readmodel.Stamp(at), UpdatedAt: readmodel.Stamp(at),
-	}
-	for _, x := range e.Content.Media {
-		m.Media = append(m.Media, Media(x))
-	}
-	if m.Metadata == nil {
-		m.Metadata = map[string]any{}
+// NewMessage is an accepted message as the read model will show it. It answers a request without waiting for the read
+// model.
+func NewMessage(e *events.MessageQueued, at time.Time) Message {
+	m, err := messageFields.Of(queuedRow(&eventstore.Recorded{OccurredAt: at}, e))
+	if err != nil {
+		panic(err) // the event was encoded as JSON before
 	}
 	return m
 }
 
-// Accepted is an outbound message of the workspace as it was when it was accepted, from its first event in the ledger;
-// found is false when there is none or its contact was erased.
-func (s *Store) Accepted(ctx context.Context, v Viewer, id string) (m Message, found bool, err error) {
+// AcceptedMessage is an outbound message of the workspace as it was when the API accepted it, from its first event. found is
+// false when there is none or its contact was erased.
+func (s *Store) AcceptedMessage(ctx context.Context, v Viewer, id string) (m Message, found bool, err error) {
 	recorded, err := s.Ledger().Load(ctx, id, 0)
 	if err != nil || len(recorded) == 0 {
 		return Message{}, false, err
@@ -212,74 +172,7 @@ func (s *Store) Accepted(ctx context.Context, v Viewer, id string) (m Message, f
 	if !ok || first.Erased || first.WorkspaceID != v.Workspace {
 		return Message{}, false, nil
 	}
-	return Queued(e, first.OccurredAt), true, nil
-}
-
-const messageColumns = `m.id, m.conversation_id, m.contact_id, m.direction, m.channel, m.status, m.body, m.sender, m.recipient, m.line_id,
-	m.external_id, m.is_test, m.media, m.metadata, m.error_code, m.error_details, m.source, m.sent_by_staff,
-	m.scheduled_for, m.sent_at, m.delivered_at, m.read_at, m.created_at, m.updated_at`
-
-// scanMessage reads messages as they are now. A hold whose end has passed while the message still waits, for there was no room for it
-// then, has no end that is known: so a million that wait need not be told anew every hour.
-func (s *Store) scanMessage(row pgx.CollectableRow) (Message, error) {
-	var m Message
-	var scheduled, sent, delivered, read *time.Time
-	var created, updated time.Time
-	err := row.Scan(&m.ID, &m.ConversationID, &m.ContactID, &m.Direction, &m.Channel, &m.Status, &m.Body, &m.From, &m.To, &m.LineID,
-		&m.ExternalID, &m.IsTest, &m.Media, &m.Metadata, &m.ErrorCode, &m.ErrorDetails, &m.Source, &m.SentByStaff,
-		&scheduled, &sent, &delivered, &read, &created, &updated)
-	if scheduled != nil && m.Status != "scheduled" && !scheduled.After(s.Ledger().Now()) {
-		scheduled = nil
-	}
-	m.ScheduledFor, m.SentAt, m.DeliveredAt, m.ReadAt = readmodel.StampOrNull(scheduled), readmodel.StampOrNull(sent), readmodel.StampOrNull(delivered), readmodel.StampOrNull(read)
-	m.CreatedAt, m.UpdatedAt = readmodel.Stamp(created), readmodel.Stamp(updated)
-	complete(m.Media, s.base)
-	return m, err
-}
-
-// messages limits an agent to the conversations that are its own or nobody's (interface 4.3 rule 1).
-func (v Viewer) messages() *readmodel.Filter {
-	f := &readmodel.Filter{}
-	f.Add("m.workspace_id = %s", v.Workspace)
-	if v.Agent != uuid.Nil {
-		f.Add(`exists (select from read.contacts c where c.id = m.contact_id
-			and (c.conversation_assignee is null or c.conversation_assignee = %s))`, v.Agent)
-	}
-	return f
-}
-
-// Message finds a message that the viewer can see; found is false when there is none.
-func (s *Store) Message(ctx context.Context, v Viewer, id string) (m Message, found bool, err error) {
-	f := v.messages()
-	f.Add("m.id = %s", id)
-	return readmodel.One(ctx, s.Reader, "message", s.scanMessage, `select `+messageColumns+` from read.messages m`+f.Where(), f.Args...)
-}
-
-// MessageFilter are the filters of the message list (decisions, section 7); empty ones do not filter.
-type MessageFilter struct {
-	ContactID, ConversationID, LineID, Status, Direction, ExternalID string
-}
-
-// Messages lists messages, newest first.
-func (s *Store) Messages(ctx context.Context, v Viewer, by MessageFilter, after *readmodel.Cursor, limit int) (readmodel.Page[Message], error) {
-	f := v.messages()
-	f.Equal("m.contact_id", by.ContactID)
-	if by.ConversationID != "" { // found through its contact, which has no other conversation
-		f.Add(`m.conversation_id = %s and m.contact_id = (select v.contact_id from read.conversations v where v.id = %s)`, by.ConversationID)
-	}
-	f.Equal("m.line_id", by.LineID)
-	f.Equal("m.status", by.Status)
-	f.Equal("m.direction", by.Direction)
-	f.Equal("m.external_id", by.ExternalID)
-	if after != nil {
-		f.Add("(m.created_at, m.id) < (%s::timestamptz, "+f.Arg(after.ID)+")", after.At)
-	}
-	sql := `select ` + messageColumns + ` from read.messages m` + f.Where() + ` order by m.created_at desc, m.id desc limit ` + f.Arg(limit+1)
-	found, err := readmodel.List(ctx, s.Reader, "messages", s.scanMessage, sql, f.Args...)
-	if err != nil {
-		return readmodel.Page[Message]{}, err
-	}
-	return readmodel.PageOf(found, limit, func(m *Message) readmodel.Cursor { return readmodel.Cursor{At: m.CreatedAt, ID: m.ID} }), nil
+	return NewMessage(e, first.OccurredAt), true, nil
 }
 
 // MessageAt is a message as the read model showed it after the event with a version of its stream, and its status before
@@ -301,49 +194,76 @@ func (s *Store) MessageAt(history []eventstore.Recorded, version int) (m Message
 	if row == nil {
 		return Message{}, "", false
 	}
-	m = messageOf(row)
-	complete(m.Media, s.base)
+	m, err := messageFields.Of(row)
+	if err != nil {
+		return Message{}, "", false
+	}
+	s.completeURLs(m.Media)
 	return m, before, true
 }
 
-// messageOf is the message that a row of its table holds.
-func messageOf(r readmodel.Row) Message {
-	m := Message{
-		ID: textIn(r, "id"), ConversationID: textIn(r, "conversation_id"), ContactID: textIn(r, "contact_id"), Direction: textIn(r, "direction"),
-		Channel: textIn(r, "channel"), Status: textIn(r, "status"), Body: textIn(r, "body"), From: optionalIn(r, "sender"),
-		To: optionalIn(r, "recipient"), LineID: optionalIn(r, "line_id"), ExternalID: optionalIn(r, "external_id"), Media: []Media{},
-		ErrorCode: optionalIn(r, "error_code"), Source: optionalIn(r, "source"), ScheduledFor: optionalIn(r, "scheduled_for"),
-		SentAt: optionalIn(r, "sent_at"), DeliveredAt: optionalIn(r, "delivered_at"), ReadAt: optionalIn(r, "read_at"),
-		CreatedAt: textIn(r, "created_at"), UpdatedAt: textIn(r, "updated_at"),
+// completeURLs makes links of attachments absolute. Attachments that the service itself serves are stored by path, because
+// the service's address may change.
+func (s *Store) completeURLs(media []Media) {
+	for i := range media {
+		if strings.HasPrefix(media[i].URL, "/") {
+			media[i].URL = s.base + media[i].URL
+		}
 	}
-	m.IsTest, _ = r["is_test"].(bool)
-	m.SentByStaff, _ = r["sent_by_staff"].(bool)
-	if m.Metadata, _ = r["metadata"].(map[string]any); m.Metadata == nil {
-		m.Metadata = map[string]any{}
-	}
-	if details, _ := r["error_details"].(map[string]any); details != nil {
-		m.ErrorDetails = &details
-	}
-	media, _ := r["media"].([]events.Media)
-	for _, x := range media {
-		m.Media = append(m.Media, Media(x))
-	}
-	return m
 }
 
-func textIn(r readmodel.Row, column string) string {
-	if text := optionalIn(r, column); text != nil {
-		return *text
+// scanMessage reads a message as it is now. scheduled_for is not shown after that time when the message is still deferred:
+// the message then waits for capacity, and its next attempt has no known time. The row keeps the old time, so that a million
+// waiting messages need no update every hour.
+func (s *Store) scanMessage(row pgx.CollectableRow) (Message, error) {
+	m, err := messageFields.Scan(row)
+	if m.ScheduledFor != nil && m.Status != "scheduled" && *m.ScheduledFor <= readmodel.Stamp(s.Ledger().Now()) {
+		m.ScheduledFor = nil
 	}
-	return ""
+	s.completeURLs(m.Media)
+	return m, err
 }
 
-func optionalIn(r readmodel.Row, column string) *string {
-	switch value := r[column].(type) {
-	case string:
-		return &value
-	case *string:
-		return value
+// messages filters message m by what the viewer may see: an agent sees the messages of conversations that are assigned to
+// it or to nobody (rule ACC-18).
+func (v Viewer) messages() *readmodel.Filter {
+	f := &readmodel.Filter{}
+	f.Add("m.workspace_id = %s", v.Workspace)
+	if v.Agent != uuid.Nil {
+		f.Add(`exists (select from read.contacts c where c.id = m.contact_id
+			and (c.conversation_assignee is null or c.conversation_assignee = %s))`, v.Agent)
 	}
-	return nil
+	return f
+}
+
+// Message finds a message that the viewer may see; found is false when there is none.
+func (s *Store) Message(ctx context.Context, v Viewer, id string) (m Message, found bool, err error) {
+	f := v.messages()
+	f.Add("m.id = %s", id)
+	return readmodel.One(ctx, s.Reader, "message", s.scanMessage, `select `+messageFields.SQL+` from read.messages m`+f.Where(), f.Args...)
+}
+
+// MessageFilter has the filters of the message list. An empty one does not apply.
+type MessageFilter struct {
+	ContactID, ConversationID, LineID, Status, Direction, ExternalID string
+}
+
+// Messages lists messages, newest first.
+func (s *Store) Messages(ctx context.Context, v Viewer, by MessageFilter, after *readmodel.Cursor, limit int) (readmodel.Page[Message], error) {
+	f := v.messages()
+	f.Equal("m.contact_id", by.ContactID)
+	if by.ConversationID != "" { // a contact has one conversation, and messages have an index by contact
+		f.Add(`m.conversation_id = %s and m.contact_id = (select v.contact_id from read.conversations v where v.id = %s)`, by.ConversationID)
+	}
+	f.Equal("m.line_id", by.LineID)
+	f.Equal("m.status", by.Status)
+	f.Equal("m.direction", by.Direction)
+	f.Equal("m.external_id", by.ExternalID)
+	f.After(after, "m.created_at", "m.id", "text")
+	sql := `select ` + messageFields.SQL + ` from read.messages m` + f.Where() + ` order by m.created_at desc, m.id desc limit ` + f.Arg(limit+1)
+	found, err := readmodel.List(ctx, s.Reader, "messages", s.scanMessage, sql, f.Args...)
+	if err != nil {
+		return readmodel.Page[Message]{}, err
+	}
+	return readmodel.PageOf(found, limit, func(m *Message) readmodel.Cursor { return readmodel.Cursor{At: m.CreatedAt, ID: m.ID} }), nil
 }

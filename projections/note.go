@@ -2,24 +2,27 @@ package projections
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"ledgerline/events"
 	"ledgerline/eventstore"
 	"ledgerline/projections/readmodel"
 )
 
-var notesTable = &readmodel.Table{Name: "notes", Key: []string{"id"}, Columns: []readmodel.Column{
-	{Name: "id", Type: "uuid not null"},
-	{Name: "conversation_id", Type: `text collate "C" not null`},
-	{Name: "contact_id", Type: `text collate "C" not null`},
-	{Name: "author_user_id", Type: "uuid"},
-	{Name: "body", Type: "text not null"},
-	{Name: "created_at", Type: "timestamptz not null"},
-}}
+// Note is a note of the team on a conversation, and the table of its fields.
+type Note struct {
+	ID             string  `json:"id" format:"uuid" sql:"uuid not null"`
+	ConversationID string  `json:"conversation_id" doc:"cnv_ id" sql:"text collate \"C\" not null"`
+	AuthorUserID   *string `json:"author_user_id" format:"uuid" doc:"null when an API key wrote it" sql:"uuid"`
+	Body           string  `json:"body" sql:"text not null"`
+	CreatedAt      string  `json:"created_at" format:"date-time" sql:"timestamptz not null"`
+}
+
+var (
+	notesTable = readmodel.TableOf[Note]("notes", []string{"id"}, readmodel.Column{Name: "contact_id", Type: `text collate "C" not null`})
+	noteFields = readmodel.Select[Note](notesTable, "n", nil)
+)
 
 func noteAdded(c *readmodel.Changes, e *events.NoteAdded, r *eventstore.Recorded) {
 	c.Insert(notesTable, readmodel.Row{
@@ -28,37 +31,21 @@ func noteAdded(c *readmodel.Changes, e *events.NoteAdded, r *eventstore.Recorded
 	})
 }
 
-// Note is a remark of the team's (interface 2.3).
-type Note struct {
-	ID             string  `json:"id" format:"uuid"`
-	ConversationID string  `json:"conversation_id" doc:"cnv_ id"`
-	AuthorUserID   *string `json:"author_user_id" format:"uuid" doc:"null when an API key wrote it"`
-	Body           string  `json:"body"`
-	CreatedAt      string  `json:"created_at" format:"date-time"`
-}
-
 // RecentNotes is how many notes a conversation shows.
 const RecentNotes = 50
 
-const (
-	noteColumns = `n.id::text, n.conversation_id, n.author_user_id::text, n.body, n.created_at`
-	notesSQL    = `select ` + noteColumns + ` from read.notes n where n.conversation_id = $1 order by n.created_at desc, n.id desc limit $2`
-	noteSQL     = `select ` + noteColumns + ` from read.notes n join read.conversations v on v.id = n.conversation_id where n.id = $1 and v.workspace_id = $2`
+var (
+	notesSQL = `select ` + noteFields.SQL + ` from read.notes n where n.conversation_id = $1 order by n.created_at desc, n.id desc limit $2`
+	noteSQL  = `select ` + noteFields.SQL + ` from read.notes n join read.conversations v on v.id = n.conversation_id where n.id = $1 and v.workspace_id = $2`
 )
 
-func scanNote(row pgx.CollectableRow) (n Note, err error) {
-	var created time.Time
-	err = row.Scan(&n.ID, &n.ConversationID, &n.AuthorUserID, &n.Body, &created)
-	n.CreatedAt = readmodel.Stamp(created)
-	return n, err
-}
-
-// Notes lists the newest notes of a conversation that the caller was found to see, newest first.
+// Notes lists the newest notes of a conversation, newest first. The caller has checked that the viewer may see the
+// conversation.
 func (s *Store) Notes(ctx context.Context, conversationID string) ([]Note, error) {
-	return readmodel.List(ctx, s.Reader, "notes", scanNote, notesSQL, conversationID, RecentNotes)
+	return readmodel.List(ctx, s.Reader, "notes", noteFields.Scan, notesSQL, conversationID, RecentNotes)
 }
 
 // Note finds a note of the workspace; found is false when there is none.
 func (s *Store) Note(ctx context.Context, v Viewer, id uuid.UUID) (Note, bool, error) {
-	return readmodel.One(ctx, s.Reader, "note", scanNote, noteSQL, id, v.Workspace)
+	return readmodel.One(ctx, s.Reader, "note", noteFields.Scan, noteSQL, id, v.Workspace)
 }

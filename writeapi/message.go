@@ -145,7 +145,7 @@ func (a *API) accept(ctx context.Context, c *httpapi.Call, message commands.Acce
 	if a.source != "" {
 		message.Source = a.source
 	}
-	body := func(q commands.AcceptedMessage) projections.Message { return projections.Queued(&q.Event, q.At) }
+	body := func(q commands.AcceptedMessage) projections.Message { return projections.NewMessage(&q.Event, q.At) }
 	message.Answer = recordedBody(c, body)
 	queued, err := a.app.AcceptMessage(ctx, request(c), message)
 	return resultWithBody(c, queued.Result, queued, body, err)
@@ -162,5 +162,5 @@ func (a *API) messages() resource[projections.Message] {
 // acceptedMessages are messages as they were when they were accepted, whatever has become of them since: a retry gets
 // the first answer. They are read from the ledger, so there is no consumer to wait for.
 func (a *API) acceptedMessages() resource[projections.Message] {
-	return resource[projections.Message]{a.store, "message", a.store.Accepted, nil}
+	return resource[projections.Message]{a.store, "message", a.store.AcceptedMessage, nil}
 }

@@ -31,9 +31,9 @@ func (f *Filter) Equal(column, value string) {
 	}
 }
 
-// Before requires that a row comes after the cursor in a list by time and id, both descending. It does nothing on the first
+// After requires that a row comes after the cursor in a list by time and id, both descending. It does nothing on the first
 // page, when the cursor is nil. idType is the SQL type of the id.
-func (f *Filter) Before(cursor *Cursor, at, id, idType string) {
+func (f *Filter) After(cursor *Cursor, at, id, idType string) {
 	if cursor != nil {
 		f.Add("("+at+", "+id+") < (%s::timestamptz, "+f.Arg(cursor.ID)+"::text::"+idType+")", cursor.At)
 	}
