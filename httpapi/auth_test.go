@@ -21,7 +21,7 @@ func newRequest(t *testing.T, method, url, token string) *http.Request {
 	return request
 }
 
-func TestWithoutAGoodTokenItIs401(t *testing.T) {
+func TestRequestWithoutAValidTokenIs401(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)
 	for _, value := range []string{"-", "", "Bearer", "Bearer ", "Basic YTpi", "all", "Bearer all twice", "Bearer wrong", "Bearer a\tb", "Bearer é"} {
@@ -40,14 +40,14 @@ func TestWithoutAGoodTokenItIs401(t *testing.T) {
 	require.Equal(t, 401, response.StatusCode)
 }
 
-func TestWhoIsUnknownLearnsNothingElse(t *testing.T) {
+func TestUnknownCallerGets401WhateverElseIsWrong(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)
 	s.do(call{method: "POST", path: "/v1/things", token: "wrong", body: "{", header: map[string]string{"content-type": "text/plain"}}).refused(401, "unauthorized")
 	s.do(call{method: "GET", path: "/v1/things", token: "wrong", header: map[string]string{"x-workspace-id": "mine"}}).refused(401, "unauthorized")
 }
 
-func TestTheWorkspaceHeaderIsAUUIDOrNothing(t *testing.T) {
+func TestWorkspaceHeaderMustBeAUUID(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)
 	get := func(value string) reply {
@@ -60,8 +60,8 @@ func TestTheWorkspaceHeaderIsAUUIDOrNothing(t *testing.T) {
 	}
 }
 
-func guarded(access auth.Access) func(*httpapi.API, *receipts) {
-	return func(api *httpapi.API, _ *receipts) {
+func guarded(access auth.Access) func(*httpapi.API, *records) {
+	return func(api *httpapi.API, _ *records) {
 		httpapi.Read(api, httpapi.Route{Method: "GET", Path: "/v1/guarded", ID: "get-guarded", Access: access},
 			func(context.Context, *httpapi.Call, *struct{}) (struct{}, error) { return struct{}{}, nil })
 		httpapi.Write(api, httpapi.Route{Method: "POST", Path: "/v1/guarded", ID: "post-guarded", Access: access}, doNothing[struct{}],
@@ -69,7 +69,7 @@ func guarded(access auth.Access) func(*httpapi.API, *receipts) {
 	}
 }
 
-// allowed are the tokens that may GET.
+// allowed lists the tokens that may GET a route with this access.
 func allowed(t *testing.T, access auth.Access) []string {
 	t.Helper()
 	s := serve(t, nil, guarded(access))
@@ -91,11 +91,11 @@ func TestAccessIsByScopeForKeysAndByRoleForSessions(t *testing.T) {
 	require.ElementsMatch(t, []string{"send", "admin", "all", "test", "paused"},
 		allowed(t, auth.Access{Keys: []auth.Scope{auth.ScopeSend, auth.ScopeAdmin}}))
 	require.ElementsMatch(t, []string{"send", "all"}, allowed(t, auth.Access{Keys: []auth.Scope{auth.ScopeSend}, NoTestKeys: true}))
-	require.Empty(t, allowed(t, auth.Access{}), "nobody by default")
+	require.Empty(t, allowed(t, auth.Access{}), "the zero Access admits nobody")
 	require.ElementsMatch(t, []string{"session:owner", "session:admin", "session:billing"}, allowed(t, auth.Access{Roles: auth.PermBilling}))
 }
 
-func TestRolesMayDoWhatTheDecisionsSay(t *testing.T) {
+func TestPermissionsOfRoles(t *testing.T) {
 	t.Parallel()
 	const owner, admin, manager, developer, analyst, billing, agent = "owner", "admin", "manager", "developer", "analyst", "billing", "agent"
 	table := map[auth.Permission][]string{
@@ -139,7 +139,7 @@ func contains(list []string, one string) bool {
 	return false
 }
 
-func TestAPausedOrganisationReadsAndDoesNotWrite(t *testing.T) {
+func TestPausedOrganisationMayReadAndNotWrite(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, guarded(auth.Access{Keys: []auth.Scope{auth.ScopeRead}}))
 	require.Equal(t, 200, s.do(call{method: "GET", path: "/v1/guarded", token: "paused"}).Status)
@@ -147,9 +147,9 @@ func TestAPausedOrganisationReadsAndDoesNotWrite(t *testing.T) {
 	require.Equal(t, 200, s.do(call{method: "POST", path: "/v1/guarded", token: "read"}).Status)
 }
 
-func TestTheClientsAddressIsThePeersUnlessAProxyIsTrusted(t *testing.T) {
+func TestForwardedAddressCountsOnlyFromATrustedProxy(t *testing.T) {
 	t.Parallel()
-	address := func(api *httpapi.API, _ *receipts) {
+	address := func(api *httpapi.API, _ *records) {
 		httpapi.Read(api, httpapi.Route{Method: "GET", Path: "/v1/address", ID: "address", Access: anybody()},
 			func(_ context.Context, c *httpapi.Call, _ *struct{}) (map[string]string, error) {
 				return map[string]string{"ip": c.IP.String(), "agent": c.UserAgent}, nil

@@ -13,7 +13,7 @@ import (
 	"ledgerline/httpapi"
 )
 
-// sink is a ResponseWriter that costs nothing of its own.
+// sink is a ResponseWriter that discards everything.
 type sink struct {
 	header http.Header
 	status int
@@ -27,10 +27,10 @@ type body struct{ bytes.Reader }
 
 func (*body) Close() error { return nil }
 
-// BenchmarkRequest is the common path of everything that is shared: authenticate, count, admit, read, check, bind, run
-// an endpoint that does nothing, and answer. What remains is the endpoint's own work.
+// BenchmarkRequest measures what all endpoints share: authentication, rate limit, access, reading and checking the body,
+// decoding, and the answer. The endpoints themselves do nothing.
 func BenchmarkRequest(b *testing.B) {
-	api, _, _ := newAPI(b, func(c *httpapi.Config) { c.AccessLog, c.Limiter = false, &meter{} })
+	api, _, _ := newAPI(b, func(c *httpapi.Config) { c.AccessLog, c.Limiter = false, &recordingLimiter{} })
 	type messageIn struct {
 		Body struct {
 			To         string            `json:"to" maxLength:"32"`
@@ -44,7 +44,7 @@ func BenchmarkRequest(b *testing.B) {
 		func(_ context.Context, _ *httpapi.Call, in *messageIn) (httpapi.WriteResult, error) {
 			return httpapi.WriteResult{Body: thing{ID: "msg_1", Name: in.Body.To}, BodyStored: true}, nil
 		}, func(context.Context, *httpapi.Call, httpapi.WriteResult) (thing, error) { return thing{}, nil })
-	things(api, newReceipts())
+	things(api, newRecords())
 	bare := gin.New()
 	bare.POST("/v1/messages", func(c *gin.Context) {
 		var in messageIn

@@ -26,13 +26,13 @@ func TestMalformedJSONIs400BadRequest(t *testing.T) {
 	}
 }
 
-func TestAnEmptyBodyIsReported(t *testing.T) {
+func TestMissingBodyIsReported(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)
 	require.Equal(t, []string{"body  required"}, s.post("/v1/things", "").issues())
 }
 
-func TestAnotherContentTypeIs415(t *testing.T) {
+func TestContentTypeOtherThanJSONIs415(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)
 	for _, kind := range []string{
@@ -48,9 +48,9 @@ func TestAnotherContentTypeIs415(t *testing.T) {
 	}
 }
 
-func TestABodyOverTheLimitIs413(t *testing.T) {
+func TestBodyOverTheLimitIs413(t *testing.T) {
 	t.Parallel()
-	s := serve(t, nil, func(api *httpapi.API, kept *receipts) {
+	s := serve(t, nil, func(api *httpapi.API, kept *records) {
 		things(api, kept)
 		type in struct {
 			Body struct {
@@ -69,7 +69,7 @@ func TestABodyOverTheLimitIs413(t *testing.T) {
 	s.post("/v1/imports", csv(3<<20+1)).refused(413, "payload_too_large")
 }
 
-func TestTextThatCannotBeStoredIsReportedWithItsPlace(t *testing.T) {
+func TestTextThatCannotBeStoredIsReportedWithItsPointer(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)
 	require.Equal(t, []string{"body /name invalid_characters"}, s.post("/v1/things", `{"name":"a\u0000b"}`).issues())
@@ -124,7 +124,7 @@ func TestQueryProblemsAreReportedTogether(t *testing.T) {
 	require.Equal(t, []string{"query /limit invalid_type"}, s.get("/v1/things?limit=99999999999999999999").issues())
 }
 
-func TestTheRootOfABodyHasTheEmptyPointer(t *testing.T) {
+func TestIssueOfAWholeBodyHasTheEmptyPointer(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)
 	for _, body := range []string{`[]`, `null`, `"name"`, `1`, `true`} {
@@ -153,7 +153,7 @@ func TestNullIsRefusedWhereItIsNotAllowed(t *testing.T) {
 		s.post("/v1/things", `{"name":null,"email":null,"fields":null,"media":[{"url":"http://u","name":null}]}`).issues())
 }
 
-func TestThereIsAnEndToTheIssues(t *testing.T) {
+func TestAtMost100IssuesAreListed(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)
 	var body strings.Builder
@@ -165,7 +165,7 @@ func TestThereIsAnEndToTheIssues(t *testing.T) {
 	require.Len(t, s.post("/v1/things", body.String()).issues(), 100)
 }
 
-func TestAPropertyIsGivenOnce(t *testing.T) {
+func TestDuplicatePropertyIsReported(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)
 	require.Equal(t, []string{"body /name duplicate_property"}, s.post("/v1/things", `{"name":"b","name":"a"}`).issues())
@@ -175,7 +175,7 @@ func TestAPropertyIsGivenOnce(t *testing.T) {
 	require.Equal(t, 201, s.post("/v1/things", `{"name":"a","fields":{"name":{"name":1},"NAME":[{"a":1},{"a":2}]}}`).Status)
 }
 
-func TestNumbersOfAnyShapeAreKeptAsTheyWereWrittenOrRefused(t *testing.T) {
+func TestNumberThatFloat64CannotHoldIsReported(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)
 	for _, huge := range []string{"9007199254740992", "-9007199254740992", "12345678901234567890", "-99999999999999999999", "9007199254740993.5", "9007199254740993.0"} {
@@ -186,7 +186,7 @@ func TestNumbersOfAnyShapeAreKeptAsTheyWereWrittenOrRefused(t *testing.T) {
 	require.Equal(t, map[string]any{"most": 9007199254740991.0, "least": -9007199254740991.0, "mole": 6.022e23, "part": 0.1, "zero": 0.0}, answer.json()["fields"])
 }
 
-func TestUUIDsHaveOneSpelling(t *testing.T) {
+func TestUUIDWithAnotherSpellingIsReported(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)
 	id := "01920f6c-b6f1-7c40-a8b1-f7c9d3f0a2b4"
@@ -198,7 +198,7 @@ func TestUUIDsHaveOneSpelling(t *testing.T) {
 	require.Equal(t, []string{"path /id invalid_format"}, s.get("/v1/marks/xyz").issues())
 }
 
-func TestTimesLieInTheCalendarOfAnswers(t *testing.T) {
+func TestTimesLieInTheYears0To9999UTC(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)
 	for _, beyond := range []string{"9999-12-31T23:59:59-01:00", "0000-01-01T00:00:00+00:01"} {
@@ -209,7 +209,7 @@ func TestTimesLieInTheCalendarOfAnswers(t *testing.T) {
 	require.Equal(t, []string{"query /from invalid_format"}, s.get("/v1/things?from=2026-01-31T6:04:05Z").issues())
 }
 
-func TestAParameterIsKnownAndGivenOnceAndHasAValue(t *testing.T) {
+func TestUnknownDuplicateAndEmptyParametersAreReported(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)
 	for _, name := range []string{"limit", "cursor", "kind", "owner", "from"} {
@@ -226,12 +226,12 @@ func TestAParameterIsKnownAndGivenOnceAndHasAValue(t *testing.T) {
 	require.Equal(t, []string{"query /Limit unknown_parameter", "body /name required"}, s.post("/v1/things?Limit=1", `{}`).issues())
 }
 
-func TestAMalformedPrefixedIDDoesNotExist(t *testing.T) {
+func TestMalformedPrefixedIDIs404(t *testing.T) {
 	t.Parallel()
 	serve(t, nil, things).get("/v1/things/xyz").refused(404, "not_found")
 }
 
-func TestAddressesAndTimesAreTakenToTheLetter(t *testing.T) {
+func TestURIWithoutHostAndTimeNotInRFC3339AreReported(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)
 	for _, wrong := range []string{"u", "/a", "//host/a", "ftp://host/a", "https:///a", "mailto:a@b.c", "data:,x"} {

@@ -16,25 +16,26 @@ import (
 	"ledgerline/domain/fault"
 )
 
-// maxCursor is the length of a cursor in characters (interface, section 8).
+// maxCursor is the greatest length of a cursor in characters (rule API-21).
 const maxCursor = 512
 
-// minCursorKey is how many bytes of secret a key needs at least.
+// minCursorKey is the least length of the key in bytes.
 const minCursorKey = 16
 
-// Binding is what a cursor belongs to. One that comes back to another list, workspace or filter is refused.
+// Binding is what a cursor belongs to (rule API-22). A cursor is refused with another list, workspace or filter.
 type Binding struct {
 	List      string // for example contacts
 	Workspace uuid.UUID
-	Filters   any    // anything with a JSON form; limit is no filter
-	Param     string // query parameter to blame; cursor when empty
+	Filters   any    // any value with a JSON form; limit is not a filter
+	Param     string // query parameter that holds the cursor; "cursor" when empty
 }
 
-// Cursors seals the positions of keyset pages (decisions, section 5). A cursor is encrypted and not just signed, because
-// a position holds values of the rows, and it stays good across nodes and restarts as long as the key is the same.
+// Cursors encrypts the positions of keyset pages. A cursor is not just signed, because a position holds values of the
+// row. It is valid on every node, also after a restart, as long as the key is the same. Cursors is safe for concurrent
+// use.
 type Cursors struct{ seal cipher.AEAD }
 
-// NewCursors derives its key from the installation's; 16 bytes at least.
+// NewCursors derives the encryption key from the installation's key, which has at least 16 bytes.
 func NewCursors(key []byte) (*Cursors, error) {
 	if len(key) < minCursorKey {
 		return nil, fmt.Errorf("httpapi: the cursor key has %d bytes, it needs %d", len(key), minCursorKey)
@@ -54,8 +55,8 @@ func NewCursors(key []byte) (*Cursors, error) {
 	return &Cursors{seal: seal}, nil
 }
 
-// Seal makes the cursor of a position: whatever the query needs to go on. It fails when the position has no JSON form or
-// is too long for a cursor, which is a mistake of the list and not of its caller.
+// Seal makes the cursor of a position, which is what the query needs to continue. An error means that the position has no
+// JSON form or is too long for a cursor: a mistake of the list and not of its caller.
 func (c *Cursors) Seal(b Binding, position any) (string, error) {
 	plain, err := json.Marshal(position)
 	if err != nil {
@@ -72,15 +73,15 @@ func (c *Cursors) Seal(b Binding, position any) (string, error) {
 	return cursor, nil
 }
 
-// Open puts the position of a cursor into position. What is not a cursor of ours for this very list is 400
-// validation_failed at query /cursor.
+// Open decrypts a cursor into position. It returns fault validation_failed at query /cursor for anything that Seal did
+// not make for the same binding.
 func (c *Cursors) Open(b Binding, cursor string, position any) error {
 	bound, err := b.bytes()
 	if err != nil {
 		return err
 	}
 	sealed, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
-	if err != nil || len(cursor) > maxCursor || strings.ContainsAny(cursor, "\r\n") { // the decoder skips line ends
+	if err != nil || len(cursor) > maxCursor || strings.ContainsAny(cursor, "\r\n") { // the decoder ignores line ends
 		return b.refuse(err)
 	}
 	plain, err := c.seal.Open(nil, nil, sealed, bound)
@@ -93,7 +94,7 @@ func (c *Cursors) Open(b Binding, cursor string, position any) error {
 	return nil
 }
 
-// bytes are authenticated with every cursor. The filters are hashed so that they leave no trace and no length.
+// bytes is the additional data that is authenticated with every cursor.
 func (b Binding) bytes() ([]byte, error) {
 	filters, err := json.Marshal(b.Filters)
 	if err != nil {

@@ -25,7 +25,7 @@ func cursors(t testing.TB, key string) *httpapi.Cursors {
 
 const cursorKey = "a key of more than 16 bytes"
 
-func TestACursorGivesItsPositionBack(t *testing.T) {
+func TestCursorReturnsItsPosition(t *testing.T) {
 	t.Parallel()
 	binding := httpapi.Binding{List: "contacts", Workspace: workspace, Filters: map[string]string{"q": "ann"}}
 	cursor, err := cursors(t, cursorKey).Seal(binding, position{"2026", 7})
@@ -37,7 +37,7 @@ func TestACursorGivesItsPositionBack(t *testing.T) {
 	require.Equal(t, position{"2026", 7}, got)
 }
 
-func TestAForeignCursorIsRefusedAtItsParameter(t *testing.T) {
+func TestCursorOfAnotherBindingIsRefused(t *testing.T) {
 	t.Parallel()
 	c := cursors(t, cursorKey)
 	binding := httpapi.Binding{List: "contacts", Workspace: workspace, Filters: map[string]string{"q": "ann"}}
@@ -67,7 +67,7 @@ func TestAForeignCursorIsRefusedAtItsParameter(t *testing.T) {
 	refused(c, binding, "x", "/messages_cursor")
 }
 
-func TestACursorFitsIntoItsParameterOrIsNone(t *testing.T) {
+func TestCursorLongerThanItsParameterIsAnError(t *testing.T) {
 	t.Parallel()
 	_, err := cursors(t, cursorKey).Seal(httpapi.Binding{List: "contacts"}, position{At: strings.Repeat("x", 400)})
 	require.Error(t, err)

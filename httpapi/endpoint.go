@@ -13,34 +13,35 @@ import (
 
 	"ledgerline/domain/fault"
 	"ledgerline/httpapi/auth"
+	"ledgerline/httpapi/input"
 )
 
-// Route is one line of the route table: where, who, and how it answers.
+// Route is one line of the route table: the path, who may call it, and how it answers.
 type Route struct {
 	Method  string
 	Path    string // with {id} for a path parameter
-	ID      string // operationId
+	ID      string // operationId of the documentation
 	Summary string
-	// Description may tell a client more; Markdown.
+	// Description adds to the documentation; Markdown.
 	Description string
 	Tags        []string
 	Access      auth.Access
 	// Status of a success; 200 when 0.
 	Status int
-	// MaxBody is in bytes; 1 MiB when 0.
+	// MaxBody is the largest body in bytes; 1 MiB when 0.
 	MaxBody int64
-	// Sending counts against the sending limit in place of the general one (interface, section 8).
+	// Sending routes count against the sending limit instead of the general one (rule API-25).
 	Sending bool
-	// OmitStoredBody keeps the answer's body out of the receipt: it holds something that must not be kept.
+	// OmitStoredBody keeps the answer's body out of the idempotency record, because it must not be stored.
 	OmitStoredBody bool
-	// NoIdempotencyKey writes take no idempotency key, in no place.
+	// NoIdempotencyKey marks a write that takes no idempotency key, neither in the header nor in the body.
 	NoIdempotencyKey bool
-	// Errors are statuses beyond those that every operation declares, for example 422.
+	// Errors are statuses that the documentation lists besides those of every operation, for example 422.
 	Errors []int
 	// Deprecated marks the operation in the documentation.
 	Deprecated bool
-	// DryRunAnswer is the type of the answer, with status 200, when the In says with its method DryRun() bool that nothing is to
-	// be done; nil for endpoints that always act.
+	// DryRunAnswer is the type of the answer to a dry run, which has status 200; nil for endpoints without one. A request
+	// is a dry run when its In has a method DryRun() bool that returns true.
 	DryRunAnswer reflect.Type
 }
 
@@ -54,32 +55,32 @@ type Call struct {
 
 // WriteResult is what a write did.
 type WriteResult struct {
-	// Ref names what was made or changed; the answer is built from its view.
+	// Ref is the id of the resource that was created or changed. The view finds it by this.
 	Ref string
-	// Shard and Position are where the write's last event lies: a view waits until that is projected.
+	// Shard and Position locate the last event of the write. A view waits until the read model has applied it.
 	Shard    int
 	Position int64
-	// Body is the answer itself, when it is known without the view: any value with the shape of the endpoint's Out, or
-	// json.RawMessage with its JSON.
+	// Body is the answer, when it is known without the view: a value with the JSON of the endpoint's Out, or
+	// json.RawMessage with the JSON itself.
 	Body any
-	// BodyStored tells that Body committed with the receipt, byte for byte.
+	// BodyStored says that Body is in the idempotency record already, byte for byte.
 	BodyStored bool
 }
 
-// Download is the answer of a Stream endpoint. Write may fail before its first byte with a fault, which is then the
-// answer; later it can only break the connection off.
+// Download is the answer of a Stream endpoint. If Write returns a fault before its first byte, the fault is the answer.
+// After the first byte an error breaks the connection off.
 type Download struct {
 	ContentType string
 	Filename    string
 	Write       func(w io.Writer) error
 }
 
-// endpoint is a Route as it was compiled.
+// endpoint is a registered Route.
 type endpoint struct {
 	Route
 	write, stream bool
 	keyed         bool         // takes the idempotency-key header
-	body          *huma.Schema // nil when there is none
+	body          *huma.Schema // nil when the endpoint takes no body
 	bodyRequired  bool
 	contentType   string // of a stream
 	params        []*huma.Param
@@ -89,11 +90,11 @@ func (e *endpoint) maxBody() int64 {
 	if e.MaxBody > 0 {
 		return e.MaxBody
 	}
-	return defaultMaxBody
+	return input.DefaultMaxBody
 }
 
-// Read registers an endpoint that changes nothing, whatever its method. In is a struct with path and query parameters
-// (tags path, query) and perhaps a field Body; Out is the answer's JSON. The endpoint returns a fault to refuse.
+// Read registers an endpoint that changes nothing, whatever its method is. In is a struct with path and query parameters
+// (tags path and query) and optionally a field Body. Out is the JSON of the answer. To refuse, get returns a fault.
 func Read[In, Out any](a *API, r Route, get func(ctx context.Context, c *Call, in *In) (Out, error)) {
 	fill := fillerOf(reflect.TypeFor[Out]())
 	register(a, &endpoint{Route: r}, reflect.TypeFor[Out](), func(q *request, in *In) {
@@ -111,21 +112,48 @@ func Read[In, Out any](a *API, r Route, get func(ctx context.Context, c *Call, i
 	})
 }
 
-// View builds the answer of a write from its result: either the result of the write itself, or what the idempotency record
-// of an earlier, identical request remembers of it. It returns not_found when what was written does not exist any more.
+// View builds the answer of a write from its result: either the result of the write itself, or what the idempotency
+// record of an earlier, identical request holds of it. It returns not_found when the resource does not exist any more.
 type View[Out any] func(ctx context.Context, c *Call, w WriteResult) (Out, error)
 
-// Write registers an endpoint that changes something. do decides and appends; view builds the answer from what do did,
-// or from what the receipt of an earlier, identical request remembers of it. view may be nil when every Done carries its
-// Body and Stored. In may have a method IdempotencyKey() string for a key that travels in the body, and then in no header.
+// Write registers an endpoint that changes something. do decides and appends; view builds the answer. view may be nil
+// when every result has a Body that is stored. In may have a method IdempotencyKey() string for a key that is a property
+// of the body; the header is then ignored.
 func Write[In, Out any](
 	a *API, r Route,
 	do func(ctx context.Context, c *Call, in *In) (WriteResult, error),
 	view View[Out],
 ) {
+	body := writeBody(view)
+	_, keyInBody := any(new(In)).(bodyKey)
+	e := &endpoint{Route: r, write: true, keyed: !keyInBody && !r.NoIdempotencyKey}
+	register(a, e, reflect.TypeFor[Out](), func(q *request, in *In) {
+		if keyed, ok := any(in).(bodyKey); ok {
+			q.useIdempotencyKey(keyed.IdempotencyKey(), "body", "/idempotency_key")
+			if len(q.issues) > 0 {
+				a.refuse(q.gin, q.invalid())
+				return
+			}
+		}
+		write := func() (WriteResult, error) {
+			return a.withFreshCaller(q, e, func() (WriteResult, error) { return do(q.ctx, &q.call, in) })
+		}
+		if dry, ok := any(in).(interface{ DryRun() bool }); ok && r.DryRunAnswer != nil && dry.DryRun() {
+			a.dryRun(q, write)
+			return
+		}
+		a.writeOnce(q, e, write, body)
+	})
+}
+
+// bodyKey is an In whose idempotency key is the property /idempotency_key of the body; "" means that there is none.
+type bodyKey interface{ IdempotencyKey() string }
+
+// writeBody renders the answer of a write: its Body if it has one, else its view.
+func writeBody[Out any](view View[Out]) bodyFunc {
 	fill := fillerOf(reflect.TypeFor[Out]())
-	bodyOf := func(q *request, done WriteResult) ([]byte, error) {
-		switch body := done.Body.(type) {
+	return func(q *request, w WriteResult) ([]byte, error) {
+		switch body := w.Body.(type) {
 		case nil:
 		case json.RawMessage:
 			return body, nil
@@ -139,42 +167,21 @@ func Write[In, Out any](
 		if view == nil {
 			return nil, fault.New(fault.Unavailable, "The answer is not available.")
 		}
-		out, err := view(q.ctx, &q.call, done)
+		out, err := view(q.ctx, &q.call, w)
 		if err != nil {
 			return nil, err
 		}
 		return render(&out, fill)
 	}
-	_, inBody := any(new(In)).(inputKey)
-	e := &endpoint{Route: r, write: true, keyed: !inBody && !r.NoIdempotencyKey}
-	register(a, e, reflect.TypeFor[Out](), func(q *request, in *In) {
-		if keyed, ok := any(in).(inputKey); ok {
-			q.useKey(keyed.IdempotencyKey(), "body", "/idempotency_key")
-			if len(q.issues) > 0 {
-				a.refuse(q.gin, q.invalid())
-				return
-			}
-		}
-		if dry, ok := any(in).(interface{ DryRun() bool }); ok && r.DryRunAnswer != nil && dry.DryRun() {
-			a.rehearse(q, e, func() (WriteResult, error) { return do(q.ctx, &q.call, in) })
-			return
-		}
-		a.writeOnce(q, e, func() (WriteResult, error) {
-			return a.again(q, e, func() (WriteResult, error) { return do(q.ctx, &q.call, in) })
-		}, bodyOf)
-	})
 }
 
-// inputKey is an In whose idempotency key is a property of the body, /idempotency_key; "" is none.
-type inputKey interface{ IdempotencyKey() string }
-
-// rehearse answers what a write would do. It changes nothing, so its idempotency key means nothing.
-func (a *API) rehearse(q *request, e *endpoint, do func() (WriteResult, error)) {
+// dryRun answers what a write would do. It ignores the idempotency key (rule API-20).
+func (a *API) dryRun(q *request, write func() (WriteResult, error)) {
 	q.call.Idempotency = nil
-	done, err := a.again(q, e, do)
+	result, err := write()
 	var body []byte
 	if err == nil {
-		body, err = json.Marshal(done.Body)
+		body, err = json.Marshal(result.Body)
 	}
 	if err != nil {
 		a.refuse(q.gin, err)
@@ -183,8 +190,10 @@ func (a *API) rehearse(q *request, e *endpoint, do func() (WriteResult, error)) 
 	answer(q.gin, http.StatusOK, body)
 }
 
-// Stream registers an endpoint whose answer is no JSON and may be long: an export. contentType is what is documented.
-func Stream[In any](a *API, r Route, contentType string, open func(ctx context.Context, c *Call, in *In) (Download, error)) {
+// Stream registers an endpoint whose answer is not JSON and may be long, such as an export. contentType is documented.
+func Stream[In any](
+	a *API, r Route, contentType string, open func(ctx context.Context, c *Call, in *In) (Download, error),
+) {
 	e := &endpoint{Route: r, stream: true, contentType: contentType}
 	register(a, e, nil, func(q *request, in *In) {
 		download, err := open(q.ctx, &q.call, in)
@@ -203,47 +212,47 @@ func (r Route) status() int {
 	return http.StatusOK
 }
 
-// Checked is an In that finds by itself what is wrong with it beyond its schema. It is asked when the schema has found
-// something, so that all is told together, and sees what could be read of the body; a request that fits its schema goes
-// to the endpoint, which tells these problems along with those that only it can know of.
+// Checked is an In that checks itself beyond its schema. When the schema check has found issues, Check is called with
+// what could be read of the body, so that all issues are reported together. Otherwise the endpoint is called, which must
+// report the same issues along with those that only it can find.
 type Checked interface {
 	Check() []fault.Issue
 }
 
-// check adds what the request itself finds, but nothing about a place that was found wrong already.
-func (q *request) check(in Checked) {
-	told := map[string]bool{}
-	for _, list := range [][]fault.Issue{q.issues, q.body.issues} {
+// addOwnIssues adds the issues that the request finds itself, except at locations that have an issue already.
+func (q *request) addOwnIssues(in Checked) {
+	reported := map[string]bool{}
+	for _, list := range [][]fault.Issue{q.issues, q.body.Issues} {
 		for _, issue := range list {
-			told[issue.Location+issue.Path] = true
+			reported[issue.Location+issue.Path] = true
 		}
 	}
 	for _, issue := range in.Check() {
-		if !told[issue.Location+issue.Path] {
+		if !reported[issue.Location+issue.Path] {
 			q.issues = append(q.issues, issue)
 		}
 	}
 }
 
-// nothing is the output that Huma sees: the answer has been written by then.
-type nothing struct {
+// noOutput is the output that Huma gets. The answer has been written by then.
+type noOutput struct {
 	Body func(huma.Context)
 }
 
-var written = &nothing{Body: func(huma.Context) {}}
+var written = &noOutput{Body: func(huma.Context) {}}
 
-// register documents the endpoint and puts it behind the gates.
+// register documents an endpoint and adds its route, with the middleware that checks its requests.
 func register[In any](a *API, e *endpoint, out reflect.Type, run func(q *request, in *In)) {
 	a.routes[e.ID] = e.Route
 	op := a.operation(e, reflect.TypeFor[In](), out)
-	op.Middlewares = huma.Middlewares{a.gates(e)}
-	huma.Register(a.huma, *op, func(ctx context.Context, in *In) (*nothing, error) {
+	op.Middlewares = huma.Middlewares{a.middleware(e)}
+	huma.Register(a.huma, *op, func(ctx context.Context, in *In) (*noOutput, error) {
 		q := requestOf(ctx)
-		if len(q.issues)+len(q.body.issues) > 0 {
+		if len(q.issues)+len(q.body.Issues) > 0 {
 			if checked, ok := any(in).(Checked); ok {
-				q.check(checked)
+				q.addOwnIssues(checked)
 			}
-			a.refuse(q.gin, q.invalid()) //nolint:contextcheck // gin's context has the same one in it
+			a.refuse(q.gin, q.invalid()) //nolint:contextcheck // gin's context holds the same context
 			return written, nil
 		}
 		run(q, in)
@@ -252,7 +261,7 @@ func register[In any](a *API, e *endpoint, out reflect.Type, run func(q *request
 	e.params = a.parameters(op)
 }
 
-// render is the JSON of an answer. Missing lists are empty lists.
+// render renders the JSON of an answer. Missing lists become empty lists.
 func render[Out any](out *Out, fill filler) ([]byte, error) {
 	if fill != nil {
 		fill(reflect.ValueOf(out).Elem())
@@ -263,25 +272,27 @@ func render[Out any](out *Out, fill filler) ([]byte, error) {
 // stream answers with a download. A failure before the first byte is an ordinary refusal.
 func (a *API) stream(q *request, e *endpoint, download Download) {
 	connection := http.NewResponseController(q.gin.Writer)
-	sink := &lateHeader{q: q, e: e, download: download, extend: func() { _ = connection.SetWriteDeadline(time.Now().Add(a.cfg.StallTimeout)) }}
-	_ = connection.SetWriteDeadline(time.Time{})                    // it takes as long as it takes
-	defer func() { _ = connection.SetWriteDeadline(time.Time{}) }() // the connection goes on
-	err := download.Write(sink)
+	extend := func() { _ = connection.SetWriteDeadline(time.Now().Add(a.cfg.StallTimeout)) }
+	w := &downloadWriter{q: q, e: e, download: download, extend: extend}
+	_ = connection.SetWriteDeadline(time.Time{})                    // a download may take any time
+	defer func() { _ = connection.SetWriteDeadline(time.Time{}) }() // for the next request of the connection
+	err := download.Write(w)
 	if err == nil {
-		sink.start()
+		w.start()
 		return
 	}
-	if !sink.started {
+	if !w.started {
 		a.refuse(q.gin, err)
 		return
 	}
-	a.cfg.Logger.ErrorContext(q.ctx, "download broken off", "request_id", q.call.RequestID, "route", e.Path, "error", err)
-	panic(http.ErrAbortHandler) // the client must not take half a file for a whole one
+	a.cfg.Logger.ErrorContext(q.ctx, "httpapi: download broken off",
+		"request_id", q.call.RequestID, "route", e.Path, "error", err)
+	panic(http.ErrAbortHandler) // the client must not take a partial file for a complete one
 }
 
-// lateHeader sends the header with the first byte. Every write may wait for the client, but not for ever: a download holds
-// what it reads from.
-type lateHeader struct {
+// downloadWriter sends the header with the first byte. Every write waits for the client at most StallTimeout, because a
+// download holds a database connection.
+type downloadWriter struct {
 	q        *request
 	e        *endpoint
 	download Download
@@ -289,22 +300,22 @@ type lateHeader struct {
 	started  bool
 }
 
-func (l *lateHeader) start() {
-	if l.started {
+func (w *downloadWriter) start() {
+	if w.started {
 		return
 	}
-	l.started = true
-	header := l.q.gin.Writer.Header()
-	header.Set("content-type", l.download.ContentType)
-	if l.download.Filename != "" {
-		header.Set("content-disposition", `attachment; filename=`+strconv.Quote(l.download.Filename))
+	w.started = true
+	header := w.q.gin.Writer.Header()
+	header.Set("content-type", w.download.ContentType)
+	if w.download.Filename != "" {
+		header.Set("content-disposition", `attachment; filename=`+strconv.Quote(w.download.Filename))
 	}
-	l.q.gin.Writer.WriteHeader(l.e.status())
-	l.q.gin.Writer.WriteHeaderNow()
+	w.q.gin.Writer.WriteHeader(w.e.status())
+	w.q.gin.Writer.WriteHeaderNow()
 }
 
-func (l *lateHeader) Write(p []byte) (int, error) {
-	l.extend()
-	l.start()
-	return l.q.gin.Writer.Write(p)
+func (w *downloadWriter) Write(p []byte) (int, error) {
+	w.extend()
+	w.start()
+	return w.q.gin.Writer.Write(p)
 }

@@ -14,12 +14,12 @@ import (
 	"ledgerline/httpapi"
 )
 
-// doNothing is a write that succeeds.
+// doNothing is a write that succeeds with an empty body.
 func doNothing[In any](context.Context, *httpapi.Call, *In) (httpapi.WriteResult, error) {
 	return httpapi.WriteResult{Body: struct{}{}, BodyStored: true}, nil
 }
 
-func TestAnswersAreAsTheInterfaceShowsThem(t *testing.T) {
+func TestAnswerShowsNullsEmptyListsAndSecurityHeaders(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)
 	answer := s.get("/v1/things/thg_1234")
@@ -31,7 +31,7 @@ func TestAnswersAreAsTheInterfaceShowsThem(t *testing.T) {
 		"allowlist":null,"parent":null,"created_at":"2026-01-31T16:00:00.120Z","seen_at":null}`, string(answer.Body))
 }
 
-func TestOnlyJSONIsAnswered(t *testing.T) {
+func TestAnswerIsJSONWhateverTheClientAccepts(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)
 	for _, accept := range []string{"text/html", "application/cbor", "*/*", "nonsense", "application/problem+json"} {
@@ -41,7 +41,7 @@ func TestOnlyJSONIsAnswered(t *testing.T) {
 	}
 }
 
-func TestQueryDefaultsAndOptionals(t *testing.T) {
+func TestQueryParametersHaveDefaults(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)
 	fields := func(path string) map[string]any {
@@ -75,7 +75,7 @@ type hours struct {
 	End   string `json:"end"`
 }
 
-func patching(api *httpapi.API, _ *receipts) {
+func patching(api *httpapi.API, _ *records) {
 	httpapi.Write(api, httpapi.Route{Method: "PATCH", Path: "/v1/things/{id}", ID: "patch-thing", Access: anybody()},
 		func(_ context.Context, _ *httpapi.Call, in *patchThing) (httpapi.WriteResult, error) {
 			b := in.Body
@@ -86,7 +86,7 @@ func patching(api *httpapi.API, _ *receipts) {
 		}, func(context.Context, *httpapi.Call, httpapi.WriteResult) (map[string]any, error) { return nil, nil })
 }
 
-func TestAPatchTellsAbsentNullAndValueApart(t *testing.T) {
+func TestPatchDistinguishesAbsentNullAndValue(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, patching)
 	patch := func(body string) reply {
@@ -102,14 +102,14 @@ func TestAPatchTellsAbsentNullAndValueApart(t *testing.T) {
 	}, patch(`{"name":"longer","phone":null,"kind":"x","hours":{"start":"09:00:00"},"names":["a","b","c"]}`).issues())
 }
 
-func TestAnOptionalBodyMayBeMissing(t *testing.T) {
+func TestOptionalBodyMayBeMissing(t *testing.T) {
 	t.Parallel()
 	type in struct {
 		Body *struct {
 			Reason string `json:"reason,omitempty" maxLength:"5"`
 		}
 	}
-	s := serve(t, nil, func(api *httpapi.API, _ *receipts) {
+	s := serve(t, nil, func(api *httpapi.API, _ *records) {
 		httpapi.Write(api, httpapi.Route{Method: "POST", Path: "/v1/pause", ID: "pause", Access: anybody()},
 			func(_ context.Context, _ *httpapi.Call, in *in) (httpapi.WriteResult, error) {
 				return httpapi.WriteResult{BodyStored: true, Body: map[string]bool{"body": in.Body != nil}}, nil
@@ -120,10 +120,10 @@ func TestAnOptionalBodyMayBeMissing(t *testing.T) {
 	require.Equal(t, []string{"body /reason too_long"}, s.post("/v1/pause", `{"reason":"because"}`).issues())
 }
 
-func TestADownloadWhoseClientTakesNothingIsBrokenOff(t *testing.T) {
+func TestStalledDownloadIsBrokenOff(t *testing.T) {
 	t.Parallel()
 	broken := make(chan error, 1)
-	s := serve(t, func(cfg *httpapi.Config) { cfg.StallTimeout = 50 * time.Millisecond }, func(api *httpapi.API, _ *receipts) {
+	s := serve(t, func(cfg *httpapi.Config) { cfg.StallTimeout = 50 * time.Millisecond }, func(api *httpapi.API, _ *records) {
 		httpapi.Stream(api, httpapi.Route{Method: "GET", Path: "/v1/export", ID: "export", Access: anybody()}, "text/csv",
 			func(context.Context, *httpapi.Call, *struct{}) (httpapi.Download, error) {
 				return httpapi.Download{ContentType: "text/csv", Write: func(w io.Writer) error {
@@ -142,9 +142,9 @@ func TestADownloadWhoseClientTakesNothingIsBrokenOff(t *testing.T) {
 	require.ErrorIs(t, <-broken, os.ErrDeadlineExceeded)
 }
 
-func TestADownloadStreamsAndRefusesBeforeItsFirstByte(t *testing.T) {
+func TestDownloadRefusesOnlyBeforeItsFirstByte(t *testing.T) {
 	t.Parallel()
-	s := serve(t, nil, func(api *httpapi.API, _ *receipts) {
+	s := serve(t, nil, func(api *httpapi.API, _ *records) {
 		httpapi.Stream(api, httpapi.Route{Method: "GET", Path: "/v1/export/{id}", ID: "export", Access: anybody()}, "text/csv",
 			func(_ context.Context, _ *httpapi.Call, in *httpapi.IDParam) (httpapi.Download, error) {
 				return httpapi.Download{ContentType: "text/csv; charset=utf-8", Filename: "things.csv", Write: func(w io.Writer) error {
@@ -153,7 +153,7 @@ func TestADownloadStreamsAndRefusesBeforeItsFirstByte(t *testing.T) {
 						return fault.New(fault.NotFound, "No.")
 					case "broken":
 						_, _ = io.WriteString(w, "a,b\n")
-						return errors.New("the database is gone")
+						return errors.New("the database is unreachable")
 					case "empty":
 						return nil
 					}
@@ -175,5 +175,5 @@ func TestADownloadStreamsAndRefusesBeforeItsFirstByte(t *testing.T) {
 		defer response.Body.Close()
 		_, err = io.ReadAll(response.Body)
 	}
-	require.Error(t, err, "half a file must not look whole")
+	require.Error(t, err, "a partial file must not look complete")
 }

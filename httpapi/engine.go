@@ -17,29 +17,29 @@ import (
 	"ledgerline/httpapi/auth"
 )
 
-// Config is what an API needs. Authenticator is required, Receipts too as soon as a write is registered.
+// Config configures an API. Authenticator is required; IdempotencyRecords too when a write is registered.
 type Config struct {
-	Title       string // Ledgerline
-	Version     string
+	Title       string // of the documentation; "Ledgerline" when empty
+	Version     string // of the documentation; "dev" when empty
 	Description string
 	BaseURL     string // of the documented server; none when empty
 
 	Authenticator      auth.Authenticator
 	IdempotencyRecords IdempotencyRecords
-	Limiter            Limiter // nil counts nothing
+	Limiter            Limiter // nil means no limits
 
 	Logger *slog.Logger // slog.Default() when nil
 	// AccessLog writes one line per request.
 	AccessLog bool
-	// Metrics collects the service's metrics and is served at /metrics; a new registry when nil.
+	// Metrics is served at /metrics, and the API registers its own metrics there; a new registry when nil.
 	Metrics *prometheus.Registry
-	// Tracing makes a span of every request with the global OpenTelemetry provider; see StartTracing.
+	// Tracing records a span of every request with the global OpenTelemetry provider; see StartTracing.
 	Tracing bool
-	// TrustedProxies are addresses or networks whose X-Forwarded-For is believed. Nobody's by default.
+	// TrustedProxies are addresses or networks whose X-Forwarded-For header is used; none by default.
 	TrustedProxies []string
-	// RequestTimeout ends everything but downloads; 30 s when 0, never when negative.
+	// RequestTimeout bounds every request except downloads (rule API-27); 30 s when 0, unbounded when negative.
 	RequestTimeout time.Duration
-	// StallTimeout breaks a download off whose client has taken nothing for so long; a minute when 0.
+	// StallTimeout ends a download whose client has taken nothing for this long; a minute when 0.
 	StallTimeout time.Duration
 }
 
@@ -68,15 +68,15 @@ func (c *Config) fill() error {
 	return nil
 }
 
-// API is one HTTP interface: routes are registered on it with Read, Write and Stream, then it is served.
+// API is one HTTP API. Register routes with Read, Write and Stream, then serve Handler.
 type API struct {
-	cfg      Config
-	engine   *gin.Engine
-	huma     huma.API
-	registry huma.Registry
-	flights  flights
-	later    *later
-	routes   map[string]Route // by operation id
+	cfg          Config
+	engine       *gin.Engine
+	huma         huma.API
+	registry     huma.Registry
+	runningKeys  runningKeys
+	recordBodies *recordBodies
+	routes       map[string]Route // by operation id
 
 	mu     sync.RWMutex
 	checks []check
@@ -87,7 +87,7 @@ type check struct {
 	run  func(ctx context.Context) error
 }
 
-// New makes an API with its operational routes (/healthz, /readyz, /metrics, /openapi.json, /docs) and nothing else.
+// New makes an API that serves /healthz, /readyz, /metrics, /openapi.json and /docs. Close it after the server stopped.
 func New(cfg Config) (*API, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err
@@ -100,11 +100,11 @@ func New(cfg Config) (*API, error) {
 	if err := engine.SetTrustedProxies(cfg.TrustedProxies); err != nil {
 		return nil, fmt.Errorf("httpapi: trusted proxies: %w", err)
 	}
-	a := &API{cfg: cfg, engine: engine, routes: map[string]Route{}, later: newLater(cfg.IdempotencyRecords)}
+	a := &API{cfg: cfg, engine: engine, routes: map[string]Route{}, recordBodies: newRecordBodies(cfg.IdempotencyRecords)}
 	a.huma, a.registry = newHuma(cfg, engine)
 	observed, err := a.observe()
 	if err != nil {
-		a.later.close()
+		a.recordBodies.close()
 		return nil, err
 	}
 	engine.Use(observed, a.recover)
@@ -112,31 +112,31 @@ func New(cfg Config) (*API, error) {
 	engine.NoMethod(func(c *gin.Context) { // gin has set Allow
 		a.refuse(c, fault.New(fault.MethodNotAllowed, "This path does not take %s.", c.Request.Method))
 	})
-	a.serveOperations()
+	a.serveHealth()
 	a.serveDocs()
 	return a, nil
 }
 
-// Handler serves the API.
+// Handler returns the handler that serves the API.
 func (a *API) Handler() http.Handler { return a.engine }
 
-// Route finds a route by its operation id.
+// Route returns the route with an operation id.
 func (a *API) Route(id string) (Route, bool) {
 	r, found := a.routes[id]
 	return r, found
 }
 
-// Engine is the router, for routes that are no endpoints of the interface (the dev mode's). They get a request id,
-// recovery, logs and metrics, and no authentication.
+// Engine returns the router, for routes that are not endpoints, such as those of dev mode. They get a request id, panic
+// recovery, logs and metrics, but no authentication.
 func (a *API) Engine() *gin.Engine { return a.engine }
 
-// Refuse answers a request to such a route with an error, in the shape of every refusal.
+// Refuse answers a request to a route of Engine with an error, in the shape of all errors.
 func (a *API) Refuse(c *gin.Context, err error) { a.refuse(c, err) }
 
-// Close waits until the answers that were given are stored. Call it when the server has stopped.
-func (a *API) Close() { a.later.close() }
+// Close waits until all answers are in their idempotency records. Call it when the server has stopped.
+func (a *API) Close() { a.recordBodies.close() }
 
-// AddReadinessCheck adds a condition of /readyz: the error's text is not shown, only the name.
+// AddReadinessCheck adds a condition of /readyz, which shows its name but not the text of its error.
 func (a *API) AddReadinessCheck(name string, run func(ctx context.Context) error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -14,14 +14,15 @@ import (
 
 	"ledgerline/domain/fault"
 	"ledgerline/httpapi/auth"
+	"ledgerline/httpapi/input"
 )
 
-// ErrorBody is the shape of every refusal (interface, section 7). Clients branch on code, never on message.
+// ErrorBody is the body of every refusal (rule API-8).
 type ErrorBody struct {
 	Error ErrorInfo `json:"error"`
 }
 
-// ErrorInfo says what was wrong. RequestID is the x-request-id of the answer that first said so.
+// ErrorInfo says what was wrong. RequestID is the x-request-id of the first answer: a stored refusal keeps its own.
 type ErrorInfo struct {
 	Code      string       `json:"code" doc:"What clients branch on" example:"validation_failed"`
 	Message   string       `json:"message" doc:"For people; it may change" example:"The request is not valid."`
@@ -29,14 +30,14 @@ type ErrorInfo struct {
 	Details   ErrorDetails `json:"details"`
 }
 
-// ErrorDetails holds the issues of a validation failure and whatever else a code brings along, for example contact_id.
+// ErrorDetails holds the issues of a validation failure and further properties of a code, for example contact_id.
 type ErrorDetails struct {
 	Issues []ErrorIssue `json:"issues,omitempty"`
 	_      struct{}     `additionalProperties:"true"`
 	more   map[string]any
 }
 
-// ErrorIssue is one problem of a request.
+// ErrorIssue is one problem of a request (rule API-10).
 type ErrorIssue struct {
 	Location string `json:"location" enum:"body,query,path,header"`
 	Path     string `json:"path" doc:"JSON pointer into the location; empty for the whole of it" example:"/media/0/url"`
@@ -44,7 +45,7 @@ type ErrorIssue struct {
 	Message  string `json:"message"`
 }
 
-// MarshalJSON puts the further details beside the issues.
+// MarshalJSON implements json.Marshaler: further properties stand beside the issues.
 func (d ErrorDetails) MarshalJSON() ([]byte, error) {
 	all := make(map[string]any, len(d.more)+1)
 	for name, value := range d.more {
@@ -56,12 +57,9 @@ func (d ErrorDetails) MarshalJSON() ([]byte, error) {
 	return json.Marshal(all)
 }
 
-// maxIssues bounds the answer to a body made of mistakes.
-const maxIssues = 100
-
-// faultOf turns any error into the fault that the client is told. What is not a fault is the service's own failure: a
-// passed deadline, and a credential that changes all the time, are service_unavailable, everything else is
-// internal_error, and its text stays here.
+// faultOf converts any error into the fault that the client sees. An error that is not a fault is a failure of the
+// service: exceeded deadlines and credentials that keep changing are service_unavailable, everything else is
+// internal_error without the error's text.
 func faultOf(err error) *fault.Fault {
 	if f := fault.Of(err); f != nil {
 		if _, known := statuses[f.Code]; known {
@@ -81,33 +79,33 @@ func faultOf(err error) *fault.Fault {
 func errorBody(f *fault.Fault, requestID string) []byte {
 	info := ErrorInfo{Code: string(statuses[f.Code].code), Message: f.Message, RequestID: requestID, Details: ErrorDetails{more: f.Details}}
 	issues := f.Issues
-	if len(issues) > maxIssues {
-		issues = issues[:maxIssues]
-		info.Message += " Only the first " + strconv.Itoa(maxIssues) + " issues are listed."
+	if len(issues) > input.MaxIssues {
+		issues = issues[:input.MaxIssues]
+		info.Message += " Only the first " + strconv.Itoa(input.MaxIssues) + " issues are listed."
 	}
 	for _, issue := range issues {
 		info.Details.Issues = append(info.Details.Issues, ErrorIssue(issue))
 	}
 	body, err := json.Marshal(ErrorBody{Error: info})
-	if err != nil { // a detail that has no JSON form: tell the rest
+	if err != nil { // a detail that has no JSON form: leave the details out
 		info.Details.more = nil
 		body, _ = json.Marshal(ErrorBody{Error: info}) //nolint:errchkjson // strings only
 	}
 	return body
 }
 
-// refuse answers with an error, and logs it here, once, when it is the service's own failure. A client that has left
-// gets nothing.
+// refuse answers with an error, and logs it when it is a failure of the service. This is the only place that logs such
+// errors. A client that has left gets no answer.
 func (a *API) refuse(c *gin.Context, err error) {
 	if errors.Is(err, context.Canceled) && errors.Is(c.Request.Context().Err(), context.Canceled) {
-		c.Status(statusClientGone)
+		c.Status(statusClientLeft)
 		c.Abort()
 		return
 	}
 	f := faultOf(err)
 	status := statuses[f.Code].status
 	if status >= http.StatusInternalServerError {
-		a.cfg.Logger.LogAttrs(c.Request.Context(), slog.LevelError, "request failed",
+		a.cfg.Logger.LogAttrs(c.Request.Context(), slog.LevelError, "httpapi: request failed",
 			slog.String("request_id", requestID(c)), slog.String("method", c.Request.Method), slog.String("route", c.FullPath()),
 			slog.String("code", string(f.Code)), slog.Any("error", err))
 	}
@@ -123,23 +121,23 @@ func (a *API) answerFault(c *gin.Context, f *fault.Fault, body []byte) {
 	case fault.RateLimited, fault.Unavailable:
 		header.Set("retry-after", retryAfter(f.RetryAfter))
 	case fault.PayloadTooLarge:
-		header.Set("connection", "close") // the rest of the body is not worth reading
+		header.Set("connection", "close") // the rest of the body is not read
 	default:
 	}
 	answer(c, statuses[f.Code].status, body)
 }
 
-// retryAfter is whole seconds, rounded up, at least one.
+// retryAfter formats a duration in whole seconds, rounded up, at least one.
 func retryAfter(d time.Duration) string {
 	return strconv.Itoa(max(1, int(math.Ceil(d.Seconds()))))
 }
 
-// answer writes JSON that is complete. Nothing follows it.
+// answer writes a complete JSON answer and ends the request.
 func answer(c *gin.Context, status int, body []byte) {
 	c.Abort()
 	c.Writer.Header()["Content-Type"] = contentTypeJSON
 	c.Writer.WriteHeader(status)
-	_, _ = c.Writer.Write(body) // a client that is gone cannot be told
+	_, _ = c.Writer.Write(body) // a client that has left cannot be told
 }
 
 var contentTypeJSON = []string{"application/json"}

@@ -16,7 +16,7 @@ import (
 	"ledgerline/httpapi"
 )
 
-func TestEveryAnswerHasARequestIDOfOurs(t *testing.T) {
+func TestEveryAnswerHasARequestIDOfTheService(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)
 	seen := map[string]bool{}
@@ -32,7 +32,7 @@ func TestEveryAnswerHasARequestIDOfOurs(t *testing.T) {
 	}
 }
 
-func TestAnUnknownPathIs404InTheSharedShape(t *testing.T) {
+func TestUnknownPathIs404(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)
 	for _, path := range []string{"/", "/v1", "/v1/nothing", "/v1/things/a/b", "/v1/things/", "/v1/things/a%2Fb"} {
@@ -40,7 +40,7 @@ func TestAnUnknownPathIs404InTheSharedShape(t *testing.T) {
 	}
 }
 
-func TestAWrongMethodIs405WithAllow(t *testing.T) {
+func TestWrongMethodIs405WithAllow(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)
 	answer := s.do(call{method: "PUT", path: "/v1/things", token: "all"})
@@ -49,7 +49,7 @@ func TestAWrongMethodIs405WithAllow(t *testing.T) {
 	s.do(call{method: "BREW", path: "/v1/things"}).refused(405, "bad_request")
 }
 
-func TestEveryCodeHasItsStatus(t *testing.T) {
+func TestStatusOfEveryFaultCode(t *testing.T) {
 	t.Parallel()
 	table := map[fault.Code]int{
 		fault.ValidationFailed: 400, fault.BadRequest: 400, fault.Unauthorized: 401, fault.Forbidden: 403, fault.OrgPaused: 403,
@@ -57,7 +57,7 @@ func TestEveryCodeHasItsStatus(t *testing.T) {
 		fault.UnsupportedMediaType: 415, fault.ContactOptedOut: 422, fault.ConsentRequired: 422, fault.RateLimited: 429,
 		fault.Internal: 500, fault.Unavailable: 503,
 	}
-	s := serve(t, nil, func(api *httpapi.API, _ *receipts) {
+	s := serve(t, nil, func(api *httpapi.API, _ *records) {
 		httpapi.Read(api, httpapi.Route{Method: "GET", Path: "/v1/faults/{id}", ID: "fault", Access: anybody()},
 			func(_ context.Context, _ *httpapi.Call, in *httpapi.IDParam) (thing, error) {
 				f := fault.New(fault.Code(in.ID), "No.").With("contact_id", "ctc_1")
@@ -78,24 +78,24 @@ func TestEveryCodeHasItsStatus(t *testing.T) {
 	s.get("/v1/faults/made_up").refused(500, "internal_error")
 }
 
-func TestAPanicIs500AndLoggedOnceWithItsRequestID(t *testing.T) {
+func TestPanicIs500AndLoggedOnceWithItsRequestID(t *testing.T) {
 	t.Parallel()
-	s := serve(t, nil, func(api *httpapi.API, _ *receipts) {
+	s := serve(t, nil, func(api *httpapi.API, _ *records) {
 		httpapi.Read(api, httpapi.Route{Method: "GET", Path: "/v1/panic", ID: "panic", Access: anybody()},
 			func(context.Context, *httpapi.Call, *struct{}) (thing, error) { panic("+12125550123") })
 	})
 	answer := s.get("/v1/panic")
 	body := answer.refused(500, "internal_error")
 	logs := s.logs.String()
-	require.Equal(t, 1, strings.Count(logs, `"msg":"panic"`))
+	require.Equal(t, 1, strings.Count(logs, `"msg":"httpapi: panic"`))
 	require.Contains(t, logs, body.Error.RequestID)
 	require.NotContains(t, logs, "+12125550123")
 	require.NotContains(t, string(answer.Body), "goroutine")
 }
 
-func TestAnUnknownErrorIs500AndShowsNothing(t *testing.T) {
+func TestUnexpectedErrorIs500WithoutItsText(t *testing.T) {
 	t.Parallel()
-	s := serve(t, nil, func(api *httpapi.API, _ *receipts) {
+	s := serve(t, nil, func(api *httpapi.API, _ *records) {
 		httpapi.Read(api, httpapi.Route{Method: "GET", Path: "/v1/broken", ID: "broken", Access: anybody()},
 			func(context.Context, *httpapi.Call, *struct{}) (thing, error) {
 				return thing{}, errors.New("relation contacts does not exist")
@@ -107,9 +107,9 @@ func TestAnUnknownErrorIs500AndShowsNothing(t *testing.T) {
 	require.Equal(t, 1, strings.Count(s.logs.String(), "relation contacts does not exist"))
 }
 
-func TestAPassedDeadlineIs503(t *testing.T) {
+func TestExceededDeadlineIs503(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(c *httpapi.Config) { c.RequestTimeout = time.Millisecond }, func(api *httpapi.API, _ *receipts) {
+	s := serve(t, func(c *httpapi.Config) { c.RequestTimeout = time.Millisecond }, func(api *httpapi.API, _ *records) {
 		httpapi.Read(api, httpapi.Route{Method: "GET", Path: "/v1/slow", ID: "slow", Access: anybody()},
 			func(ctx context.Context, _ *httpapi.Call, _ *struct{}) (thing, error) {
 				<-ctx.Done()
@@ -121,10 +121,10 @@ func TestAPassedDeadlineIs503(t *testing.T) {
 	require.Equal(t, "1", answer.Header.Get("retry-after"))
 }
 
-func TestAClientThatLeavesIsNoFailure(t *testing.T) {
+func TestClientThatLeavesIsNotLoggedAsAFailure(t *testing.T) {
 	t.Parallel()
 	inside, done := make(chan struct{}), make(chan struct{})
-	s := serve(t, nil, func(api *httpapi.API, _ *receipts) {
+	s := serve(t, nil, func(api *httpapi.API, _ *records) {
 		httpapi.Read(api, httpapi.Route{Method: "GET", Path: "/v1/slow", ID: "slow", Access: anybody()},
 			func(ctx context.Context, _ *httpapi.Call, _ *struct{}) (thing, error) {
 				close(inside)
@@ -148,12 +148,12 @@ func TestAClientThatLeavesIsNoFailure(t *testing.T) {
 	require.NotContains(t, s.logs.String(), "request failed")
 }
 
-func TestTheLogHoldsRoutesAndNoValues(t *testing.T) {
+func TestLogHasRoutesWithoutValues(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)
 	s.get("/v1/things/thg_1234?secret=yes")
 	s.get("/nowhere/+12125550123")
-	require.Eventually(t, func() bool { return strings.Count(s.logs.String(), `"msg":"request"`) == 2 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Count(s.logs.String(), `"msg":"httpapi: request"`) == 2 }, 5*time.Second, time.Millisecond)
 	logs := s.logs.String()
 	require.Contains(t, logs, `"route":"/v1/things/:id"`)
 	require.Contains(t, logs, `"route":"unmatched"`)
@@ -162,7 +162,7 @@ func TestTheLogHoldsRoutesAndNoValues(t *testing.T) {
 	}
 }
 
-func TestABodyThatBreaksOffIsNot5xx(t *testing.T) {
+func TestBodyThatBreaksOffIs400(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)
 	connection, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))

@@ -5,13 +5,14 @@ import (
 	"strings"
 )
 
-// filler replaces the nil lists and maps of an answer by empty ones: the interface knows no null there, unless the field
-// says nullable:"true", and leaves out what is marked omitempty or omitzero.
+// filler replaces the nil lists and maps of an answer by empty ones. It skips fields with the tag nullable:"true", which
+// are null, and fields with omitempty or omitzero, which are left out.
 type filler func(v reflect.Value)
 
-// fillerOf looks at a type once, so that an answer without lists costs nothing. nil when there is nothing to fill.
+// fillerOf returns the filler of a type, and nil when it has nothing to fill. It is called once for every endpoint.
 func fillerOf(t reflect.Type) filler { return fillerFor(t, map[reflect.Type]bool{}) }
 
+// fillerFor is fillerOf within the types above.
 func fillerFor(t reflect.Type, above map[reflect.Type]bool) filler {
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -42,7 +43,7 @@ func fillerFor(t reflect.Type, above map[reflect.Type]bool) filler {
 			}
 		}
 	case reflect.Map:
-		return func(v reflect.Value) { // values of maps cannot be set in place, and no answer needs it
+		return func(v reflect.Value) { // nil lists in values of maps stay: no answer has such
 			if v.IsNil() {
 				v.Set(reflect.MakeMap(t))
 			}
@@ -56,7 +57,7 @@ func fillerFor(t reflect.Type, above map[reflect.Type]bool) filler {
 
 func structFiller(t reflect.Type, above map[reflect.Type]bool) filler {
 	if above[t] {
-		return nil // a type within itself; no answer has one with lists
+		return nil // a recursive type; no answer has one with lists
 	}
 	above[t] = true
 	defer delete(above, t)

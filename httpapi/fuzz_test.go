@@ -12,7 +12,7 @@ import (
 	"ledgerline/httpapi"
 )
 
-// FuzzRequests: whatever a client sends, it gets an answer of the documented shape, and never a 5xx.
+// FuzzRequests checks that every request gets an answer of the documented shape, and never a 5xx.
 func FuzzRequests(f *testing.F) {
 	for _, seed := range [][6]string{
 		{"POST", "/v1/things", "", "k1", "application/json", `{"name":"a","labels":["x"],"media":[{"url":"http://u"}],"fields":{"a.b[0]":null}}`},
@@ -28,7 +28,7 @@ func FuzzRequests(f *testing.F) {
 		f.Add(seed[0], seed[1], seed[2], seed[3], seed[4], []byte(seed[5]))
 	}
 	api, kept, _ := newAPI(f, func(c *httpapi.Config) { c.AccessLog = false })
-	kept.finished = make(chan string, 1<<20)
+	kept.added = make(chan string, 1<<20)
 	things(api, kept)
 	httpapi.Write(api, httpapi.Route{Method: "PATCH", Path: "/v1/patched/{id}", ID: "patched", Access: anybody()}, doNothing[patchThing],
 		func(context.Context, *httpapi.Call, httpapi.WriteResult) (struct{}, error) { return struct{}{}, nil })

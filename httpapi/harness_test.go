@@ -26,7 +26,7 @@ var (
 	organisation = uuid.MustParse("01920f6c-b6f1-7c40-a8b1-f7c9d3f0a2b5")
 )
 
-// callers is an Authenticator: a token is its own name.
+// callers is an Authenticator that knows callers by their tokens.
 type callers map[string]auth.Caller
 
 func (c callers) Authenticate(_ context.Context, credentials auth.Credentials) (auth.Caller, error) {
@@ -74,67 +74,69 @@ func everybody() callers {
 	return all
 }
 
-// receipts behaves as the ledger does: a key belongs to a workspace, the first one to take it wins.
-type receipts struct {
-	mu       sync.Mutex
-	held     map[string]*httpapi.IdempotencyRecord
-	finished chan string
-	broken   error
+// records is an IdempotencyRecords in memory. As in the ledger, a key can be used once in a workspace.
+type records struct {
+	mu     sync.Mutex
+	stored map[string]*httpapi.IdempotencyRecord // by workspace and key
+	added  chan string                           // keys whose body was added
+	broken error                                 // returned by every method when set
 }
 
-func newReceipts() *receipts {
-	return &receipts{held: map[string]*httpapi.IdempotencyRecord{}, finished: make(chan string, 1000)}
+func newRecords() *records {
+	return &records{stored: map[string]*httpapi.IdempotencyRecord{}, added: make(chan string, 1000)}
 }
 
-func (r *receipts) Find(_ context.Context, workspace uuid.UUID, key string) (*httpapi.IdempotencyRecord, error) {
+func (r *records) Find(_ context.Context, workspace uuid.UUID, key string) (*httpapi.IdempotencyRecord, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.broken != nil {
 		return nil, r.broken
 	}
-	held := r.held[workspace.String()+key]
-	if held == nil {
+	record := r.stored[workspace.String()+key]
+	if record == nil {
 		return nil, nil
 	}
-	answer := *held
-	return &answer, nil
+	found := *record
+	return &found, nil
 }
 
-func (r *receipts) Keep(_ context.Context, caller auth.Caller, key string, fingerprint []byte, answer httpapi.IdempotencyRecord) error {
-	answer.Fingerprint = fingerprint
-	return r.append(caller.WorkspaceID, key, answer)
+func (r *records) SaveRefusal(
+	_ context.Context, caller auth.Caller, key string, fingerprint []byte, record httpapi.IdempotencyRecord,
+) error {
+	record.Fingerprint = fingerprint
+	return r.append(caller.WorkspaceID, key, record)
 }
 
-// append is what a command's append does with its receipt.
-func (r *receipts) append(workspace uuid.UUID, key string, answer httpapi.IdempotencyRecord) error {
+// append stores a record as the append of a command does.
+func (r *records) append(workspace uuid.UUID, key string, record httpapi.IdempotencyRecord) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.broken != nil {
 		return r.broken
 	}
-	if r.held[workspace.String()+key] != nil {
+	if r.stored[workspace.String()+key] != nil {
 		return httpapi.ErrIdempotencyKeyUsed
 	}
-	r.held[workspace.String()+key] = &answer
+	r.stored[workspace.String()+key] = &record
 	return nil
 }
 
-func (r *receipts) Finish(_ context.Context, workspace uuid.UUID, key string, body []byte) {
+func (r *records) AddBody(_ context.Context, workspace uuid.UUID, key string, body []byte) {
 	r.mu.Lock()
-	if held := r.held[workspace.String()+key]; held != nil && held.Body == nil {
-		held.Body = body
+	if record := r.stored[workspace.String()+key]; record != nil && record.Body == nil {
+		record.Body = body
 	}
 	r.mu.Unlock()
-	r.finished <- key
+	r.added <- key
 }
 
 // service is an API with a few endpoints, served over real HTTP.
 type service struct {
-	t        testing.TB
-	api      *httpapi.API
-	url      string
-	receipts *receipts
-	logs     *syncBuffer
+	t       testing.TB
+	api     *httpapi.API
+	url     string
+	records *records
+	logs    *syncBuffer
 }
 
 type syncBuffer struct {
@@ -154,9 +156,9 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
-func newAPI(t testing.TB, change func(*httpapi.Config)) (*httpapi.API, *receipts, *syncBuffer) {
+func newAPI(t testing.TB, change func(*httpapi.Config)) (*httpapi.API, *records, *syncBuffer) {
 	t.Helper()
-	logs, kept := &syncBuffer{}, newReceipts()
+	logs, kept := &syncBuffer{}, newRecords()
 	cfg := httpapi.Config{
 		Title: "Ledgerline", Version: "1", Authenticator: everybody(), IdempotencyRecords: kept,
 		Logger: slog.New(slog.NewJSONHandler(logs, nil)), AccessLog: true,
@@ -170,16 +172,16 @@ func newAPI(t testing.TB, change func(*httpapi.Config)) (*httpapi.API, *receipts
 	return api, kept, logs
 }
 
-func serve(t testing.TB, change func(*httpapi.Config), register func(*httpapi.API, *receipts)) *service {
+func serve(t testing.TB, change func(*httpapi.Config), register func(*httpapi.API, *records)) *service {
 	t.Helper()
 	api, kept, logs := newAPI(t, change)
 	register(api, kept)
 	server := httptest.NewServer(api.Handler())
 	t.Cleanup(server.Close)
-	return &service{t: t, api: api, url: server.URL, receipts: kept, logs: logs}
+	return &service{t: t, api: api, url: server.URL, records: kept, logs: logs}
 }
 
-// reply is an answer as a client sees it.
+// reply is an answer that a client received.
 type reply struct {
 	t      testing.TB
 	Status int
@@ -247,7 +249,7 @@ func (r reply) error() errorBody {
 	return body
 }
 
-// refused requires a status and a code, in the shape that all refusals have.
+// refused requires a refusal with a status and a code, in the shape of all errors.
 func (r reply) refused(status int, code string) errorBody {
 	r.t.Helper()
 	require.Equal(r.t, status, r.Status, string(r.Body))
@@ -258,7 +260,7 @@ func (r reply) refused(status int, code string) errorBody {
 	return body
 }
 
-// issues are the "location path code" of a validation failure.
+// issues lists the issues of a validation failure as "location path code".
 func (r reply) issues() []string {
 	r.t.Helper()
 	body := r.refused(http.StatusBadRequest, "validation_failed")
@@ -340,8 +342,8 @@ func anybody() auth.Access {
 
 var created = httpapi.TimestampOf(time.Date(2026, 1, 31, 17, 0, 0, 120_000_000, time.FixedZone("CET", 3600)))
 
-// things registers the sample resource: GET, GET list, POST, PATCH, DELETE.
-func things(api *httpapi.API, kept *receipts) {
+// things registers the sample resource: list, get, create and delete.
+func things(api *httpapi.API, kept *records) {
 	httpapi.Read(api, httpapi.Route{Method: "GET", Path: "/v1/things", ID: "list-things", Access: anybody()},
 		func(_ context.Context, _ *httpapi.Call, in *listThings) (httpapi.Page[thing], error) {
 			return httpapi.Page[thing]{Data: []thing{{ID: in.Q, Name: in.Kind, Fields: map[string]any{
@@ -362,8 +364,8 @@ func things(api *httpapi.API, kept *receipts) {
 	httpapi.Write(api, httpapi.Route{Method: "POST", Path: "/v1/things", ID: "create-thing", Access: anybody(), Status: 201},
 		func(_ context.Context, c *httpapi.Call, in *createThing) (httpapi.WriteResult, error) {
 			if c.Idempotency != nil {
-				answer := httpapi.IdempotencyRecord{Fingerprint: c.Idempotency.Fingerprint, Status: c.Idempotency.Status, Ref: in.Body.Name}
-				if err := kept.append(c.WorkspaceID, c.Idempotency.Key, answer); err != nil {
+				record := httpapi.IdempotencyRecord{Fingerprint: c.Idempotency.Fingerprint, Status: c.Idempotency.Status, Ref: in.Body.Name}
+				if err := kept.append(c.WorkspaceID, c.Idempotency.Key, record); err != nil {
 					return httpapi.WriteResult{}, err
 				}
 			}
@@ -377,6 +379,6 @@ func things(api *httpapi.API, kept *receipts) {
 			return httpapi.WriteResult{Body: httpapi.Deleted{Deleted: true, ID: in.ID}}, nil
 		},
 		func(_ context.Context, _ *httpapi.Call, _ httpapi.WriteResult) (httpapi.Deleted, error) {
-			return httpapi.Deleted{}, fault.New(fault.NotFound, "gone")
+			return httpapi.Deleted{}, fault.New(fault.NotFound, "It does not exist.")
 		})
 }

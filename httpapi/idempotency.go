@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 
@@ -14,184 +13,190 @@ import (
 
 	"ledgerline/domain/fault"
 	"ledgerline/httpapi/auth"
+	"ledgerline/httpapi/input"
 )
 
 const (
-	headerIdempotencyKey = "Idempotency-Key"
-	headerReplayed       = "Idempotent-Replayed"
-	maxKey               = 255
+	headerIdempotencyKey    = "Idempotency-Key"
+	headerIdempotencyReplay = "Idempotent-Replayed"
+	maxIdempotencyKey       = 255
 )
 
-// reservedKeys are prefixes that the service uses for its own writes (interface, section 4.5).
+// reservedKeys are prefixes of keys that the service uses for its own writes (rule API-13).
 var reservedKeys = []string{"outreach:", "workflow:", "agent:"}
 
-// ErrIdempotencyKeyUsed is what a command returns, wrapped, when its append was refused because the idempotency key has been
-// used already. The answer of the first use then takes the place of its own.
+// ErrIdempotencyKeyUsed is what a command returns, wrapped, when its append was refused because the idempotency key has
+// been used already. The request is then answered with the idempotency record of that key.
 var ErrIdempotencyKeyUsed = errors.New("the idempotency key has been used")
 
-// Idempotency is what a write with an idempotency key is to be remembered under. The command appends it as the receipt of its
-// events, so that the events and the promise to answer a retry alike commit together.
+// Idempotency describes the idempotency record of a write with a key. The command appends the record together with its
+// events, so that both commit or neither does (rule API-17).
 type Idempotency struct {
 	Key         string
 	Fingerprint []byte // SHA-256 of method, path and canonical body
 	Status      int    // of a success
 }
 
-// IdempotencyRecord is what a receipt remembers.
+// IdempotencyRecord is the stored answer of an idempotency key.
 type IdempotencyRecord struct {
 	Fingerprint []byte
 	Status      int
-	Ref         string
-	Body        []byte // nil while it is not known, or when it is not kept
+	Ref         string // WriteResult.Ref
+	Body        []byte // nil while it is not known, and when it must not be stored
 	Position    int64
 	Shard       int
 }
 
-// IdempotencyRecords remembers the answers of writes for 24 hours, per workspace and key (interface, section 8).
+// IdempotencyRecords stores idempotency records for 24 hours, per workspace and key (rule API-14). It is safe for
+// concurrent use.
 type IdempotencyRecords interface {
 	// Find returns nil, nil when the key has not been used.
 	Find(ctx context.Context, workspace uuid.UUID, key string) (*IdempotencyRecord, error)
-	// Keep remembers a refusal. It returns an error that wraps ErrReceiptExists when the key has been used meanwhile.
-	Keep(ctx context.Context, caller auth.Caller, key string, fingerprint []byte, answer IdempotencyRecord) error
-	// Finish adds the body to the receipt of a success. A failure costs nothing but a view at the retry, so there is no
-	// error to return.
-	Finish(ctx context.Context, workspace uuid.UUID, key string, body []byte)
+	// SaveRefusal stores the answer to a write that appended nothing. It returns an error that wraps
+	// ErrIdempotencyKeyUsed when the key has been used meanwhile.
+	SaveRefusal(ctx context.Context, caller auth.Caller, key string, fingerprint []byte, record IdempotencyRecord) error
+	// AddBody adds the body to the record of a success. It returns no error: without the body, a retry is answered from
+	// the view.
+	AddBody(ctx context.Context, workspace uuid.UUID, key string, body []byte)
 }
 
-// checkIdempotencyKey reads the header. A key of the wrong form is told with all other issues.
-func (q *request) checkIdempotencyKey() {
+// readIdempotencyKey reads the header. A malformed key is an issue of the request.
+func (q *request) readIdempotencyKey() {
 	values, sent := q.gin.Request.Header[headerIdempotencyKey]
 	if !sent {
 		return
 	}
 	if len(values) != 1 {
-		q.issue("header", "/idempotency-key", "invalid_format", "Expected the header once.")
+		q.addIssue("header", "/idempotency-key", "invalid_format", "Expected the header once.")
 		return
 	}
 	if values[0] == "" {
-		q.issue("header", "/idempotency-key", "too_short", "Expected at least 1 character.")
+		q.addIssue("header", "/idempotency-key", "too_short", "Expected at least 1 character.")
 		return
 	}
-	q.useKey(values[0], "header", "/idempotency-key")
+	q.useIdempotencyKey(values[0], "header", "/idempotency-key")
 }
 
-// useKey checks a key and makes the call's intent of it. An empty one is none.
-func (q *request) useKey(key, location, path string) {
+// useIdempotencyKey checks a key and puts it into the call. An empty key means that there is none.
+func (q *request) useIdempotencyKey(key, location, path string) {
 	if key == "" {
 		return
 	}
 	switch {
-	case len(key) > maxKey:
-		q.issue(location, path, "too_long", "Expected at most 255 characters.")
+	case len(key) > maxIdempotencyKey:
+		q.addIssue(location, path, "too_long", "Expected at most 255 characters.")
 		return
-	case !visible(key):
-		q.issue(location, path, "invalid_characters", "Expected printable ASCII characters without spaces.")
+	case !input.IsVisibleASCII(key):
+		q.addIssue(location, path, "invalid_characters", "Expected printable ASCII characters without spaces.")
 		return
 	}
 	for _, prefix := range reservedKeys {
 		if strings.HasPrefix(key, prefix) {
-			q.issue(location, path, "reserved", "Keys that begin with "+prefix+" are reserved.")
+			q.addIssue(location, path, "reserved", "Keys that begin with "+prefix+" are reserved.")
 			return
 		}
 	}
 	q.call.Idempotency = &Idempotency{Key: key}
 }
 
-// fingerprint tells two requests under the same key apart.
+// fingerprint distinguishes requests that use the same key (rule API-15).
 func (q *request) fingerprint() []byte {
 	hash := sha256.New()
 	hash.Write([]byte(q.gin.Request.Method))
 	hash.Write([]byte{'\n'})
 	hash.Write([]byte(q.gin.Request.URL.Path))
 	hash.Write([]byte{'\n'})
-	hash.Write(q.body.canonical)
+	hash.Write(q.body.Canonical)
 	return hash.Sum(nil)
 }
 
-// writeOnce runs a write. Without a key it just answers. With one it runs first and asks later: nearly every key is new,
-// and a command that meets a used one is refused by the ledger itself. Only a refusal has to look for an earlier answer,
-// because it may be the first request's own success that stands in the way of the second.
-func (a *API) writeOnce(q *request, e *endpoint, do func() (WriteResult, error), bodyOf func(*request, WriteResult) ([]byte, error)) {
-	intent := q.call.Idempotency
-	if intent == nil {
-		done, err := do()
-		a.finish(q, e, done, err, bodyOf)
+// bodyFunc renders the answer of a successful write.
+type bodyFunc func(*request, WriteResult) ([]byte, error)
+
+// writeOnce runs a write and answers it. With an idempotency key the write runs first, without looking for a record:
+// nearly every key is new, and the ledger refuses the append of a used key. Only after a refusal a record is searched,
+// because the first request's own success may be what refuses the second one.
+func (a *API) writeOnce(q *request, e *endpoint, write func() (WriteResult, error), body bodyFunc) {
+	key := q.call.Idempotency
+	if key == nil {
+		result, err := write()
+		a.answerWrite(q, e, result, err, body)
 		return
 	}
-	intent.Fingerprint, intent.Status = q.fingerprint(), e.status()
-	flight := flight{q.call.WorkspaceID, intent.Key}
-	if !a.flights.enter(flight) {
+	key.Fingerprint, key.Status = q.fingerprint(), e.status()
+	running := workspaceKey{q.call.WorkspaceID, key.Key}
+	if !a.runningKeys.enter(running) {
 		a.refuse(q.gin, fault.New(fault.IdempotencyConflict, "A request with this idempotency key is still running."))
 		return
 	}
-	defer a.flights.leave(flight)
+	defer a.runningKeys.leave(running)
 
-	done, err := do()
+	result, err := write()
 	if err != nil {
-		a.settle(q, e, err, bodyOf)
+		a.answerRefusal(q, e, err, body)
 		return
 	}
-	if body := a.finish(q, e, done, nil, bodyOf); body != nil && !done.BodyStored && !e.OmitStoredBody {
-		a.later.add(finishing{q.call.WorkspaceID, intent.Key, body})
+	if answer := a.answerWrite(q, e, result, nil, body); answer != nil && !result.BodyStored && !e.OmitStoredBody {
+		a.recordBodies.add(recordBody{q.call.WorkspaceID, key.Key, answer})
 	}
 }
 
-// finish answers a write that has run, and returns the body of a success.
-func (a *API) finish(q *request, e *endpoint, done WriteResult, err error, bodyOf func(*request, WriteResult) ([]byte, error)) []byte {
-	var body []byte
+// answerWrite answers a write that has run, and returns the body of a success.
+func (a *API) answerWrite(q *request, e *endpoint, result WriteResult, err error, body bodyFunc) []byte {
+	var rendered []byte
 	if err == nil {
-		body, err = bodyOf(q, done)
+		rendered, err = body(q, result)
 	}
 	if err != nil {
 		a.refuse(q.gin, err)
 		return nil
 	}
-	answer(q.gin, e.status(), body)
-	return body
+	answer(q.gin, e.status(), rendered)
+	return rendered
 }
 
-// settle answers a write that failed under a key: with the first answer when there is one, else with the refusal, which
-// is kept if its code is one of those that are.
-func (a *API) settle(q *request, e *endpoint, refused error, bodyOf func(*request, WriteResult) ([]byte, error)) {
-	intent := q.call.Idempotency
-	if f := fault.Of(refused); f != nil && denied(f.Code) {
-		a.refuse(q.gin, f) // who may not do it any more does not learn what came of it
+// answerRefusal answers a write with an idempotency key that was refused: with the record of the key when there is one,
+// else with the refusal, which is stored if isStored says so.
+func (a *API) answerRefusal(q *request, e *endpoint, refused error, body bodyFunc) {
+	key := q.call.Idempotency
+	if f := fault.Of(refused); f != nil && isAboutCaller(f.Code) {
+		a.refuse(q.gin, f) // a caller that may not do it does not learn the stored answer (rule API-19)
 		return
 	}
-	for range 2 { // the second time when somebody else got in between
-		earlier, err := a.cfg.IdempotencyRecords.Find(q.ctx, q.call.WorkspaceID, intent.Key)
+	for range 2 { // a second time when another node used the key between Find and SaveRefusal
+		record, err := a.cfg.IdempotencyRecords.Find(q.ctx, q.call.WorkspaceID, key.Key)
 		if err != nil && fault.Is(refused, fault.Unavailable) {
-			a.refuse(q.gin, refused) // what is out of reach for the write is so for its receipt
+			a.refuse(q.gin, refused) // the records are unavailable for the same reason
 			return
 		}
 		if err != nil {
-			a.refuse(q.gin, fmt.Errorf("find the receipt of a refused write (%v): %w", refused, err)) //nolint:errorlint // err decides
+			a.refuse(q.gin, fmt.Errorf("find the idempotency record of a refused write (%v): %w", refused, err)) //nolint:errorlint // err decides
 			return
 		}
-		if earlier != nil {
-			if !q.credentials.Fresh { // the ledger tells of the key before it looks at the caller
-				if err := a.reenter(q, e); err != nil {
+		if record != nil {
+			if !q.credentials.Fresh { // the ledger checks the key before the caller's guards
+				if err := a.verifyCaller(q, e); err != nil {
 					a.refuse(q.gin, err)
 					return
 				}
 			}
-			a.replay(q, earlier, bodyOf)
+			a.answerRecord(q, record, body)
 			return
 		}
 		f := fault.Of(refused)
-		if f == nil || !kept(f.Code) {
+		if f == nil || !isStored(f.Code) {
 			break
 		}
-		body := errorBody(f, q.call.RequestID)
-		err = a.cfg.IdempotencyRecords.Keep(q.ctx, q.call.Caller, intent.Key, intent.Fingerprint, IdempotencyRecord{
-			Fingerprint: intent.Fingerprint, Status: statuses[f.Code].status, Body: body,
+		rendered := errorBody(f, q.call.RequestID)
+		err = a.cfg.IdempotencyRecords.SaveRefusal(q.ctx, q.call.Caller, key.Key, key.Fingerprint, IdempotencyRecord{
+			Fingerprint: key.Fingerprint, Status: statuses[f.Code].status, Body: rendered,
 		})
 		if err == nil {
-			a.answerFault(q.gin, f, body)
+			a.answerFault(q.gin, f, rendered)
 			return
 		}
 		if !errors.Is(err, ErrIdempotencyKeyUsed) {
-			a.refuse(q.gin, err) // a refusal that is not kept must not look as if it were
+			a.refuse(q.gin, err) // a refusal that could not be stored must not look final
 			return
 		}
 	}
@@ -201,57 +206,54 @@ func (a *API) settle(q *request, e *endpoint, refused error, bodyOf func(*reques
 	a.refuse(q.gin, refused)
 }
 
-// denied: the refusal is about the caller and not about the request.
-func denied(code fault.Code) bool {
-	status := statuses[code].status
-	return status == http.StatusUnauthorized || status == http.StatusForbidden
-}
-
-// replay gives the answer of the first request with this key.
-func (a *API) replay(q *request, earlier *IdempotencyRecord, bodyOf func(*request, WriteResult) ([]byte, error)) {
-	if !bytes.Equal(earlier.Fingerprint, q.call.Idempotency.Fingerprint) {
+// answerRecord answers with the record of the first request that used the key.
+func (a *API) answerRecord(q *request, record *IdempotencyRecord, body bodyFunc) {
+	if !bytes.Equal(record.Fingerprint, q.call.Idempotency.Fingerprint) {
 		a.refuse(q.gin, fault.New(fault.IdempotencyConflict, "This idempotency key was used with a different request."))
 		return
 	}
-	body := earlier.Body
-	if body == nil {
+	rendered := record.Body
+	if rendered == nil {
 		var err error
-		if body, err = bodyOf(q, WriteResult{Ref: earlier.Ref, Shard: earlier.Shard, Position: earlier.Position}); err != nil {
+		result := WriteResult{Ref: record.Ref, Shard: record.Shard, Position: record.Position}
+		if rendered, err = body(q, result); err != nil {
 			a.refuse(q.gin, err)
 			return
 		}
 	}
-	q.gin.Writer.Header()[headerReplayed] = []string{"true"}
-	answer(q.gin, earlier.Status, body)
+	q.gin.Writer.Header()[headerIdempotencyReplay] = []string{"true"}
+	answer(q.gin, record.Status, rendered)
 }
 
-// flight is a write that runs now.
-type flight struct {
+// workspaceKey is an idempotency key within its workspace.
+type workspaceKey struct {
 	workspace uuid.UUID
 	key       string
 }
 
-// flights are the keyed writes that run now on this node. Two nodes meet at the ledger.
-type flights struct {
-	mu  sync.Mutex
-	now map[flight]struct{}
+// runningKeys are the idempotency keys of the writes that run now on this node (rule API-16). Between nodes, the ledger
+// refuses the second append of a key.
+type runningKeys struct {
+	mu   sync.Mutex
+	keys map[workspaceKey]struct{}
 }
 
-func (f *flights) enter(one flight) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if _, running := f.now[one]; running {
+// enter reports whether the key was free, and marks it as running.
+func (r *runningKeys) enter(key workspaceKey) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, running := r.keys[key]; running {
 		return false
 	}
-	if f.now == nil {
-		f.now = map[flight]struct{}{}
+	if r.keys == nil {
+		r.keys = map[workspaceKey]struct{}{}
 	}
-	f.now[one] = struct{}{}
+	r.keys[key] = struct{}{}
 	return true
 }
 
-func (f *flights) leave(one flight) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.now, one)
+func (r *runningKeys) leave(key workspaceKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.keys, key)
 }

@@ -19,19 +19,19 @@ import (
 	"ledgerline/httpapi/auth"
 )
 
-// ledger is a resource whose writes are counted: POST /v1/entries appends an entry and its receipt as one step.
+// ledger counts the writes of POST /v1/entries, which appends an entry and its idempotency record in one step.
 type ledger struct {
-	kept    *receipts
+	kept    *records
 	mu      sync.Mutex
 	names   map[string]bool
-	runs    atomic.Int64 // of the command
-	entries atomic.Int64 // that came of it
-	views   atomic.Int64
-	refuse  error // in place of a success
-	viewErr error
-	hold    chan struct{} // a command waits here when not nil
-	inside  chan struct{}
-	stored  bool
+	runs    atomic.Int64  // how often the command ran
+	entries atomic.Int64  // how often it appended
+	views   atomic.Int64  // how often the view was built
+	refuse  error         // what the command returns when set
+	viewErr error         // what the view returns when set
+	hold    chan struct{} // when set, the command waits until it is closed
+	inside  chan struct{} // receives when a command waits
+	stored  bool          // the command stores the body itself
 }
 
 type entryIn struct {
@@ -62,12 +62,12 @@ func (l *ledger) do(_ context.Context, c *httpapi.Call, in *entryIn) (httpapi.Wr
 	}
 	done := httpapi.WriteResult{Ref: in.Body.Name, Position: 7, Shard: 2}
 	if c.Idempotency != nil {
-		receipt := httpapi.IdempotencyRecord{Fingerprint: c.Idempotency.Fingerprint, Status: c.Idempotency.Status, Ref: done.Ref, Position: 7, Shard: 2}
+		record := httpapi.IdempotencyRecord{Fingerprint: c.Idempotency.Fingerprint, Status: c.Idempotency.Status, Ref: done.Ref, Position: 7, Shard: 2}
 		if l.stored {
-			receipt.Body = []byte(`{"ref":"once","from":"secret"}`)
-			done.Body, done.BodyStored = json.RawMessage(receipt.Body), true
+			record.Body = []byte(`{"ref":"once","from":"secret"}`)
+			done.Body, done.BodyStored = json.RawMessage(record.Body), true
 		}
-		if err := l.kept.append(c.WorkspaceID, c.Idempotency.Key, receipt); err != nil {
+		if err := l.kept.append(c.WorkspaceID, c.Idempotency.Key, record); err != nil {
 			return httpapi.WriteResult{}, fmt.Errorf("append: %w", err)
 		}
 	}
@@ -82,31 +82,31 @@ func (l *ledger) view(_ context.Context, _ *httpapi.Call, done httpapi.WriteResu
 		return entry{}, l.viewErr
 	}
 	if done.Position != 7 || done.Shard != 2 {
-		return entry{}, errors.New("the view must know where to wait")
+		return entry{}, errors.New("the view needs shard and position")
 	}
 	return entry{Ref: done.Ref, From: "view"}, nil
 }
 
-func entries(t *testing.T, unstored bool) (*service, *ledger) {
+func entries(t *testing.T, omitBody bool) (*service, *ledger) {
 	t.Helper()
 	l := &ledger{names: map[string]bool{}}
-	s := serve(t, nil, func(api *httpapi.API, kept *receipts) {
+	s := serve(t, nil, func(api *httpapi.API, kept *records) {
 		l.kept = kept
 		access := anybody()
 		access.Keys = []auth.Scope{auth.ScopeSend}
-		httpapi.Write(api, httpapi.Route{Method: "POST", Path: "/v1/entries", ID: "entry", Access: access, Status: 201, OmitStoredBody: unstored}, l.do, l.view)
+		httpapi.Write(api, httpapi.Route{Method: "POST", Path: "/v1/entries", ID: "entry", Access: access, Status: 201, OmitStoredBody: omitBody}, l.do, l.view)
 		httpapi.Write(api, httpapi.Route{Method: "POST", Path: "/v1/others", ID: "other", Access: access, Status: 201}, l.do, l.view)
 	})
 	return s, l
 }
 
-func TestARetryWithTheSameKeyGetsTheFirstAnswer(t *testing.T) {
+func TestRetryWithTheSameKeyGetsTheFirstAnswer(t *testing.T) {
 	t.Parallel()
 	s, l := entries(t, false)
 	first := s.postKey("/v1/entries", "k1", `{"name":"a","fields":{"x":1.10,"y":[1,2]}}`)
 	require.Equal(t, 201, first.Status, string(first.Body))
 	require.Empty(t, first.Header.Get("idempotent-replayed"))
-	require.Equal(t, "k1", <-s.receipts.finished, "the body joins its receipt after the answer")
+	require.Equal(t, "k1", <-s.records.added, "the body is added to its record after the answer")
 	for _, same := range []string{`{"name":"a","fields":{"x":1.10,"y":[1,2]}}`, ` { "fields" : {"y":[1, 2],"x":1.10}, "name":"\u0061" } `} {
 		again := s.postKey("/v1/entries", "k1", same)
 		require.Equal(t, 201, again.Status)
@@ -115,19 +115,19 @@ func TestARetryWithTheSameKeyGetsTheFirstAnswer(t *testing.T) {
 		require.NotEqual(t, first.Header.Get("x-request-id"), again.Header.Get("x-request-id"))
 	}
 	require.EqualValues(t, 1, l.entries.Load())
-	require.EqualValues(t, 1, l.views.Load(), "the stored body is given, not a new view")
+	require.EqualValues(t, 1, l.views.Load(), "the answer is the stored body, not a new view")
 }
 
-func TestWithoutAKeyEveryRequestCounts(t *testing.T) {
+func TestEveryRequestWithoutAKeyRuns(t *testing.T) {
 	t.Parallel()
 	s, l := entries(t, false)
 	require.Equal(t, 201, s.post("/v1/entries", `{"name":"a"}`).Status)
 	s.post("/v1/entries", `{"name":"a"}`).refused(409, "conflict")
 	require.EqualValues(t, 1, l.entries.Load())
-	require.Empty(t, s.receipts.held)
+	require.Empty(t, s.records.stored)
 }
 
-func TestTheSameKeyForAnotherRequestIs409(t *testing.T) {
+func TestSameKeyForAnotherRequestIs409(t *testing.T) {
 	t.Parallel()
 	s, _ := entries(t, false)
 	require.Equal(t, 201, s.postKey("/v1/entries", "k1", `{"name":"a","fields":{"x":1}}`).Status)
@@ -137,7 +137,7 @@ func TestTheSameKeyForAnotherRequestIs409(t *testing.T) {
 	s.postKey("/v1/others", "k1", `{"name":"a","fields":{"x":1}}`).refused(409, "idempotency_conflict")
 }
 
-func TestWhileTheFirstRunsTheSecondIs409(t *testing.T) {
+func TestSecondRequestIs409WhileTheFirstRuns(t *testing.T) {
 	t.Parallel()
 	s, l := entries(t, false)
 	l.hold, l.inside = make(chan struct{}), make(chan struct{}, 10)
@@ -151,7 +151,7 @@ func TestWhileTheFirstRunsTheSecondIs409(t *testing.T) {
 	require.EqualValues(t, 1, l.entries.Load())
 }
 
-func TestManyAtOnceMakeOne(t *testing.T) {
+func TestConcurrentRequestsWithOneKeyWriteOnce(t *testing.T) {
 	t.Parallel()
 	s, l := entries(t, false)
 	var group sync.WaitGroup
@@ -171,10 +171,10 @@ func TestManyAtOnceMakeOne(t *testing.T) {
 	require.Positive(t, ok.Load())
 }
 
-func TestAReceiptWithoutABodyIsAnsweredFromTheView(t *testing.T) {
+func TestRecordWithoutABodyIsAnsweredFromTheView(t *testing.T) {
 	t.Parallel()
-	for _, unstored := range []bool{false, true} {
-		s, l := entries(t, unstored)
+	for _, omitBody := range []bool{false, true} {
+		s, l := entries(t, omitBody)
 		l.viewErr = &fault.Fault{Code: fault.Unavailable, Message: "Not yet."}
 		s.postKey("/v1/entries", "k1", `{"name":"a"}`).refused(503, "service_unavailable")
 		l.viewErr = nil
@@ -186,15 +186,15 @@ func TestAReceiptWithoutABodyIsAnsweredFromTheView(t *testing.T) {
 	}
 }
 
-func TestAnUnstoredAnswerNeverReachesTheReceipt(t *testing.T) {
+func TestOmittedBodyIsNeverStored(t *testing.T) {
 	t.Parallel()
 	s, _ := entries(t, true)
 	require.Equal(t, 201, s.postKey("/v1/entries", "k1", `{"name":"a"}`).Status)
 	s.api.Close()
-	require.Nil(t, s.receipts.held[workspace.String()+"k1"].Body)
+	require.Nil(t, s.records.stored[workspace.String()+"k1"].Body)
 }
 
-func TestABodyThatCommittedWithItsReceiptIsGivenVerbatim(t *testing.T) {
+func TestBodyThatWasStoredByTheCommandIsAnsweredByteForByte(t *testing.T) {
 	t.Parallel()
 	s, l := entries(t, false)
 	l.stored = true
@@ -205,7 +205,7 @@ func TestABodyThatCommittedWithItsReceiptIsGivenVerbatim(t *testing.T) {
 	require.EqualValues(t, 0, l.views.Load())
 }
 
-func TestARefusalOfTheEndpointIsKept(t *testing.T) {
+func TestRefusalOfTheEndpointIsStored(t *testing.T) {
 	t.Parallel()
 	for code, status := range map[fault.Code]int{
 		fault.ValidationFailed: 400, fault.BadRequest: 400, fault.NotFound: 404, fault.Conflict: 409, fault.ContactOptedOut: 422, fault.ConsentRequired: 422,
@@ -223,7 +223,7 @@ func TestARefusalOfTheEndpointIsKept(t *testing.T) {
 	}
 }
 
-func TestWhatIsNeverKeptFreesTheKey(t *testing.T) {
+func TestKeyMayBeUsedAgainAfterARefusalThatIsNotStored(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range []error{
 		fault.New(fault.Unauthorized, "No."), fault.New(fault.Forbidden, "No."), fault.New(fault.OrgPaused, "No."), fault.New(fault.PayloadTooLarge, "No."),
@@ -233,7 +233,7 @@ func TestWhatIsNeverKeptFreesTheKey(t *testing.T) {
 		s, l := entries(t, false)
 		l.refuse = refusal
 		require.GreaterOrEqual(t, s.postKey("/v1/entries", "k1", `{"name":"a"}`).Status, 400)
-		require.Empty(t, s.receipts.held)
+		require.Empty(t, s.records.stored)
 		l.refuse = nil
 		answer := s.postKey("/v1/entries", "k1", `{"name":"other"}`)
 		require.Equal(t, 201, answer.Status)
@@ -241,7 +241,7 @@ func TestWhatIsNeverKeptFreesTheKey(t *testing.T) {
 	}
 }
 
-func TestAFormThatIsRefusedIsNotKept(t *testing.T) {
+func TestRefusalBeforeTheEndpointIsNotStored(t *testing.T) {
 	t.Parallel()
 	s, _ := entries(t, false)
 	s.postKey("/v1/entries", "k1", `{"name":1}`).refused(400, "validation_failed")
@@ -250,7 +250,7 @@ func TestAFormThatIsRefusedIsNotKept(t *testing.T) {
 	require.Equal(t, 201, s.postKey("/v1/entries", "k1", `{"name":"a"}`).Status)
 }
 
-func TestTheRetryOfASuccessIsNotRefusedForWhatTheFirstOneDid(t *testing.T) {
+func TestRetryOfASuccessIsNotRefusedBecauseOfTheFirstRequest(t *testing.T) {
 	t.Parallel()
 	s, l := entries(t, false)
 	require.Equal(t, 201, s.postKey("/v1/entries", "k1", `{"name":"a"}`).Status)
@@ -261,14 +261,14 @@ func TestTheRetryOfASuccessIsNotRefusedForWhatTheFirstOneDid(t *testing.T) {
 	require.EqualValues(t, 1, l.entries.Load())
 }
 
-func TestAKeyBelongsToItsWorkspace(t *testing.T) {
+func TestKeyBelongsToItsWorkspace(t *testing.T) {
 	t.Parallel()
 	other := key("key_other", auth.ScopeSend)
 	other.WorkspaceID = uuid.MustParse("01920f6c-b6f1-7c40-a8b1-f7c9d3f0a2b9")
 	s, l := entries(t, false)
 	all := everybody()
 	all["other"] = other
-	s2 := serve(t, func(c *httpapi.Config) { c.Authenticator, c.IdempotencyRecords = all, s.receipts }, func(api *httpapi.API, _ *receipts) {
+	s2 := serve(t, func(c *httpapi.Config) { c.Authenticator, c.IdempotencyRecords = all, s.records }, func(api *httpapi.API, _ *records) {
 		httpapi.Write(api, httpapi.Route{Method: "POST", Path: "/v1/entries", ID: "entry", Access: anybody(), Status: 201}, l.do, l.view)
 	})
 	require.Equal(t, 201, s.postKey("/v1/entries", "k1", `{"name":"a"}`).Status)
@@ -277,18 +277,18 @@ func TestAKeyBelongsToItsWorkspace(t *testing.T) {
 	require.Empty(t, answer.Header.Get("idempotent-replayed"))
 }
 
-func TestReceiptsThatCannotBeReadAre5xx(t *testing.T) {
+func TestRecordsThatCannotBeReadAre5xx(t *testing.T) {
 	t.Parallel()
 	s, l := entries(t, false)
-	l.refuse, s.receipts.broken = fault.New(fault.Conflict, "No."), errors.New("the database is gone")
+	l.refuse, s.records.broken = fault.New(fault.Conflict, "No."), errors.New("the database is unreachable")
 	s.postKey("/v1/entries", "k1", `{"name":"a"}`).refused(500, "internal_error")
-	l.refuse = fault.New(fault.Unavailable, "The database is gone.")
+	l.refuse = fault.New(fault.Unavailable, "The database is unreachable.")
 	s.postKey("/v1/entries", "k1", `{"name":"a"}`).refused(503, "service_unavailable")
-	s.receipts.broken, l.refuse = nil, nil
+	s.records.broken, l.refuse = nil, nil
 	require.Equal(t, 201, s.postKey("/v1/entries", "k1", `{"name":"a"}`).Status)
 }
 
-func TestTheFormOfAnIdempotencyKey(t *testing.T) {
+func TestMalformedIdempotencyKeyIsReported(t *testing.T) {
 	t.Parallel()
 	s, _ := entries(t, false)
 	for key, issue := range map[string]string{
@@ -318,10 +318,10 @@ type toolIn struct {
 
 func (in *toolIn) IdempotencyKey() string { return in.Body.Key }
 
-func TestAToolTakesItsKeyFromItsInput(t *testing.T) {
+func TestToolTakesItsKeyFromItsInput(t *testing.T) {
 	t.Parallel()
 	l := &ledger{names: map[string]bool{}}
-	s := serve(t, nil, func(api *httpapi.API, kept *receipts) {
+	s := serve(t, nil, func(api *httpapi.API, kept *records) {
 		l.kept = kept
 		httpapi.Write(api, httpapi.Route{Method: "POST", Path: "/v1/mcp/tools/add", ID: "tool", Access: anybody()},
 			func(ctx context.Context, c *httpapi.Call, in *toolIn) (httpapi.WriteResult, error) {
@@ -336,19 +336,19 @@ func TestAToolTakesItsKeyFromItsInput(t *testing.T) {
 	require.EqualValues(t, 1, l.entries.Load())
 }
 
-func TestAPanickingWriteFreesItsKey(t *testing.T) {
+func TestKeyMayBeUsedAgainAfterAPanic(t *testing.T) {
 	t.Parallel()
-	var calm atomic.Bool
-	s := serve(t, nil, func(api *httpapi.API, _ *receipts) {
+	var fixed atomic.Bool
+	s := serve(t, nil, func(api *httpapi.API, _ *records) {
 		httpapi.Write(api, httpapi.Route{Method: "POST", Path: "/v1/entries", ID: "entry", Access: anybody()},
 			func(context.Context, *httpapi.Call, *struct{}) (httpapi.WriteResult, error) {
-				if !calm.Load() {
+				if !fixed.Load() {
 					panic(errors.New("bug"))
 				}
 				return httpapi.WriteResult{Body: entry{}}, nil
 			}, func(context.Context, *httpapi.Call, httpapi.WriteResult) (entry, error) { return entry{}, nil })
 	})
 	s.postKey("/v1/entries", "k1", "").refused(500, "internal_error")
-	calm.Store(true)
+	fixed.Store(true)
 	require.Equal(t, 200, s.postKey("/v1/entries", "k1", "").Status)
 }

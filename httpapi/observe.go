@@ -18,8 +18,8 @@ import (
 
 const requestIDKey = "request_id"
 
-// newRequestID is req_ and a UUIDv7 in hexadecimal. It is always ours: a client's own x-request-id would let it write
-// into our logs, and name its request like somebody else's.
+// newRequestID returns req_ and a UUIDv7 in hexadecimal. An x-request-id of the client is ignored: it could name the
+// request like another one, and would put a client's text into the logs.
 func newRequestID() string {
 	id, err := uuid.NewV7()
 	if err != nil { // the system has no randomness left
@@ -33,10 +33,11 @@ func newRequestID() string {
 
 func requestID(c *gin.Context) string { return c.GetString(requestIDKey) }
 
-// unobserved routes are called by machines every few seconds.
+// unobserved routes are polled every few seconds by monitoring; they are not logged, counted or traced.
 var unobserved = map[string]bool{"/healthz": true, "/readyz": true, "/metrics": true}
 
-// observe is the outermost middleware: request id and security headers before, log, metrics and trace after.
+// observe returns the outermost middleware: it sets the request id and the security headers, then logs, counts and
+// traces the request.
 func (a *API) observe() (gin.HandlerFunc, error) {
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: "ledgerline", Subsystem: "http", Name: "request_duration_seconds",
@@ -73,14 +74,14 @@ func (a *API) observe() (gin.HandlerFunc, error) {
 		took, status := timer.ObserveDuration(), c.Writer.Status()
 		total.WithLabelValues(shown, method, strconv.Itoa(status)).Inc()
 		if a.cfg.AccessLog {
-			a.cfg.Logger.LogAttrs(c.Request.Context(), slog.LevelInfo, "request",
+			a.cfg.Logger.LogAttrs(c.Request.Context(), slog.LevelInfo, "httpapi: request",
 				slog.String("method", method), slog.String("route", shown), slog.Int("status", status),
 				slog.Float64("duration_ms", float64(took.Microseconds())/1000), slog.String("request_id", id))
 		}
 	}, nil
 }
 
-// knownMethod keeps what a client makes up out of the metrics.
+// knownMethod replaces methods that a client made up, which would each become a time series of the metrics.
 func knownMethod(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete, http.MethodPut, http.MethodHead, http.MethodOptions:
@@ -96,7 +97,8 @@ var (
 	noContent  = []string{"default-src 'none'; frame-ancestors 'none'"}
 )
 
-// secure sets the headers of every answer. The map is written directly: the names are canonical, the values shared.
+// secure sets the security headers of an answer. It writes the map directly: the names are canonical, and the values
+// are shared by all answers.
 func secure(header http.Header, id string) {
 	header[headerRequestID] = []string{id}
 	header["X-Content-Type-Options"] = noSniff
@@ -105,8 +107,8 @@ func secure(header http.Header, id string) {
 	header["Content-Security-Policy"] = noContent
 }
 
-// recover answers 500 for a panic and logs it once, with where it happened. What was thrown is logged only when it is an
-// error, because anything else may be a request's own data.
+// recover answers 500 after a panic and logs it with its stack. The panic's value is logged only if it is an error,
+// because anything else may be data of a request.
 func (a *API) recover(c *gin.Context) {
 	defer func() {
 		thrown := recover()
@@ -115,16 +117,16 @@ func (a *API) recover(c *gin.Context) {
 		}
 		err, isError := thrown.(error)
 		if isError && errors.Is(err, http.ErrAbortHandler) {
-			panic(thrown) // the way to break a connection off
+			panic(thrown) // the standard way to break a connection off
 		}
 		if !isError {
-			err = fmt.Errorf("a panic with a %T", thrown)
+			err = fmt.Errorf("panic with a value of type %T", thrown)
 		}
-		a.cfg.Logger.LogAttrs(c.Request.Context(), slog.LevelError, "panic",
+		a.cfg.Logger.LogAttrs(c.Request.Context(), slog.LevelError, "httpapi: panic",
 			slog.String("request_id", requestID(c)), slog.String("method", c.Request.Method), slog.String("route", c.FullPath()),
 			slog.Any("error", err), slog.String("stack", string(debug.Stack())))
 		if c.Writer.Written() {
-			panic(http.ErrAbortHandler) // half an answer must not look whole
+			panic(http.ErrAbortHandler) // a partial answer must not look complete
 		}
 		f := fault.New(fault.Internal, "Something went wrong on our side.")
 		a.answerFault(c, f, errorBody(f, requestID(c)))

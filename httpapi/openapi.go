@@ -17,7 +17,7 @@ import (
 	"github.com/vearutop/statigz"
 )
 
-// newHuma makes Huma's side of the API: JSON only, no routes of its own, no $schema in bodies.
+// newHuma makes the Huma API and its registry of schemas: JSON only, without Huma's own routes and $schema links.
 func newHuma(cfg Config, engine *gin.Engine) (huma.API, huma.Registry) {
 	registry := huma.NewMapRegistry("#/components/schemas/", func(t reflect.Type, hint string) string {
 		if t == reflect.TypeFor[ErrorBody]() {
@@ -53,7 +53,7 @@ func bearerScheme() *huma.SecurityScheme {
 	}
 }
 
-// OpenAPI is the document of everything that has been registered: OpenAPI 3.1 as JSON.
+// OpenAPI returns the OpenAPI 3.1 document of everything that has been registered, as JSON.
 func (a *API) OpenAPI() ([]byte, error) {
 	document, err := json.Marshal(a.huma.OpenAPI())
 	if err != nil {
@@ -62,7 +62,7 @@ func (a *API) OpenAPI() ([]byte, error) {
 	return document, nil
 }
 
-// docsPolicy lets the page load what this server serves and nothing else. Swagger UI sets style attributes.
+// docsPolicy is a content security policy that lets the page load from this server only. Swagger UI needs inline styles.
 const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
 	"connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -95,7 +95,7 @@ const docsScript = `window.ui = SwaggerUIBundle({
 });
 `
 
-// serveDocs adds /openapi.json and /docs. Everything that the page loads lies in the binary.
+// serveDocs adds /openapi.json and /docs. Everything that the page loads is embedded in the binary.
 func (a *API) serveDocs() {
 	var (
 		once     sync.Once
@@ -103,7 +103,7 @@ func (a *API) serveDocs() {
 		failed   error
 	)
 	a.engine.GET("/openapi.json", func(c *gin.Context) {
-		once.Do(func() { document, failed = a.OpenAPI() }) // at the first request: everything is registered by then
+		once.Do(func() { document, failed = a.OpenAPI() }) // at the first request, when all routes are registered
 		if failed != nil {
 			a.refuse(c, failed)
 			return
@@ -113,7 +113,7 @@ func (a *API) serveDocs() {
 
 	var page bytes.Buffer
 	if err := docsPage.Execute(&page, a.cfg.Title); err != nil {
-		panic(err) // a template and a string
+		panic(err) // cannot happen: the template only inserts a string
 	}
 	a.engine.GET("/docs", func(c *gin.Context) {
 		c.Header("content-security-policy", docsPolicy)

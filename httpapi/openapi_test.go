@@ -13,7 +13,7 @@ import (
 	"ledgerline/httpapi/auth"
 )
 
-// at walks a document by names.
+// at returns the node of a document at a path of property names.
 func at(t *testing.T, node any, path ...string) any {
 	t.Helper()
 	for _, name := range path {
@@ -25,9 +25,9 @@ func at(t *testing.T, node any, path ...string) any {
 	return node
 }
 
-func TestTheDocumentShowsWhatIsChecked(t *testing.T) {
+func TestDocumentShowsTheSchemasThatAreChecked(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(c *httpapi.Config) { c.BaseURL = "https://api.example.com" }, func(api *httpapi.API, kept *receipts) {
+	s := serve(t, func(c *httpapi.Config) { c.BaseURL = "https://api.example.com" }, func(api *httpapi.API, kept *records) {
 		things(api, kept)
 		patching(api, kept)
 	})
@@ -84,7 +84,7 @@ func TestTheDocumentShowsWhatIsChecked(t *testing.T) {
 	require.EqualValues(t, 2, at(t, patch, "properties", "names", "maxItems"))
 }
 
-func TestTheDocumentSaysWhoMayCall(t *testing.T) {
+func TestDocumentSaysWhoMayCall(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, guarded(auth.Access{Keys: []auth.Scope{auth.ScopeSend, auth.ScopeAdmin}, Roles: auth.PermBilling, NoTestKeys: true}))
 	document := s.do(call{method: "GET", path: "/openapi.json"}).json()
@@ -92,12 +92,12 @@ func TestTheDocumentSaysWhoMayCall(t *testing.T) {
 		at(t, document, "paths", "/v1/guarded", "get", "description"))
 }
 
-func TestTheDocumentIsTheSameEveryTime(t *testing.T) {
+func TestDocumentIsDeterministic(t *testing.T) {
 	t.Parallel()
 	one, _, _ := newAPI(t, nil)
 	two, _, _ := newAPI(t, nil)
 	for _, api := range []*httpapi.API{one, two} {
-		things(api, newReceipts())
+		things(api, newRecords())
 	}
 	first, err := one.OpenAPI()
 	require.NoError(t, err)
@@ -107,7 +107,7 @@ func TestTheDocumentIsTheSameEveryTime(t *testing.T) {
 	require.True(t, json.Valid(first))
 }
 
-func TestTheDocsPageNeedsNoInternet(t *testing.T) {
+func TestDocsPageLoadsNothingFromElsewhere(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)
 	page := s.do(call{method: "GET", path: "/docs"})
@@ -117,7 +117,7 @@ func TestTheDocsPageNeedsNoInternet(t *testing.T) {
 	require.Contains(t, policy, "default-src 'none'")
 	require.Contains(t, policy, "script-src 'self';")
 	require.NotContains(t, string(page.Body), "://")
-	require.NotRegexp(t, `<script>|onload=`, string(page.Body), "nothing inline, so that the policy can stay strict")
+	require.NotRegexp(t, `<script>|onload=`, string(page.Body), "nothing inline, because the content security policy forbids it")
 	for _, link := range regexp.MustCompile(`(?:src|href)="([^"]+)"`).FindAllStringSubmatch(string(page.Body), -1) {
 		asset := s.do(call{method: "GET", path: "/" + link[1]})
 		require.Equal(t, 200, asset.Status, link[1])

@@ -11,8 +11,8 @@ import (
 	"ledgerline/httpapi/auth"
 )
 
-// operation documents an endpoint: its parameters and body come from In, its answer from out (nil for a download), the
-// headers and errors are the same for all (interface, notation).
+// operation documents an endpoint: its parameters and body come from in, its answer from out (nil for a download).
+// Headers and errors are the same for all endpoints.
 func (a *API) operation(e *endpoint, in, out reflect.Type) *huma.Operation {
 	op := &huma.Operation{
 		Method: e.Method, Path: e.Path, OperationID: e.ID, Summary: e.Summary, Description: e.description(), Tags: e.Tags,
@@ -20,7 +20,7 @@ func (a *API) operation(e *endpoint, in, out reflect.Type) *huma.Operation {
 		DefaultStatus: e.status(),
 		Parameters:    []*huma.Param{workspaceParam()},
 		Responses:     map[string]*huma.Response{},
-		// The body has been read, measured and checked when Huma gets it.
+		// Huma gets a body that was read, measured and checked.
 		MaxBodyBytes:     -1,
 		SkipValidateBody: true,
 	}
@@ -28,7 +28,7 @@ func (a *API) operation(e *endpoint, in, out reflect.Type) *huma.Operation {
 		op.Parameters = append(op.Parameters, idempotencyParam())
 	}
 	errorSchema := a.registry.Schema(reflect.TypeFor[ErrorBody](), true, "Error")
-	for _, status := range append(append([]int{}, declared...), e.Errors...) {
+	for _, status := range append(append([]int{}, commonErrors...), e.Errors...) {
 		response := &huma.Response{
 			Description: http.StatusText(status),
 			Headers:     map[string]*huma.Param{"x-request-id": requestIDHeader()},
@@ -79,7 +79,7 @@ func (a *API) operation(e *endpoint, in, out reflect.Type) *huma.Operation {
 	return op
 }
 
-// parameters are those of a registered operation, as they are documented.
+// parameters returns the documented parameters of a registered operation.
 func (a *API) parameters(op *huma.Operation) []*huma.Param {
 	item := a.huma.OpenAPI().Paths[op.Path]
 	for _, registered := range []*huma.Operation{item.Get, item.Post, item.Patch, item.Put, item.Delete} {
@@ -90,9 +90,9 @@ func (a *API) parameters(op *huma.Operation) []*huma.Param {
 	return nil
 }
 
-// description adds who may call to what the route says.
+// description is the route's description with a sentence about who may call it.
 func (e *endpoint) description() string {
-	var who []string
+	var callers []string
 	if len(e.Access.Keys) > 0 {
 		scopes := make([]string, len(e.Access.Keys))
 		for i, scope := range e.Access.Keys {
@@ -102,16 +102,16 @@ func (e *endpoint) description() string {
 		if e.Access.NoTestKeys {
 			text += " (no test keys)"
 		}
-		who = append(who, text)
+		callers = append(callers, text)
 	}
 	if e.Access.Roles != 0 {
 		var roles []string
 		for _, role := range auth.RolesWith(e.Access.Roles) {
 			roles = append(roles, string(role))
 		}
-		who = append(who, "signed-in users as "+strings.Join(roles, ", "))
+		callers = append(callers, "signed-in users as "+strings.Join(roles, ", "))
 	}
-	text := "For " + strings.Join(who, "; ") + "."
+	text := "For " + strings.Join(callers, "; ") + "."
 	if e.Description == "" {
 		return text
 	}
@@ -127,7 +127,7 @@ func workspaceParam() *huma.Param {
 }
 
 func idempotencyParam() *huma.Param {
-	shortest, longest := 1, maxKey
+	shortest, longest := 1, maxIdempotencyKey
 	return &huma.Param{
 		Name: "idempotency-key", In: "header",
 		Description: "Makes the request safe to repeat for 24 hours: printable characters without spaces, not beginning with " +
@@ -137,15 +137,15 @@ func idempotencyParam() *huma.Param {
 }
 
 func requestIDHeader() *huma.Param {
-	return textHeader("Names this request to our support", huma.TypeString)
+	return textHeader("The id of this request, for support", huma.TypeString)
 }
 
 func textHeader(description, kind string) *huma.Param {
 	return &huma.Param{Description: description, Schema: &huma.Schema{Type: kind}}
 }
 
-// markNullable completes the schema of an answer: a pointer is shown as null when it is nil, also where Huma does not say
-// so (objects, and types with a schema of their own), and an enum that may be null lists null.
+// markNullable completes the schema of an answer. Huma does not mark pointers to objects and to types with their own
+// schema as nullable, although they are null when they are nil. An enum that may be null has to list null.
 func markNullable(registry huma.Registry, t reflect.Type, seen map[reflect.Type]bool) {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map || t.Kind() == reflect.Array {
 		t = t.Elem()

@@ -2,21 +2,20 @@ package httpapi
 
 import "github.com/google/uuid"
 
-// PageParams are the query of every paged list: PAGE of the interface's notation. Embed it.
+// PageParams are the query parameters of every paged list (rule API-21). Embed it.
 type PageParams struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"100" default:"50" doc:"How many at most"`
 	Cursor string `query:"cursor" maxLength:"512" doc:"next_cursor of the page before"`
 }
 
-// IDParam is the path id of a resource with prefixed ids. An id that has not the form is an id that does not exist:
-// the endpoint answers 404 for it, because the contract demands no format here, and a client that mixes up two ids is
-// helped by "no such contact" either way. Embed it.
+// IDParam is the path parameter of a resource with prefixed ids. The schema demands no format: a malformed id is an id
+// that does not exist, and the endpoint answers 404. Embed it.
 type IDParam struct {
 	ID string `path:"id"`
 }
 
-// UUIDParam is the path id of a resource whose ids are UUIDs, which the contract demands: another form is 400
-// validation_failed at path /id. Embed it.
+// UUIDParam is the path parameter of a resource whose ids are UUIDs. Any other form is 400 validation_failed at path /id.
+// Embed it.
 type UUIDParam struct {
 	ID uuid.UUID `path:"id"`
 }
@@ -32,7 +31,7 @@ type List[T any] struct {
 	Data []T `json:"data"`
 }
 
-// Deleted is the answer to most deletions.
+// Deleted is the answer to a deletion.
 type Deleted struct {
 	Deleted bool   `json:"deleted" enum:"true"`
 	ID      string `json:"id"`

@@ -11,24 +11,25 @@ import (
 	"ledgerline/httpapi/auth"
 )
 
-// Limit is a token bucket: so many a second, and so many at once.
+// Limit is the rate of a token bucket and its size.
 type Limit struct {
 	PerSecond float64
 	Burst     int
 }
 
-// The limits of interface section 8, per key.
+// The limits of rule API-25, per API key, and per user and workspace for sessions.
 var (
 	SendingLimit = Limit{PerSecond: 10, Burst: 20}
 	GeneralLimit = Limit{PerSecond: 50, Burst: 50}
 )
 
-// Limiter takes a token from a bucket, or says after what time there will be one. A shared store can implement it.
+// Limiter takes a token from a bucket, or returns how long it takes until there is one. It is safe for concurrent use. A
+// store that several nodes share could implement it.
 type Limiter interface {
 	Allow(ctx context.Context, bucket string, limit Limit) (retryAfter time.Duration, ok bool)
 }
 
-// countRequest takes the request off the caller's limit.
+// countRequest counts a request against the caller's limit. It returns fault rate_limited when that is exceeded.
 func (a *API) countRequest(ctx context.Context, c *auth.Caller, sending bool) error {
 	if a.cfg.Limiter == nil {
 		return nil
@@ -43,9 +44,9 @@ func (a *API) countRequest(ctx context.Context, c *auth.Caller, sending bool) er
 	return nil
 }
 
-// MemoryLimiter holds the buckets of one node. A bucket that has been idle for a minute is full again under any of our
-// limits, so it is forgotten, and memory follows the number of keys that were active within the last two minutes. It runs
-// on real time and not on the service's clock: a frozen clock would never let anybody in again.
+// MemoryLimiter holds the buckets of one node. A bucket that was idle for a minute is full again under every limit, so it
+// is removed: memory grows with the callers of the last two minutes. It uses real time and not the service's clock,
+// since a stopped clock would never refill a bucket.
 type MemoryLimiter struct {
 	now     func() time.Time
 	mu      sync.Mutex
@@ -60,7 +61,7 @@ type bucket struct {
 
 const bucketIdle = time.Minute
 
-// NewMemoryLimiter makes an empty one.
+// NewMemoryLimiter makes a limiter with no buckets.
 func NewMemoryLimiter() *MemoryLimiter { return newMemoryLimiter(time.Now) }
 
 func newMemoryLimiter(now func() time.Time) *MemoryLimiter {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestABucketGivesItsBurstAndThenItsRate(t *testing.T) {
+func TestBucketAllowsItsBurstAndThenItsRate(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
 	m := newMemoryLimiter(func() time.Time { return now })
@@ -16,7 +16,7 @@ func TestABucketGivesItsBurstAndThenItsRate(t *testing.T) {
 		_, ok := m.Allow(t.Context(), "sending:key_1", SendingLimit)
 		require.True(t, ok)
 	}
-	for range 3 { // being refused costs nothing
+	for range 3 { // a refused request takes no token
 		wait, ok := m.Allow(t.Context(), "sending:key_1", SendingLimit)
 		require.False(t, ok)
 		require.Equal(t, 100*time.Millisecond, wait)
@@ -34,7 +34,7 @@ func TestABucketGivesItsBurstAndThenItsRate(t *testing.T) {
 	}
 }
 
-func TestIdleBucketsAreForgotten(t *testing.T) {
+func TestIdleBucketsAreRemoved(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
 	m := newMemoryLimiter(func() time.Time { return now })

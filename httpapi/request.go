@@ -9,8 +9,6 @@ import (
 	"net/netip"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humagin"
@@ -19,6 +17,7 @@ import (
 
 	"ledgerline/domain/fault"
 	"ledgerline/httpapi/auth"
+	"ledgerline/httpapi/input"
 )
 
 const (
@@ -29,26 +28,25 @@ const (
 	maxUserAgent        = 255
 )
 
-// request is one request to an endpoint, between the gates and the endpoint itself. It stands in for Huma's own context,
-// so that Huma reads the body that was checked.
+// request is the state of one request to an endpoint. It replaces Huma's own context, so that Huma decodes the body that
+// was checked.
 type request struct {
 	humaContext
-	gin  *gin.Context
-	ctx  context.Context //nolint:containedctx // the request's own; Huma asks for it by method
-	call Call
-	// credentials are what the caller showed.
+	gin         *gin.Context
+	ctx         context.Context //nolint:containedctx // the request's own; Huma asks for it by method
+	call        Call
 	credentials auth.Credentials
-	body        *jsonBody
-	reader      bytes.Reader
+	body        *input.Body
+	reader      bytes.Reader // over body.Canonical
 	issues      []fault.Issue
 }
 
-// humaContext gives the embedded context another name than its own method has.
+// humaContext renames the embedded field, which would otherwise collide with the method Context.
 type humaContext = huma.Context
 
 type requestKey struct{}
 
-// requestContext makes the request findable from the context that the endpoint's wrapper gets.
+// requestContext is a context from which requestOf finds the request.
 type requestContext struct {
 	context.Context //nolint:containedctx // it is one
 	q               *request
@@ -66,7 +64,7 @@ func requestOf(ctx context.Context) *request {
 	return q
 }
 
-// The parts of huma.Context that differ from gin's.
+// The methods of huma.Context that differ from humagin's.
 
 func (q *request) Unwrap() huma.Context            { return q.humaContext }
 func (q *request) Context() context.Context        { return q.ctx }
@@ -83,13 +81,17 @@ func (q *request) Header(name string) string {
 	return q.humaContext.Header(name)
 }
 
-// invalid is what all issues amount to.
+// invalid is the fault that reports all issues of the request.
 func (q *request) invalid() *fault.Fault {
-	return fault.Invalids(append(q.issues, q.body.issues...)...)
+	return fault.Invalids(append(q.issues, q.body.Issues...)...)
 }
 
-// gates is the middleware of one endpoint: steps 2 to 5 of the package comment, except what Huma checks.
-func (a *API) gates(e *endpoint) func(huma.Context, func(huma.Context)) {
+func (q *request) addIssue(location, path, code, message string) {
+	q.issues = append(q.issues, fault.Issue{Location: location, Path: path, Code: code, Message: message})
+}
+
+// middleware runs the steps 2 to 5 of the package comment for an endpoint, except for what Huma checks itself.
+func (a *API) middleware(e *endpoint) func(huma.Context, func(huma.Context)) {
 	return func(hc huma.Context, next func(huma.Context)) {
 		c := humagin.Unwrap(hc)
 		q := &request{humaContext: hc, gin: c, body: &noBody}
@@ -99,7 +101,7 @@ func (a *API) gates(e *endpoint) func(huma.Context, func(huma.Context)) {
 		}
 		defer cancel()
 		q.ctx = &requestContext{ctx, q}
-		if err := a.pass(q, e); err != nil {
+		if err := a.checkRequest(q, e); err != nil {
 			a.refuse(c, err)
 			return
 		}
@@ -107,40 +109,37 @@ func (a *API) gates(e *endpoint) func(huma.Context, func(huma.Context)) {
 	}
 }
 
-// noBody is never written to: requests that have issues of their own keep them in request.issues.
-var noBody jsonBody
-
-// pass authenticates, counts, admits and reads.
-func (a *API) pass(q *request, e *endpoint) error {
-	c := q.gin
-	credentials, malformedWorkspace, err := a.credentials(c)
+// checkRequest authenticates, counts, checks access, and reads the request. It returns the fault to refuse with;
+// validation issues are collected in the request instead.
+func (a *API) checkRequest(q *request, e *endpoint) error {
+	credentials, malformedWorkspace, err := a.credentials(q.gin)
 	if err != nil {
 		return err
 	}
 	credentials.Fresh, credentials.AnyWorkspace = !e.write, e.Access.AnyWorkspace
 	q.credentials = credentials
-	if err := a.enter(q, e); err != nil {
+	if err := a.checkCaller(q, e); err != nil {
 		return err
 	}
 	if malformedWorkspace {
 		q.issues = append(q.issues, errMalformedWorkspace().Issues...)
 	}
 	if e.keyed {
-		q.checkIdempotencyKey()
+		q.readIdempotencyKey()
 	}
 	if err := q.checkPath(); err != nil {
 		return err
 	}
-	q.checkQuery(e.params)
-	return a.takeBody(q, e)
+	q.issues = append(q.issues, input.CheckQuery(q.gin.Request.URL.RawQuery, e.params)...)
+	return a.readBody(q, e)
 }
 
-// enter authenticates, counts and admits. Whoever is refused on what may be a moment old is looked at afresh: a role that
-// was just given, and an organisation that was just resumed, count at once, as their opposites do.
-func (a *API) enter(q *request, e *endpoint) error {
+// checkCaller authenticates the caller, counts the request and checks access. A caller that a cached credential would
+// refuse is checked again at the head of the ledger: a role that was just granted counts at once.
+func (a *API) checkCaller(q *request, e *endpoint) error {
 	err := a.authenticate(q)
 	if err != nil && !q.credentials.Fresh {
-		err = a.authenticateAfresh(q)
+		err = a.authenticateFresh(q)
 	}
 	if err != nil {
 		return err
@@ -148,30 +147,13 @@ func (a *API) enter(q *request, e *endpoint) error {
 	if err := a.countRequest(q.ctx, &q.call.Caller, e.Sending); err != nil {
 		return err
 	}
-	err = q.admit(e)
+	err = q.checkAccess(e)
 	if err != nil && !q.credentials.Fresh {
-		if err = a.authenticateAfresh(q); err == nil {
-			err = q.admit(e)
+		if err = a.authenticateFresh(q); err == nil {
+			err = q.checkAccess(e)
 		}
 	}
 	return err
-}
-
-func (a *API) authenticateAfresh(q *request) error {
-	q.credentials.Fresh = true
-	return a.authenticate(q)
-}
-
-// reenter lets the caller in again, on what holds at this moment.
-func (a *API) reenter(q *request, e *endpoint) error {
-	workspace := q.call.WorkspaceID
-	if err := a.authenticateAfresh(q); err != nil {
-		return err
-	}
-	if q.call.WorkspaceID != workspace {
-		return fault.New(fault.Unauthorized, "The credential has changed. Repeat the request.")
-	}
-	return q.admit(e)
 }
 
 func (a *API) authenticate(q *request) error {
@@ -179,12 +161,18 @@ func (a *API) authenticate(q *request) error {
 	if err != nil {
 		return err
 	}
-	caller.IP, caller.RequestID, caller.UserAgent = q.credentials.IP, requestID(q.gin), printable(q.gin.Request.UserAgent(), maxUserAgent)
+	caller.IP, caller.RequestID = q.credentials.IP, requestID(q.gin)
+	caller.UserAgent = input.Printable(q.gin.Request.UserAgent(), maxUserAgent)
 	q.call.Caller = caller
 	return nil
 }
 
-func (q *request) admit(e *endpoint) error {
+func (a *API) authenticateFresh(q *request) error {
+	q.credentials.Fresh = true
+	return a.authenticate(q)
+}
+
+func (q *request) checkAccess(e *endpoint) error {
 	if err := e.Access.Admit(&q.call.Caller); err != nil {
 		return err
 	}
@@ -194,47 +182,58 @@ func (q *request) admit(e *endpoint) error {
 	return nil
 }
 
-// again runs a write once more, behind fresh authentication, when its append was refused because the caller's
-// credential is not what it was: a key that was revoked a moment ago ends as 401 here, and has written nothing.
-func (a *API) again(q *request, e *endpoint, do func() (WriteResult, error)) (WriteResult, error) {
-	done, err := do()
-	if !errors.Is(err, auth.ErrCredentialChanged) {
-		return done, err
+// verifyCaller re-checks the caller's credential and access at the head of the ledger.
+func (a *API) verifyCaller(q *request, e *endpoint) error {
+	workspace := q.call.WorkspaceID
+	if err := a.authenticateFresh(q); err != nil {
+		return err
 	}
-	if err := a.reenter(q, e); err != nil {
-		return WriteResult{}, err
+	if q.call.WorkspaceID != workspace {
+		return fault.New(fault.Unauthorized, "The credential has changed. Repeat the request.")
 	}
-	return do()
+	return q.checkAccess(e)
 }
 
-// credentials reads the bearer token, the workspace and the address. A workspace id that has no form of one is told
-// only to a caller who is known, so the second result carries it past authentication.
-func (a *API) credentials(c *gin.Context) (auth.Credentials, bool, error) {
+// withFreshCaller runs a write, and once more with a re-checked caller when its append failed because the caller's
+// credential had changed. A key that was revoked a moment ago gets 401 here, and has written nothing.
+func (a *API) withFreshCaller(q *request, e *endpoint, write func() (WriteResult, error)) (WriteResult, error) {
+	result, err := write()
+	if !errors.Is(err, auth.ErrCredentialChanged) {
+		return result, err
+	}
+	if err := a.verifyCaller(q, e); err != nil {
+		return WriteResult{}, err
+	}
+	return write()
+}
+
+// credentials reads the bearer token, the workspace header and the client's address. malformedWorkspace reports a
+// workspace header that is not a UUID. It is not an error yet, because only an authenticated caller is told about it.
+func (a *API) credentials(c *gin.Context) (credentials auth.Credentials, malformedWorkspace bool, err error) {
 	values := c.Request.Header[headerAuthorization]
 	if len(values) != 1 {
-		return auth.Credentials{}, false, fault.New(fault.Unauthorized, "A bearer token is required.")
+		return credentials, false, fault.New(fault.Unauthorized, "A bearer token is required.")
 	}
 	scheme, token, found := strings.Cut(values[0], " ")
 	token = strings.TrimLeft(token, " ")
-	if !found || !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > maxToken || !visible(token) {
-		return auth.Credentials{}, false, fault.New(fault.Unauthorized, "A bearer token is required.")
+	if !found || !strings.EqualFold(scheme, "Bearer") || token == "" || len(token) > maxToken || !input.IsVisibleASCII(token) {
+		return credentials, false, fault.New(fault.Unauthorized, "A bearer token is required.")
 	}
-	credentials := auth.Credentials{Token: token, IP: address(c)}
+	credentials = auth.Credentials{Token: token, IP: address(c)}
 	switch values := c.Request.Header[headerWorkspace]; {
 	case len(values) == 0:
 	case len(values) > 1:
-		return credentials, true, nil
+		malformedWorkspace = true
 	default:
-		if id, err := uuid.Parse(values[0]); len(values[0]) == 36 && err == nil {
+		id, err := uuid.Parse(values[0])
+		if malformedWorkspace = len(values[0]) != 36 || err != nil; !malformedWorkspace {
 			credentials.WorkspaceHeader = id.String()
-			return credentials, false, nil
 		}
-		return credentials, true, nil
 	}
-	return credentials, false, nil
+	return credentials, malformedWorkspace, nil
 }
 
-// address is the peer's, or the one that a trusted proxy names.
+// address is the peer's address, or the one that a trusted proxy reports; the zero Addr when neither can be parsed.
 func address(c *gin.Context) netip.Addr {
 	parsed, err := netip.ParseAddr(c.ClientIP())
 	if err != nil {
@@ -243,75 +242,43 @@ func address(c *gin.Context) netip.Addr {
 	return parsed.Unmap().WithZone("")
 }
 
-// checkPath refuses what no store can hold: an id that cannot exist.
+// checkPath refuses path parameters that cannot be stored: no resource has such an id.
 func (q *request) checkPath() error {
 	for _, param := range q.gin.Params {
-		if !storable(param.Value) {
+		if !input.Storable(param.Value) {
 			return fault.New(fault.NotFound, "There is nothing here.")
 		}
 	}
 	return nil
 }
 
-// noProperties is the schema of the body of a write that takes none: an empty object, as many clients send.
-var noProperties = &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false}
+// emptyObject is the schema of the body of a write that takes none: many clients send {}.
+var emptyObject = &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false}
 
-// takeBody reads the body, checks it, and hands Huma what it decodes from. What reads looks at no body, and a write that
-// takes none has nothing to do with properties.
-func (a *API) takeBody(q *request, e *endpoint) error {
+// readBody reads and checks the body and makes it available to Huma. A GET ignores its body.
+func (a *API) readBody(q *request, e *endpoint) error {
 	if e.body == nil && q.gin.Request.Method == http.MethodGet {
 		return nil
 	}
-	body, err := readBody(q.gin.Request, e.maxBody())
+	body, err := input.ReadBody(q.gin.Request, e.maxBody())
 	if err != nil {
 		return err
 	}
 	if e.body == nil {
-		if body.present {
-			body.check(a.registry, noProperties)
-			q.issues = append(q.issues, body.issues...)
+		if body.Present {
+			body.Check(a.registry, emptyObject)
+			q.issues = append(q.issues, body.Issues...)
 		}
 		return nil
 	}
 	q.body = body
-	if !body.present {
+	if !body.Present {
 		if e.bodyRequired {
-			body.add("", "required", "A JSON body is required.")
+			body.Add("", "required", "A JSON body is required.")
 		}
 		return nil
 	}
-	body.check(a.registry, e.body)
-	q.reader.Reset(body.canonical)
+	body.Check(a.registry, e.body)
+	q.reader.Reset(body.Canonical)
 	return nil
-}
-
-func (q *request) issue(location, path, code, message string) {
-	q.issues = append(q.issues, fault.Issue{Location: location, Path: path, Code: code, Message: message})
-}
-
-func storable(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
-
-// visible: printable ASCII without spaces.
-func visible(s string) bool {
-	for i := range len(s) {
-		if s[i] < '!' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
-}
-
-// printable makes a client's text safe to keep: valid, without control characters, at most limit characters.
-func printable(s string, limit int) string {
-	if len(s) <= limit && visible(s) {
-		return s
-	}
-	count := 0
-	return strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || !unicode.IsPrint(r) || count >= limit {
-			return -1
-		}
-		count++
-		return r
-	}, s)
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// Schemas are the JSON Schemas of an endpoint's body and of its answer. Each stands by itself: what it refers to lies in
-// its $defs.
+// Schemas are the JSON Schemas of an endpoint's body and of its answer. Each is self-contained: the schemas that it
+// refers to are in its $defs.
 type Schemas struct {
 	Body, Answer json.RawMessage
 }
 
-// SchemasOf gives those of a registered POST endpoint with a body: the very schemas that are documented and checked.
+// SchemasOf returns the schemas of a registered POST endpoint with a body: those that are documented and checked.
 func (a *API) SchemasOf(path string) (Schemas, error) {
 	item := a.huma.OpenAPI().Paths[path]
 	if item == nil || item.Post == nil || item.Post.RequestBody == nil {
@@ -34,12 +34,12 @@ func (a *API) standalone(schema *huma.Schema) (json.RawMessage, error) {
 		schema = a.registry.SchemaFromRef(schema.Ref)
 	}
 	d := definitions{a.registry, map[string]any{}}
-	tree, err := d.take(schema)
+	tree, err := d.render(schema)
 	if err != nil {
 		return nil, err
 	}
-	if len(d.taken) > 0 {
-		tree["$defs"] = d.taken
+	if len(d.schemas) > 0 {
+		tree["$defs"] = d.schemas
 	}
 	text, err := json.Marshal(tree)
 	if err != nil {
@@ -48,14 +48,14 @@ func (a *API) standalone(schema *huma.Schema) (json.RawMessage, error) {
 	return text, nil
 }
 
-// definitions are the schemas that one refers to, by name.
+// definitions collects the schemas that a schema refers to, by name.
 type definitions struct {
 	registry huma.Registry
-	taken    map[string]any
+	schemas  map[string]any
 }
 
-// take gives a schema as JSON, with its references led into the definitions.
-func (d *definitions) take(schema *huma.Schema) (map[string]any, error) {
+// render returns a schema as a JSON object whose references point into $defs.
+func (d *definitions) render(schema *huma.Schema) (map[string]any, error) {
 	text, err := json.Marshal(schema)
 	if err != nil {
 		return nil, fmt.Errorf("httpapi: render a schema: %w", err)
@@ -64,30 +64,31 @@ func (d *definitions) take(schema *huma.Schema) (map[string]any, error) {
 	if err := json.Unmarshal(text, &tree); err != nil {
 		return nil, fmt.Errorf("httpapi: read a schema: %w", err)
 	}
-	return tree, d.lead(tree)
+	return tree, d.redirect(tree)
 }
 
-func (d *definitions) lead(value any) (err error) {
+// redirect changes the references below value, and adds the schemas that they refer to.
+func (d *definitions) redirect(value any) (err error) {
 	switch v := value.(type) {
 	case map[string]any:
 		if ref, ok := v["$ref"].(string); ok {
 			name := strings.TrimPrefix(ref, "#/components/schemas/")
 			v["$ref"] = "#/$defs/" + name
-			if _, known := d.taken[name]; !known {
-				d.taken[name] = true // it may refer to itself
-				if d.taken[name], err = d.take(d.registry.SchemaFromRef(ref)); err != nil {
+			if _, known := d.schemas[name]; !known {
+				d.schemas[name] = true // stops the recursion when the schema refers to itself
+				if d.schemas[name], err = d.render(d.registry.SchemaFromRef(ref)); err != nil {
 					return err
 				}
 			}
 		}
 		for _, below := range v {
-			if err := d.lead(below); err != nil {
+			if err := d.redirect(below); err != nil {
 				return err
 			}
 		}
 	case []any:
 		for _, below := range v {
-			if err := d.lead(below); err != nil {
+			if err := d.redirect(below); err != nil {
 				return err
 			}
 		}

@@ -6,13 +6,13 @@ import (
 	"ledgerline/domain/fault"
 )
 
-// shown is how a fault code looks from outside.
+// shown is the status and the code that a client sees for a fault code.
 type shown struct {
 	status int
 	code   fault.Code
 }
 
-// statuses is the one place where a code becomes an HTTP status (interface, section 7; decisions, section 3).
+// statuses is the only place where a fault code becomes an HTTP status (rule API-9).
 var statuses = map[fault.Code]shown{
 	fault.ValidationFailed:     {http.StatusBadRequest, fault.ValidationFailed},
 	fault.BadRequest:           {http.StatusBadRequest, fault.BadRequest},
@@ -32,12 +32,13 @@ var statuses = map[fault.Code]shown{
 	fault.Unavailable:          {http.StatusServiceUnavailable, fault.Unavailable},
 }
 
-// statusClientGone is logged for a request whose client left before the answer; nobody receives it.
-const statusClientGone = 499
+// statusClientLeft is logged for a request whose client left before the answer. No client receives it.
+const statusClientLeft = 499
 
-// kept tells whether a refusal is remembered under its idempotency key, so that a retry gets the same answer
-// (decisions, section 4). What the caller can repair without changing the request is not kept, nor is what freed the key.
-func kept(code fault.Code) bool {
+// isStored reports whether a refusal with this code is stored under its idempotency key, so that a retry gets the same
+// answer (rule API-18). Not stored are refusals that the caller can resolve without changing the request, and
+// idempotency_conflict itself.
+func isStored(code fault.Code) bool {
 	if code == fault.IdempotencyConflict {
 		return false
 	}
@@ -48,8 +49,15 @@ func kept(code fault.Code) bool {
 	return false
 }
 
-// declared are the error statuses that every operation declares: E of the interface's notation.
-var declared = []int{
+// isAboutCaller reports whether a refusal with this code says something about the caller and not about the request.
+func isAboutCaller(code fault.Code) bool {
+	status := statuses[code].status
+	return status == http.StatusUnauthorized || status == http.StatusForbidden
+}
+
+// commonErrors are the error statuses that the documentation of every operation lists.
+var commonErrors = []int{
 	http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict,
-	http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusTooManyRequests, http.StatusInternalServerError,
+	http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusTooManyRequests,
+	http.StatusInternalServerError,
 }

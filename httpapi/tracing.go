@@ -18,7 +18,7 @@ import (
 )
 
 // StartTracing sends spans to the OTLP endpoint that OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT
-// names, and reports whether one does; without one nothing happens. stop sends what is left.
+// names. on is false, and nothing is sent, when neither is set. stop sends the remaining spans.
 func StartTracing(ctx context.Context, service, version string) (stop func(context.Context) error, on bool, err error) {
 	none := func(context.Context) error { return nil }
 	if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
@@ -35,8 +35,8 @@ func StartTracing(ctx context.Context, service, version string) (stop func(conte
 	return provider.Shutdown, true, nil
 }
 
-// trace runs the rest of the request in a span. It knows the route and not the path, and neither address nor agent of
-// the client, which is why it is not the contributed middleware.
+// trace runs the rest of the request in a span. The span has the route instead of the path, and neither the client's
+// address nor its user agent: the middleware of the OpenTelemetry project would add them.
 func trace(c *gin.Context, route, id string) {
 	method := knownMethod(c.Request.Method)
 	before := c.Request

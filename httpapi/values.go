@@ -8,10 +8,12 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
+
+	"ledgerline/httpapi/input"
 )
 
-// Optional is a property or query parameter that may be left out; null is refused. Its JSON tag needs omitzero, which is
-// also what makes it optional in the schema:
+// Optional is a property or query parameter that may be left out; null is refused. Its JSON tag needs omitzero, which
+// makes it optional in the schema:
 //
 //	Name httpapi.Optional[string] `json:"name,omitzero" maxLength:"80"`
 type Optional[T any] struct {
@@ -19,7 +21,7 @@ type Optional[T any] struct {
 	Set   bool
 }
 
-// Ptr is nil for an absent value.
+// Ptr returns nil for an absent value.
 func (o Optional[T]) Ptr() *T {
 	if !o.Set {
 		return nil
@@ -27,7 +29,7 @@ func (o Optional[T]) Ptr() *T {
 	return &o.Value
 }
 
-// IsZero reports absence.
+// IsZero reports whether the value is absent.
 func (o Optional[T]) IsZero() bool { return !o.Set }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -39,7 +41,7 @@ func (o *Optional[T]) UnmarshalJSON(data []byte) error {
 // MarshalJSON implements json.Marshaler.
 func (o Optional[T]) MarshalJSON() ([]byte, error) { return json.Marshal(o.Value) }
 
-// Schema implements huma.SchemaProvider: an Optional looks like what it holds.
+// Schema implements huma.SchemaProvider: the schema is that of the value.
 func (Optional[T]) Schema(registry huma.Registry) *huma.Schema {
 	return registry.Schema(reflect.TypeFor[T](), true, "")
 }
@@ -50,15 +52,15 @@ func (o *Optional[T]) Receiver() reflect.Value { return reflect.ValueOf(&o.Value
 // OnParamSet implements huma.ParamReactor.
 func (o *Optional[T]) OnParamSet(set bool, _ any) { o.Set = set }
 
-// Nullable is a property of a request body that may be left out, null, or a value, and tells the three apart. Its JSON
-// tag needs omitzero, as Optional's does.
+// Nullable is a property of a request body that may be left out, null, or a value. Its JSON tag needs omitzero, like that
+// of Optional.
 type Nullable[T any] struct {
 	Value T
 	Set   bool // false when it was left out
 	Null  bool
 }
 
-// Ptr is nil for null and for an absent value; ask Set first.
+// Ptr returns nil for null and for an absent value; Set distinguishes the two.
 func (n Nullable[T]) Ptr() *T {
 	if !n.Set || n.Null {
 		return nil
@@ -66,7 +68,7 @@ func (n Nullable[T]) Ptr() *T {
 	return &n.Value
 }
 
-// IsZero reports absence.
+// IsZero reports whether the value is absent.
 func (n Nullable[T]) IsZero() bool { return !n.Set }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -87,8 +89,8 @@ func (Nullable[T]) Schema(registry huma.Registry) *huma.Schema {
 	return nullable(registry, registry.Schema(reflect.TypeFor[T](), true, ""))
 }
 
-// nullable is a schema that also takes null. A reference is replaced by a copy of what it refers to, because OpenAPI
-// has no reference that may be null, and Huma checks no anyOf with null.
+// nullable returns the schema with null allowed. A reference is replaced by a copy of its schema, because a reference
+// cannot be nullable in OpenAPI, and Huma does not check anyOf with null.
 func nullable(registry huma.Registry, schema *huma.Schema) *huma.Schema {
 	if schema.Ref != "" {
 		copied := *registry.SchemaFromRef(schema.Ref)
@@ -98,19 +100,16 @@ func nullable(registry huma.Registry, schema *huma.Schema) *huma.Schema {
 	return schema
 }
 
-// AddressOrNone is an http or https address in a request body, or "", which takes away what is there. A plain text with the
-// format uri cannot be empty.
+// AddressOrNone is an http or https address in a request body, or "", which removes the present one. A plain text with
+// the format uri cannot be empty.
 type AddressOrNone string
 
 // Schema implements huma.SchemaProvider.
 func (AddressOrNone) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeString, Format: "uri", Extensions: map[string]any{mayBeEmpty: true}}
+	return &huma.Schema{Type: huma.TypeString, Format: "uri", Extensions: map[string]any{input.MayBeEmpty: true}}
 }
 
-// mayBeEmpty marks a text with a format that does not hold for "".
-const mayBeEmpty = "x-may-be-empty"
-
-// Timestamp is a time as the interface shows it: UTC, RFC 3339, milliseconds (decisions, section 1).
+// Timestamp is a time as answers show it: UTC, RFC 3339, milliseconds (rule API-3).
 type Timestamp struct{ time.Time }
 
 // TimestampOf converts a time.
@@ -128,7 +127,7 @@ func (Timestamp) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeString, Format: "date-time", Examples: []any{"2026-01-31T16:04:05.123Z"}}
 }
 
-// uuidSchema stands in for uuid.UUID, which Huma takes for a plain text.
+// uuidSchema gives uuid.UUID a schema. Huma would document it as a plain text.
 type uuidSchema struct{ uuid.UUID }
 
 // Schema implements huma.SchemaProvider.

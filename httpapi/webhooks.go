@@ -7,23 +7,23 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// Webhook is one type of event that the service posts to its users' own addresses.
+// Webhook is one type of event that the service sends to webhook endpoints.
 type Webhook struct {
 	Type        string // for example message.received
 	Summary     string
 	Description string // Markdown
-	// Body is an example; its type is the schema.
+	// Body is an example. The schema is that of its type.
 	Body any
 }
 
-// webhookHeaders are those of Standard Webhooks.
+// webhookHeaders are the headers of the Standard Webhooks specification.
 var webhookHeaders = []struct{ name, doc string }{
 	{"webhook-id", "The event's id; the same on every attempt and replay"},
 	{"webhook-timestamp", "When this attempt was made, in Unix seconds"},
 	{"webhook-signature", "HMAC-SHA256 over id.timestamp.body: v1 and the signature in base64 with a comma between; two of them, with a space between, for 24 hours after the secret was rotated"},
 }
 
-// Webhook documents a type of event in the OpenAPI document.
+// Webhook adds a type of event to the OpenAPI document.
 func (a *API) Webhook(w Webhook) {
 	document := a.huma.OpenAPI()
 	if document.Webhooks == nil {

@@ -22,7 +22,7 @@ type receipts struct {
 	log    *slog.Logger
 }
 
-// Find implements httpapi.Receipts.
+// Find implements httpapi.IdempotencyRecords.
 func (r receipts) Find(ctx context.Context, workspace uuid.UUID, key string) (*httpapi.IdempotencyRecord, error) {
 	found, err := r.ledger.FindIdempotencyRecord(ctx, workspace, key)
 	if err != nil || found == nil {
@@ -33,8 +33,8 @@ func (r receipts) Find(ctx context.Context, workspace uuid.UUID, key string) (*h
 	}, nil
 }
 
-// Keep implements httpapi.Receipts.
-func (r receipts) Keep(ctx context.Context, caller auth.Caller, key string, fingerprint []byte, answer httpapi.IdempotencyRecord) error {
+// SaveRefusal implements httpapi.IdempotencyRecords.
+func (r receipts) SaveRefusal(ctx context.Context, caller auth.Caller, key string, fingerprint []byte, answer httpapi.IdempotencyRecord) error {
 	err := r.app.StoreRefusal(ctx, commands.Request{
 		Organisation: caller.OrganisationID, Workspace: caller.WorkspaceID, Actor: events.Actor{Type: "system"}, RequestID: caller.RequestID,
 		Idempotency: &eventstore.IdempotencyRecord{Workspace: caller.WorkspaceID, Key: key, Fingerprint: fingerprint, Status: answer.Status, Body: answer.Body},
@@ -45,8 +45,8 @@ func (r receipts) Keep(ctx context.Context, caller auth.Caller, key string, fing
 	return err
 }
 
-// Finish implements httpapi.Receipts.
-func (r receipts) Finish(ctx context.Context, workspace uuid.UUID, key string, body []byte) {
+// AddBody implements httpapi.IdempotencyRecords.
+func (r receipts) AddBody(ctx context.Context, workspace uuid.UUID, key string, body []byte) {
 	if err := r.ledger.CompleteIdempotencyRecord(ctx, workspace, key, "", body); err != nil {
 		r.log.Warn("the answer was not stored; a retry builds it again", "error", err)
 	}

@@ -63,7 +63,7 @@ func TestRequestsAreCountedByRoute(t *testing.T) {
 }
 
 //nolint:paralleltest // it sets the process's tracer
-func TestASpanPerRequestKnowsItsRouteAndNoPersonalData(t *testing.T) {
+func TestSpanHasTheRouteAndNoPersonalData(t *testing.T) {
 	recorder := tracetest.NewSpanRecorder()
 	otel.SetTracerProvider(sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)))
 	s := serve(t, func(c *httpapi.Config) { c.Tracing = true }, things)
@@ -86,7 +86,7 @@ func TestTracingIsOffWithoutAnEndpoint(t *testing.T) {
 	require.NoError(t, stop(t.Context()))
 }
 
-func TestAServerThatStopsLetsRequestsFinish(t *testing.T) {
+func TestStoppingServerLetsRequestsFinish(t *testing.T) {
 	t.Parallel()
 	inside, release := make(chan struct{}), make(chan struct{})
 	api, _, _ := newAPI(t, nil)
@@ -118,7 +118,7 @@ func TestAServerThatStopsLetsRequestsFinish(t *testing.T) {
 	require.NoError(t, <-stopped)
 }
 
-func TestAConfigurationWithoutAnAuthenticatorIsRefused(t *testing.T) {
+func TestIncompleteConfigurationIsRefused(t *testing.T) {
 	t.Parallel()
 	_, err := httpapi.New(httpapi.Config{})
 	require.Error(t, err)

@@ -1,12 +1,13 @@
-package httpapi
+package input
 
 import (
 	"encoding/json"
 	"slices"
 )
 
-// appendCanonical writes a decoded body (json.Number, string, bool, nil, []any, map[string]any) with sorted keys and
-// numbers as they were written. json.Marshal writes the same at three times the cost, by reflection.
+// appendCanonical appends a decoded body (json.Number, string, bool, nil, []any, map[string]any) as JSON with sorted keys
+// and numbers as they were written. json.Marshal gives the same bytes at three times the cost, because it uses
+// reflection.
 func appendCanonical(to []byte, value any) []byte {
 	switch v := value.(type) {
 	case string:
@@ -47,7 +48,7 @@ func appendCanonical(to []byte, value any) []byte {
 	}
 }
 
-// appendText quotes a text. Plain ASCII, which is most of it, needs no library.
+// appendText appends a quoted text. Plain ASCII, which is the usual case, needs no escaping.
 func appendText(to []byte, text string) []byte {
 	for i := range len(text) {
 		if b := text[i]; b < ' ' || b > '~' || b == '"' || b == '\\' {

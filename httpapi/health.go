@@ -10,19 +10,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-const readyDeadline = 2 * time.Second
+// readyTimeout bounds all readiness checks together.
+const readyTimeout = 2 * time.Second
 
-// serveOperations adds what operators ask: whether the process lives, whether it should get requests, and its metrics.
-func (a *API) serveOperations() {
+// serveHealth adds /healthz, /readyz and /metrics (rule API-31).
+func (a *API) serveHealth() {
 	a.engine.GET("/healthz", func(c *gin.Context) { c.JSON(http.StatusOK, map[string]string{"status": "ok"}) })
 	a.engine.GET("/readyz", a.ready)
 	metrics := promhttp.HandlerFor(a.cfg.Metrics, promhttp.HandlerOpts{})
 	a.engine.GET("/metrics", func(c *gin.Context) { metrics.ServeHTTP(c.Writer, c.Request) })
 }
 
-// ready answers 503 when a check fails, with the names of those that did.
+// ready answers 200 when all readiness checks pass, else 503. It names the checks that failed.
 func (a *API) ready(c *gin.Context) {
-	ctx, cancel := context.WithTimeout(c.Request.Context(), readyDeadline)
+	ctx, cancel := context.WithTimeout(c.Request.Context(), readyTimeout)
 	defer cancel()
 	a.mu.RLock()
 	checks := a.checks
@@ -32,7 +33,7 @@ func (a *API) ready(c *gin.Context) {
 		results[one.name] = "ok"
 		if err := one.run(ctx); err != nil {
 			status, results[one.name] = http.StatusServiceUnavailable, "failing"
-			a.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "not ready", slog.String("check", one.name), slog.Any("error", err))
+			a.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "httpapi: readiness check failed", slog.String("check", one.name), slog.Any("error", err))
 		}
 	}
 	state := "ok"

@@ -1,4 +1,4 @@
-package httpapi
+package input
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheCanonicalFormIsWhatTheLibraryWrites(t *testing.T) {
+func TestCanonicalFormEqualsEncodingJSON(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		`{"b":1.10,"a":[1e5,-0,true,false,null,{}],"":"","ü":"\u2028\"\\/\n\u0001","x":{"z":[],"y":"🙂"}}`, `[]`, `"a"`, `null`, `12345678901234567890`,
@@ -23,18 +23,18 @@ func TestTheCanonicalFormIsWhatTheLibraryWrites(t *testing.T) {
 	}
 }
 
-func TestMistakesBelowALongNameAreNotAllToldTheirPlaces(t *testing.T) {
+func TestNumberOfIssuesOfABodyIsBounded(t *testing.T) {
 	t.Parallel()
 	name := strings.Repeat("n", 400_000)
 	for _, many := range []string{`"\u0000",`, `{"a":1,"a":2},`, `9007199254740992,`} {
 		body, err := decodeBody([]byte(`{"` + name + `":[` + strings.Repeat(many, 10_000) + `0]}`))
 		require.NoError(t, err)
-		body.inexact()
-		require.Len(t, body.issues, maxIssues+1, many)
+		body.addInexact()
+		require.Len(t, body.Issues, MaxIssues+1, many)
 	}
 }
 
-func TestWhatIsDecodedIsWhatTheLibraryDecodes(t *testing.T) {
+func TestDecodedTreeEqualsEncodingJSON(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		`0`, ` -1.5e+3 `, `"a"`, "\t[ ]\r\n", `[[],{},[{}],null,true,false]`, `{"a" : {"b":[1 , 2,{"c":"d"}]} ,"e":"" }`,
@@ -44,8 +44,8 @@ func TestWhatIsDecodedIsWhatTheLibraryDecodes(t *testing.T) {
 		decoder.UseNumber()
 		var want any
 		require.NoError(t, decoder.Decode(&want), text)
-		got, twice := decodeJSON([]byte(text))
+		got, duplicates := decodeJSON([]byte(text))
 		require.Equal(t, want, got, text)
-		require.Empty(t, twice)
+		require.Empty(t, duplicates)
 	}
 }

@@ -10,10 +10,12 @@ import (
 
 	"ledgerline/domain/fault"
 	"ledgerline/httpapi/auth"
+	"ledgerline/httpapi/input"
 )
 
-// Authenticate authenticates a request to a route that is no endpoint of the interface, on what holds at this moment: another
-// protocol that leads to our endpoints. It neither counts nor admits. Refuse tells its error.
+// Authenticate returns the caller of a request to a route that is not an endpoint, checked at the head of the ledger. It
+// is for other protocols that lead to the endpoints, such as MCP. It checks neither limits nor access. Answer its error
+// with Refuse.
 func (a *API) Authenticate(c *gin.Context) (auth.Caller, error) {
 	credentials, malformedWorkspace, err := a.credentials(c)
 	if err != nil {
@@ -31,26 +33,32 @@ func (a *API) Authenticate(c *gin.Context) (auth.Caller, error) {
 }
 
 func errMalformedWorkspace() *fault.Fault {
-	return fault.Invalids(fault.Issue{Location: "header", Path: "/x-workspace-id", Code: "invalid_format", Message: "Expected the UUID of a workspace."})
+	return fault.Invalids(fault.Issue{
+		Location: "header", Path: "/x-workspace-id", Code: "invalid_format", Message: "Expected the UUID of a workspace.",
+	})
 }
 
-// CountRequest takes one request off the caller's general limit; the error is rate_limited.
+// CountRequest counts one request against the caller's general limit. It returns fault rate_limited when the limit is
+// exceeded.
 func (a *API) CountRequest(ctx context.Context, c *auth.Caller) error {
 	return a.countRequest(ctx, c, false)
 }
 
-// SubrequestAnswer is the answer to a request that another one led to.
+// SubrequestAnswer is the answer to a subrequest.
 type SubrequestAnswer struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// Subrequest runs one of the API's own endpoints as if the sender of outer had called it: with its credential, its workspace
-// and its address, past every gate. body is JSON.
-func (a *API) Subrequest(ctx context.Context, outer *http.Request, method, path string, body []byte) (answer SubrequestAnswer, err error) {
+// Subrequest runs one of the API's own endpoints as if the sender of outer had called it: with its credential, workspace
+// and address, through all checks. body is JSON.
+func (a *API) Subrequest(
+	ctx context.Context, outer *http.Request, method, path string, body []byte,
+) (answer SubrequestAnswer, err error) {
 	defer func() {
-		if thrown := recover(); thrown != nil { // it has been logged; what breaks a connection off must not end a goroutine of others
+		// A panic that means "break the connection off" has been logged; here it must not end another goroutine.
+		if thrown := recover(); thrown != nil {
 			answer, err = SubrequestAnswer{}, fmt.Errorf("httpapi: %s %s was broken off", method, path)
 		}
 	}()
@@ -65,23 +73,26 @@ func (a *API) Subrequest(ctx context.Context, outer *http.Request, method, path 
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.RemoteAddr, r.Host, r.RequestURI = outer.RemoteAddr, outer.Host, path
-	w := &innerWriter{answer: SubrequestAnswer{Status: http.StatusOK, Header: http.Header{}}}
+	w := &answerRecorder{answer: SubrequestAnswer{Status: http.StatusOK, Header: http.Header{}}}
 	a.engine.ServeHTTP(w, r)
 	w.answer.Body = w.body.Bytes()
 	return w.answer, nil
 }
 
-// innerWriter keeps an answer in memory.
-type innerWriter struct {
+// answerRecorder is an http.ResponseWriter that keeps the answer in memory.
+type answerRecorder struct {
 	answer SubrequestAnswer
 	body   bytes.Buffer
 }
 
 // Header implements http.ResponseWriter.
-func (w *innerWriter) Header() http.Header { return w.answer.Header }
+func (w *answerRecorder) Header() http.Header { return w.answer.Header }
 
 // WriteHeader implements http.ResponseWriter.
-func (w *innerWriter) WriteHeader(status int) { w.answer.Status = status }
+func (w *answerRecorder) WriteHeader(status int) { w.answer.Status = status }
 
 // Write implements http.ResponseWriter.
-func (w *innerWriter) Write(p []byte) (int, error) { return w.body.Write(p) }
+func (w *answerRecorder) Write(p []byte) (int, error) { return w.body.Write(p) }
+
+// noBody stands for the body of requests that have none. It is never written to: their issues are in request.issues.
+var noBody input.Body
