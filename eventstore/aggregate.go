@@ -8,28 +8,28 @@ import (
 	"ledgerline/events"
 )
 
-// Aggregate is an aggregate's state at a version of its stream.
+// Aggregate is the state that the events of a stream lead to, at a version of the stream.
 type Aggregate[S any] struct {
 	Stream  string
 	Version int // 0: the stream does not exist
 	State   S
-	// Cached tells that the state comes from memory and was not compared with the ledger. An append that expects
-	// Version is refused if it is old, so it is safe to decide on; a refusal of the domain's is only to be told after
-	// a decision on a fresh state.
+	// Cached is true when the state comes from the cache and may be out of date. It is safe to accept a command by such a
+	// state, because the append that expects Version is refused then. Before a command is refused by it, load it again.
 	Cached bool
 }
 
-// Guard expects that the aggregate is still at this version.
-func (f Aggregate[S]) Guard() Guard { return Guard{f.Stream, f.Version} }
+// Guard returns the guard that the aggregate is still at this version.
+func (a Aggregate[S]) Guard() Guard { return Guard{a.Stream, a.Version} }
 
-// AggregateLoader loads aggregates by folding their events, and keeps what it folded, by version.
+// AggregateLoader loads aggregates by folding their events, and caches them. It is safe for concurrent use.
 type AggregateLoader[S any] struct {
 	ledger *Ledger
 	cache  *lru.Cache[string, Aggregate[S]]
 	apply  func(S, *Recorded) S
 }
 
-// NewAggregateLoader makes a folder that keeps up to size states. apply must return a new state and leave the old one as it was.
+// NewAggregateLoader returns a loader that caches up to size aggregates. apply returns the state after an event; it must not
+// change the state that it is given. NewAggregateLoader panics for a size below 1.
 func NewAggregateLoader[S any](l *Ledger, size int, apply func(S, *Recorded) S) *AggregateLoader[S] {
 	cache, err := lru.New[string, Aggregate[S]](size)
 	if err != nil {
@@ -38,78 +38,79 @@ func NewAggregateLoader[S any](l *Ledger, size int, apply func(S, *Recorded) S) 
 	return &AggregateLoader[S]{ledger: l, cache: cache, apply: apply}
 }
 
-// LoadCached gives the state in memory without asking the ledger, and loads it when there is none.
-func (f *AggregateLoader[S]) LoadCached(ctx context.Context, stream string) (Aggregate[S], error) {
-	if known, ok := f.cache.Get(stream); ok {
+// LoadCached returns the cached aggregate without asking the database. If it is not cached, LoadCached loads it.
+func (l *AggregateLoader[S]) LoadCached(ctx context.Context, stream string) (Aggregate[S], error) {
+	if known, ok := l.cache.Get(stream); ok {
 		known.Cached = true
 		return known, nil
 	}
-	return f.Load(ctx, stream)
+	return l.Load(ctx, stream)
 }
 
-// Load gives the state at the ledger's present: what is in memory, and the events since.
-func (f *AggregateLoader[S]) Load(ctx context.Context, stream string) (Aggregate[S], error) {
-	state, _ := f.cache.Get(stream)
-	state.Stream = stream
-	since, err := f.ledger.Load(ctx, stream, state.Version)
+// Load returns the aggregate at the stream's newest version. It reads only the events that the cached aggregate lacks.
+func (l *AggregateLoader[S]) Load(ctx context.Context, stream string) (Aggregate[S], error) {
+	a, _ := l.cache.Get(stream)
+	a.Stream = stream
+	since, err := l.ledger.Load(ctx, stream, a.Version)
 	if err != nil {
 		return Aggregate[S]{}, err
 	}
 	for i := range since {
-		state.State, state.Version = f.apply(state.State, &since[i]), since[i].Version
+		a.State, a.Version = l.apply(a.State, &since[i]), since[i].Version
 	}
-	f.keep(state)
-	return state, nil
+	l.keep(a)
+	return a, nil
 }
 
-// LoadMany is Load for several streams in one round trip. It gives the states in the order of the streams. What it did not
-// remember before it does not remember afterwards: who works through many must not push out what others need all the time.
-func (f *AggregateLoader[S]) LoadMany(ctx context.Context, streams []string) ([]Aggregate[S], error) {
-	states, after, place := make([]Aggregate[S], len(streams)), make([]int, len(streams)), make(map[string]int, len(streams))
+// LoadMany is Load for several streams in one round trip. It returns the aggregates in the order of the streams. Aggregates
+// that were not cached before are not cached afterwards, so that a bulk read does not push others out of the cache.
+func (l *AggregateLoader[S]) LoadMany(ctx context.Context, streams []string) ([]Aggregate[S], error) {
+	loaded, after, index := make([]Aggregate[S], len(streams)), make([]int, len(streams)), make(map[string]int, len(streams))
 	for i, stream := range streams {
-		states[i], _ = f.cache.Get(stream)
-		states[i].Stream, after[i], place[stream] = stream, states[i].Version, i
+		loaded[i], _ = l.cache.Get(stream)
+		loaded[i].Stream, after[i], index[stream] = stream, loaded[i].Version, i
 	}
-	since, err := f.ledger.LoadMany(ctx, streams, after)
+	since, err := l.ledger.LoadMany(ctx, streams, after)
 	if err != nil {
 		return nil, err
 	}
 	for i := range since {
-		s := &states[place[since[i].Stream]]
-		s.State, s.Version = f.apply(s.State, &since[i]), since[i].Version
+		a := &loaded[index[since[i].Stream]]
+		a.State, a.Version = l.apply(a.State, &since[i]), since[i].Version
 	}
-	for i := range states {
+	for i := range loaded {
 		if after[i] > 0 {
-			f.keep(states[i])
+			l.keep(loaded[i])
 		}
 	}
-	return states, nil
+	return loaded, nil
 }
 
-// IsCached tells whether a state of the stream is in memory.
-func (f *AggregateLoader[S]) IsCached(stream string) bool { return f.cache.Contains(stream) }
+// IsCached tells whether the aggregate of a stream is in the cache.
+func (l *AggregateLoader[S]) IsCached(stream string) bool { return l.cache.Contains(stream) }
 
-// CacheAppended folds events that were just appended after the version of base, so that the next Peek knows them.
-func (f *AggregateLoader[S]) CacheAppended(base Aggregate[S], appended []Recorded) {
+// CacheAppended caches an aggregate with the events that were just appended after the version of base.
+func (l *AggregateLoader[S]) CacheAppended(base Aggregate[S], appended []Recorded) {
 	base.Cached = false
 	for i := range appended {
-		base.State = f.apply(base.State, &appended[i])
+		base.State = l.apply(base.State, &appended[i])
 		base.Version++
 	}
-	f.keep(base)
+	l.keep(base)
 }
 
-// keep remembers a state; a stream that does not exist yet is not worth a place.
-func (f *AggregateLoader[S]) keep(state Aggregate[S]) {
-	if state.Version == 0 {
+// keep caches an aggregate unless the cache has a newer version. A stream that does not exist is not cached.
+func (l *AggregateLoader[S]) keep(a Aggregate[S]) {
+	if a.Version == 0 {
 		return
 	}
-	if known, ok := f.cache.Peek(state.Stream); !ok || known.Version <= state.Version {
-		f.cache.Add(state.Stream, state)
+	if known, ok := l.cache.Peek(a.Stream); !ok || known.Version <= a.Version {
+		l.cache.Add(a.Stream, a)
 	}
 }
 
-// AsRecorded wraps events that were appended by this process as far as a fold needs them.
+// AsRecorded returns the events that an append adds to a stream in the form in which apply functions take them. Positions,
+// ids and versions are not set.
 func AsRecorded(a *Append, stream string, appended []events.Event) []Recorded {
 	recorded := make([]Recorded, len(appended))
 	for i, e := range appended {

@@ -16,38 +16,40 @@ import (
 // ErrClosed refuses an append to a ledger that is closing. Nothing was written.
 var ErrClosed = errors.New("eventstore: the ledger is closed")
 
-// ErrUnavailable says that the database could not be reached for long, and that the append was not written.
+// ErrUnavailable refuses an append because the database could not be reached for long. Nothing was written.
 var ErrUnavailable = errors.New("eventstore: the database cannot be reached")
 
-// pending is one append on its way through a committer. It is prepared by its caller, so that encoding and sealing
-// run in parallel and the committer only moves bytes.
-type pending struct {
-	append  *Append
-	rows    []row    // all events, in order
-	newKeys []newKey // keys that this append introduces
-	body    []byte   // the receipt's body, sealed
-	done    chan outcome
-	ctx     context.Context //nolint:containedctx // the committer skips appends whose caller has gone
+// pendingAppend is one append in the queue of a committer. Its caller has encoded and encrypted the events already, so that
+// this work runs in parallel and the committer only moves bytes.
+type pendingAppend struct {
+	append     *Append
+	rows       []row        // the events of all streams, in order
+	newKeys    []subjectKey // keys of subjects that have none yet
+	recordBody []byte       // the body of the idempotency record, encrypted
+	reply      chan reply
+	ctx        context.Context //nolint:containedctx // the committer skips appends whose caller has given up
 }
 
-type outcome struct {
+// reply is the committer's answer to one append.
+type reply struct {
 	result Result
 	err    error
 }
 
-type newKey struct {
+// subjectKey is a new key for the personal data of a subject.
+type subjectKey struct {
 	subject string
-	wrapped []byte
+	wrapped []byte // encrypted by the keyring, as stored
 	key     tink.AEAD
 }
 
-// row is one event, encoded; the committer fills in position and version.
+// row is one encoded event. The committer fills in position and version.
 type row struct {
 	position  int64
 	version   int
 	id        uuid.UUID
 	stream    string
-	name      string
+	name      string // wire name
 	schema    int
 	workspace uuid.UUID
 	data      []byte
@@ -55,18 +57,22 @@ type row struct {
 	sealed    []byte
 }
 
-// errKeyRace tells Append that another append introduced a subject's key first: seal again under that one.
-var errKeyRace = errors.New("eventstore: key made meanwhile")
+// errKeyRace tells Append that another append created the key of a subject first. Append encrypts again under that key.
+var errKeyRace = errors.New("eventstore: another append created the subject's key")
 
-// Append writes events together with what must hold for them, all or nothing, and returns when they are durable.
+// keyRaceTries bounds how often Append encrypts again after errKeyRace. One retry finds the other append's key.
+const keyRaceTries = 3
+
+// Append writes an append and returns when it is durable, or refuses it and writes nothing. It is safe for concurrent use.
 //
-// Refusals: *VersionConflict, *ClaimTaken, *QuotaExceeded, *ReceiptExists, *KeyDestroyed; nothing was written then.
-// ErrUnavailable and ErrClosed also mean that nothing was written. After a context error the outcome is unknown.
+// It returns *VersionConflict, *ClaimTaken, *QuotaExceeded, *IdempotencyRecordExists or *SubjectErased when a precondition
+// does not hold, and ErrUnavailable or ErrClosed when the append could not be tried; nothing was written in all these
+// cases. After the error of ctx it is unknown whether the append was written.
 func (l *Ledger) Append(ctx context.Context, a Append) (Result, error) {
 	if a.CorrelationID == uuid.Nil {
 		a.CorrelationID = newID()
 	}
-	for range 3 {
+	for range keyRaceTries {
 		p, err := l.prepare(ctx, &a)
 		if err != nil {
 			return Result{}, err
@@ -80,16 +86,16 @@ func (l *Ledger) Append(ctx context.Context, a Append) (Result, error) {
 			return Result{}, fmt.Errorf("eventstore: append: %w", ctx.Err())
 		}
 		select {
-		case out := <-p.done:
-			if exists := (*IdempotencyRecordExists)(nil); errors.As(out.err, &exists) {
-				if err := l.openReceipt(&exists.Record); err != nil {
+		case answer := <-p.reply:
+			if exists := (*IdempotencyRecordExists)(nil); errors.As(answer.err, &exists) {
+				if err := l.decryptRecord(&exists.Record); err != nil {
 					return Result{}, err
 				}
 			}
-			if errors.Is(out.err, errKeyRace) {
+			if errors.Is(answer.err, errKeyRace) {
 				continue
 			}
-			if out.err == nil {
+			if answer.err == nil {
 				for _, k := range p.newKeys {
 					l.keys.cache.Add(k.subject, k.key)
 				}
@@ -97,11 +103,11 @@ func (l *Ledger) Append(ctx context.Context, a Append) (Result, error) {
 					l.keys.cache.Remove(subject)
 				}
 			}
-			return out.result, out.err
-		case <-c.done: // it may have been queued behind the last look
+			return answer.result, answer.err
+		case <-c.stopped: // the append may have entered the queue after the committer emptied it
 			select {
-			case out := <-p.done:
-				return out.result, out.err
+			case answer := <-p.reply:
+				return answer.result, answer.err
 			default:
 				return Result{}, ErrClosed
 			}
@@ -120,10 +126,10 @@ func newID() uuid.UUID {
 	return id
 }
 
-// prepare encodes and seals.
-func (l *Ledger) prepare(ctx context.Context, a *Append) (*pending, error) {
-	p := &pending{append: a, done: make(chan outcome, 1), ctx: ctx}
-	keys, err := l.sealingKeys(ctx, a, p)
+// prepare encodes the events of an append and encrypts their personal data.
+func (l *Ledger) prepare(ctx context.Context, a *Append) (*pendingAppend, error) {
+	p := &pendingAppend{append: a, reply: make(chan reply, 1), ctx: ctx}
+	keys, err := l.encryptionKeys(ctx, a, p)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +151,7 @@ func (l *Ledger) prepare(ctx context.Context, a *Append) (*pending, error) {
 					return nil, fmt.Errorf("eventstore: encode personal data of %s: %w", r.name, err)
 				}
 				if r.sealed, err = keys[subject].Encrypt(plain, r.id[:]); err != nil {
-					return nil, fmt.Errorf("eventstore: seal %s: %w", r.name, err)
+					return nil, fmt.Errorf("eventstore: encrypt personal data of %s: %w", r.name, err)
 				}
 				r.subject = &subject
 			}
@@ -153,20 +159,21 @@ func (l *Ledger) prepare(ctx context.Context, a *Append) (*pending, error) {
 		}
 	}
 	if a.Idempotency != nil && a.Idempotency.Body != nil {
-		if p.body, err = l.sealReceipt(a.Idempotency, a.Idempotency.Body); err != nil {
+		if p.recordBody, err = l.encryptRecordBody(a.Idempotency, a.Idempotency.Body); err != nil {
 			return nil, err
 		}
 	}
 	return p, nil
 }
 
-// sealingKeys finds or makes the keys for the subjects of an append's events.
-func (l *Ledger) sealingKeys(ctx context.Context, a *Append, p *pending) (map[string]tink.AEAD, error) {
+// encryptionKeys returns the keys for the personal data of an append's events, by subject. It creates the keys of subjects
+// that have none and lists them in p.newKeys.
+func (l *Ledger) encryptionKeys(ctx context.Context, a *Append, p *pendingAppend) (map[string]tink.AEAD, error) {
 	var subjects []string
-	born := map[string]bool{} // subjects whose own stream begins here: they cannot have a key yet
+	created := map[string]bool{} // subjects whose own stream this append begins: they have no key to look up
 	for _, s := range a.Streams {
 		if s.Expected == NoStream {
-			born[s.Stream] = true
+			created[s.Stream] = true
 		}
 		for _, event := range s.Events {
 			if sealed, ok := event.(events.Sealed); ok && !slices.Contains(subjects, sealed.Subject()) {
@@ -177,8 +184,8 @@ func (l *Ledger) sealingKeys(ctx context.Context, a *Append, p *pending) (map[st
 	if len(subjects) == 0 {
 		return nil, nil
 	}
-	unborn := slices.DeleteFunc(slices.Clone(subjects), func(s string) bool { return born[s] })
-	keys, err := l.keys.find(ctx, unborn)
+	existing := slices.DeleteFunc(slices.Clone(subjects), func(s string) bool { return created[s] })
+	keys, err := l.keys.find(ctx, existing)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +195,7 @@ func (l *Ledger) sealingKeys(ctx context.Context, a *Append, p *pending) (map[st
 		case found && key == nil:
 			return nil, &SubjectErased{subject}
 		case !found:
-			k := newKey{subject: subject}
+			k := subjectKey{subject: subject}
 			if k.key, k.wrapped, err = l.keys.create(subject); err != nil {
 				return nil, err
 			}

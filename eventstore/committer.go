@@ -12,38 +12,38 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// committer is the one writer of a shard in this process. Writers of other processes are kept apart by the lock on
-// the shard's head row.
+// committer writes the appends of one shard for this process. Committers of other processes are excluded by the lock on the
+// row of the shard's head.
 type committer struct {
-	ledger *Ledger
-	shard  int
-	queue  chan *pending
-	done   chan struct{} // closed when nothing more is taken
-	rest   int           // batches that are not guessed, see assume
-	// penalty is how long the last rest was; 0 after a guess that was right.
-	penalty int
+	ledger  *Ledger
+	shard   int
+	queue   chan *pendingAppend
+	stopped chan struct{} // closed when the committer takes no more appends
+
+	optimismPause     int // batches left that are not committed optimistically
+	lastOptimismPause int // 0 after an optimistic commit that succeeded
 }
 
-// reconnectFor bounds how long appends wait for a database that is away, before they are refused.
+// reconnectFor is how long appends wait for a database that cannot be reached, before they are refused.
 const reconnectFor = 10 * time.Second
 
 func (c *committer) run(ctx context.Context) {
-	defer close(c.done)
+	defer close(c.stopped)
 	for {
 		select {
 		case <-ctx.Done():
-			c.refuseRest()
+			c.refuseQueued()
 			return
 		case first := <-c.queue:
-			c.commit(c.drain(first))
+			c.commit(c.nextBatch(first))
 		}
 	}
 }
 
-// drain takes what waits behind first, without waiting for more: under load the batch fills by itself while the one
-// before is being flushed, and a lone append is never held back.
-func (c *committer) drain(first *pending) []*pending {
-	batch := []*pending{first}
+// nextBatch returns first and the appends that are queued at this moment. It does not wait for more: under load the queue
+// fills while the batch before is written, and a single append is never delayed.
+func (c *committer) nextBatch(first *pendingAppend) []*pendingAppend {
+	batch := []*pendingAppend{first}
 	for len(batch) < MaxBatch {
 		select {
 		case p := <-c.queue:
@@ -55,64 +55,61 @@ func (c *committer) drain(first *pending) []*pending {
 	return batch
 }
 
-func (c *committer) refuseRest() {
+// refuseQueued answers ErrClosed to the appends that are still in the queue.
+func (c *committer) refuseQueued() {
 	for {
 		select {
 		case p := <-c.queue:
-			p.done <- outcome{err: ErrClosed}
+			p.reply <- reply{err: ErrClosed}
 		default:
 			return
 		}
 	}
 }
 
-// commit writes a batch and answers its callers. When SQL refuses the batch it is bisected, so that one append that
-// cannot be written does not take its neighbours with it. When the connection breaks, commit finds out whether the
-// batch was written before it tries again: nothing is written twice.
-func (c *committer) commit(batch []*pending) {
-	batch = stillWanted(batch)
+// commit writes a batch and answers its callers. When the database refuses the batch with an SQL error, commit splits it in
+// halves, so that the one append at fault does not fail the others. When the connection breaks, commit finds out whether
+// the batch was committed before it tries again, so nothing is written twice.
+func (c *committer) commit(batch []*pendingAppend) {
+	batch = withoutCancelled(batch)
 	if len(batch) == 0 {
 		return
 	}
 	deadline := time.Now().Add(reconnectFor)
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		outcomes, err := c.try(batch)
+		replies, err := c.tryCommit(batch)
 		if err == nil {
-			c.answer(batch, outcomes)
+			c.replyAll(batch, replies)
 			return
 		}
-		if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && !transient(refused) {
-			if len(batch) == 1 && takenMeanwhile(refused) && !time.Now().After(deadline) {
-				continue // another shard took the claim between the question and the answer: now it is seen
+		if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && !isTransient(refused) {
+			if len(batch) == 1 && isClaimRace(refused) && !time.Now().After(deadline) {
+				continue // the next try reads the claim that the other shard has taken, and refuses the append
 			}
 			if len(batch) == 1 {
-				batch[0].done <- outcome{err: fmt.Errorf("eventstore: append: %w", err)}
+				batch[0].reply <- reply{err: fmt.Errorf("eventstore: append: %w", err)}
 				return
 			}
 			c.commit(batch[:len(batch)/2])
 			c.commit(batch[len(batch)/2:])
 			return
 		}
-		c.ledger.log.Warn("ledger: batch failed, trying again", "shard", c.shard, "appends", len(batch), "error", err)
-		if written, known := c.written(batch, deadline); known && written {
-			c.answer(batch, outcomes)
+		c.ledger.log.Warn("eventstore: batch failed, trying again", "shard", c.shard, "appends", len(batch), "error", err)
+		if committed, known := c.wasCommitted(batch, deadline); known && committed {
+			c.replyAll(batch, replies)
 			return
 		} else if !known || time.Now().After(deadline) {
 			for _, p := range batch {
-				p.done <- outcome{err: fmt.Errorf("%w: %w", ErrUnavailable, err)}
+				p.reply <- reply{err: fmt.Errorf("%w: %w", ErrUnavailable, err)}
 			}
 			return
 		}
-		c.pause(pause)
+		time.Sleep(pause) // a ledger that closes still finishes the batch
 	}
 }
 
-// pause lets the database recover. What is under way when the ledger closes is still decided.
-func (*committer) pause(d time.Duration) {
-	<-time.After(d)
-}
-
-func stillWanted(batch []*pending) []*pending {
+// withoutCancelled drops the appends whose callers have given up.
+func withoutCancelled(batch []*pendingAppend) []*pendingAppend {
 	wanted := batch[:0]
 	for _, p := range batch {
 		if p.ctx.Err() == nil {
@@ -122,74 +119,75 @@ func stillWanted(batch []*pending) []*pending {
 	return wanted
 }
 
-func (c *committer) answer(batch []*pending, outcomes []outcome) {
+func (c *committer) replyAll(batch []*pendingAppend, replies []reply) {
 	var head int64
-	for _, o := range outcomes {
-		if o.err == nil {
-			head = max(head, o.result.Last)
+	for _, r := range replies {
+		if r.err == nil {
+			head = max(head, r.result.Last)
 		}
 	}
 	c.ledger.heads.advance(c.shard, head)
 	for i, p := range batch {
-		p.done <- outcomes[i]
+		p.reply <- replies[i]
 	}
 }
 
-// takenMeanwhile tells that a claim was taken by a committer of another shard, which this shard's lock does not hold off.
-func takenMeanwhile(e *pgconn.PgError) bool {
-	return e.Code == "23505" && e.ConstraintName == "ledger_claims_pkey"
+// isClaimRace tells whether an insert failed because the committer of another shard has taken the claim: the lock on this
+// shard's head does not exclude that one.
+func isClaimRace(e *pgconn.PgError) bool {
+	return e.Code == codeUniqueViolation && e.ConstraintName == "ledger_claims_pkey"
 }
 
-// transient errors say that the server, not the batch, is the trouble.
-func transient(e *pgconn.PgError) bool {
+// isTransient tells whether the cause of an error is the server and not the batch.
+func isTransient(e *pgconn.PgError) bool {
 	switch e.Code[:2] {
 	case "08", "57", "40", "53": // connection, operator intervention, rollback (deadlock), resources (disk full, too many connections)
 		return true
 	}
-	return e.Code == "25006" // read-only: a standby is being promoted
+	return e.Code == "25006" // read-only transaction: a standby is being promoted
 }
 
-// try runs one transaction: on assumptions in one round trip, or else in two, which lock the head and read the facts,
-// then write what was accepted. The outcomes are valid when err is nil, and also when the connection broke while committing and the batch turns
-// out to have been written.
-func (c *committer) try(batch []*pending) (outcomes []outcome, err error) {
+// tryCommit runs one transaction for a batch: optimistically in one round trip, or else in two, which lock the head and read
+// the state, then write the accepted appends. The replies are valid when err is nil. They are also valid when the
+// connection broke during the commit and the batch turns out to have been committed.
+func (c *committer) tryCommit(batch []*pendingAppend) (replies []reply, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	for _, p := range batch { // an earlier try may have numbered rows that this one refuses
+	for _, p := range batch { // an earlier try may have numbered rows of an append that is refused now
 		for i := range p.rows {
 			p.rows[i].position = 0
 		}
 	}
-	if outcomes, done, err := c.tryAssumed(ctx, batch); done || err != nil {
-		return outcomes, err
+	if replies, done, err := c.commitOptimistically(ctx, batch); done || err != nil {
+		return replies, err
 	}
 	conn, err := c.ledger.writers.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { release(conn, err) }()
+	defer func() { releaseConn(conn, err) }()
 
-	f, err := c.readFacts(ctx, conn, batch)
+	state, err := c.lockAndRead(ctx, conn, batch)
 	if err != nil {
 		return nil, err
 	}
-	outcomes = make([]outcome, len(batch))
-	var accepted []*pending
+	replies = make([]reply, len(batch))
+	var accepted []*pendingAppend
 	for i, p := range batch {
-		outcomes[i].result, outcomes[i].err = f.decide(c.shard, p)
-		if outcomes[i].err == nil {
+		replies[i].result, replies[i].err = state.decide(c.shard, p)
+		if replies[i].err == nil {
 			accepted = append(accepted, p)
 		}
 	}
 	if len(accepted) == 0 {
 		_, err = conn.Exec(ctx, "rollback")
-		return outcomes, err
+		return replies, err
 	}
-	return outcomes, c.write(ctx, conn, f, accepted, func(b *pgx.Batch) { b.Queue(moveHeadSQL, c.shard, f.head) })
+	return replies, c.write(ctx, conn, state, accepted, func(b *pgx.Batch) { b.Queue(moveHeadSQL, c.shard, state.head) })
 }
 
-// release gives a connection back; one that may still be inside a transaction is closed.
-func release(conn *pgxpool.Conn, err error) {
+// releaseConn returns a connection to its pool. After an error it ends the transaction first, or closes the connection.
+func releaseConn(conn *pgxpool.Conn, err error) {
 	if err == nil {
 		conn.Release()
 		return
@@ -203,14 +201,15 @@ func release(conn *pgxpool.Conn, err error) {
 }
 
 const (
-	// Waiting for the head's lock shows whether a transaction whose fate is unknown is still under way.
-	headLockSQL = `select position from ledger_heads where shard = $1 for update`
-	idAtSQL     = `select position from ledger_events where shard = $1 and id = $2 and position > $3`
+	// Getting this lock also shows that a transaction whose result is unknown has ended.
+	lockHeadSQL = `select position from ledger_heads where shard = $1 for update`
+	findIDSQL   = `select position from ledger_events where shard = $1 and id = $2 and position > $3`
 )
 
-// written finds out, after a broken connection, whether the batch was committed. A batch without events is harmless
-// to repeat: its receipts and claims are found again.
-func (c *committer) written(batch []*pending, deadline time.Time) (written, known bool) {
+// wasCommitted finds out, after a broken connection, whether a batch was committed; known is false when the database could
+// not be asked until the deadline. A batch without events counts as not committed: repeating it does no harm, because its
+// idempotency records and claims are found then.
+func (c *committer) wasCommitted(batch []*pendingAppend, deadline time.Time) (committed, known bool) {
 	var last *row
 	for _, p := range batch {
 		if n := len(p.rows); n > 0 && p.rows[n-1].position > 0 {
@@ -222,27 +221,28 @@ func (c *committer) written(batch []*pending, deadline time.Time) (written, know
 			if _, err := c.ledger.Head(context.Background(), c.shard); err == nil {
 				return false, true
 			}
-		} else if found, err := c.holds(last); err == nil {
+		} else if found, err := c.isStored(last); err == nil {
 			return found, true
 		}
 		if time.Now().After(deadline) {
 			return false, false
 		}
-		c.pause(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
 	}
 }
 
-func (c *committer) holds(r *row) (bool, error) {
+// isStored tells whether an event is in the ledger.
+func (c *committer) isStored(r *row) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	var found bool
 	err := pgx.BeginFunc(ctx, c.ledger.pool, func(tx pgx.Tx) error {
 		var head int64
-		if err := tx.QueryRow(ctx, headLockSQL, c.shard).Scan(&head); err != nil {
+		if err := tx.QueryRow(ctx, lockHeadSQL, c.shard).Scan(&head); err != nil {
 			return err
 		}
 		var position int64
-		err := tx.QueryRow(ctx, idAtSQL, c.shard, r.id, r.position-1).Scan(&position)
+		err := tx.QueryRow(ctx, findIDSQL, c.shard, r.id, r.position-1).Scan(&position)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
@@ -252,8 +252,8 @@ func (c *committer) holds(r *row) (bool, error) {
 	return found, err
 }
 
-// ForceIndexScansSQL has the rest of a transaction look every row up by its index, as the committers' connections always do: for
-// those who write a handful of rows into many over other connections.
+// ForceIndexScansSQL makes the rest of a transaction look up every row by an index, as the connections of the committers always
+// do (see newWriterPool). It is for transactions over other connections that write a few rows of large tables.
 const ForceIndexScansSQL = `select set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
 	set_config('plan_cache_mode', 'force_generic_plan', true)`
 
@@ -265,79 +265,80 @@ const (
 		from unnest($1::text[], $2::text[]) u (scope, key) join ledger_claims c using (scope, key)`
 	quotasSQL = `select u.i, coalesce((select sum(used) from ledger_quotas q where q.key = u.key and q.bucket >= u.since), 0)::bigint
 		from unnest($1::text[], $2::timestamptz[]) with ordinality u (key, since, i)`
-	receiptsSQL = `select r.workspace_id, r.key, r.fingerprint, r.ref, r.status, r.body, coalesce(r.subject, ''), r.shard, r.position, r.created_at
+	recordsSQL = `select r.workspace_id, r.key, r.fingerprint, r.ref, r.status, r.body, coalesce(r.subject, ''), r.shard, r.position, r.created_at
 		from unnest($1::uuid[], $2::text[]) u (workspace_id, key) join ledger_idempotency_records r using (workspace_id, key)`
-	keysKnownSQL = `select subject from ledger_keys where subject = any($1)`
+	existingKeysSQL = `select subject from ledger_keys where subject = any($1)`
 )
 
-// readFacts locks the head and reads, in one round trip, all that the batch's preconditions ask about.
-func (c *committer) readFacts(ctx context.Context, conn *pgxpool.Conn, batch []*pending) (*facts, error) {
-	f := newFacts(0, c.ledger.clock.Now())
-	q := collect(batch)
+// lockAndRead begins a transaction, locks the shard's head and reads everything that the batch's preconditions depend on, in
+// one round trip.
+func (c *committer) lockAndRead(ctx context.Context, conn *pgxpool.Conn, batch []*pendingAppend) (*shardState, error) {
+	s := newShardState(0, c.ledger.clock.Now())
+	l := lookupsOf(batch)
 	var b pgx.Batch
 	b.Queue("begin")
-	b.Queue(headLockSQL, c.shard).QueryRow(func(r pgx.Row) error { return r.Scan(&f.head) })
-	if len(q.streams) > 0 {
-		b.Queue(versionsSQL, q.streams).Query(func(rows pgx.Rows) error {
+	b.Queue(lockHeadSQL, c.shard).QueryRow(func(r pgx.Row) error { return r.Scan(&s.head) })
+	if len(l.streams) > 0 {
+		b.Queue(versionsSQL, l.streams).Query(func(rows pgx.Rows) error {
 			var stream string
 			var version int
-			_, err := pgx.ForEachRow(rows, []any{&stream, &version}, func() error { f.versions[stream] = version; return nil })
+			_, err := pgx.ForEachRow(rows, []any{&stream, &version}, func() error { s.versions[stream] = version; return nil })
 			return err
 		})
 	}
-	if len(q.claimScopes) > 0 {
-		b.Queue(claimsSQL, q.claimScopes, q.claimKeys).Query(func(rows pgx.Rows) error {
+	if len(l.claimScopes) > 0 {
+		b.Queue(claimsSQL, l.claimScopes, l.claimKeys).Query(func(rows pgx.Rows) error {
 			var scope, key, owner string
 			_, err := pgx.ForEachRow(rows, []any{&scope, &key, &owner}, func() error {
-				f.claims[claimKey{scope, key}], f.held[claimKey{scope, key}] = owner, owner
+				s.claims[claimKey{scope, key}], s.storedClaims[claimKey{scope, key}] = owner, owner
 				return nil
 			})
 			return err
 		})
 	}
-	if len(q.windows) > 0 {
-		b.Queue(quotasSQL, q.quotaKeys, q.quotaSince).Query(func(rows pgx.Rows) error {
+	if len(l.windows) > 0 {
+		b.Queue(quotasSQL, l.quotaKeys, l.quotaSince).Query(func(rows pgx.Rows) error {
 			var i int
 			var used int64
-			_, err := pgx.ForEachRow(rows, []any{&i, &used}, func() error { f.used[q.windows[i-1]] = used; return nil })
+			_, err := pgx.ForEachRow(rows, []any{&i, &used}, func() error { s.used[l.windows[i-1]] = used; return nil })
 			return err
 		})
 	}
-	if len(q.receiptKeys) > 0 {
-		b.Queue(receiptsSQL, uuids(q.receiptWorkspaces), q.receiptKeys).Query(func(rows pgx.Rows) error {
-			found, err := pgx.CollectRows(rows, scanReceipt)
+	if len(l.recordKeys) > 0 {
+		b.Queue(recordsSQL, uuids(l.recordWorkspaces), l.recordKeys).Query(func(rows pgx.Rows) error {
+			found, err := pgx.CollectRows(rows, scanRecord)
 			for _, r := range found {
-				f.receipts[receiptKey{r.Workspace, r.Key}] = r
+				s.records[recordKey{r.Workspace, r.Key}] = r
 			}
 			return err
 		})
 	}
-	if len(q.subjects) > 0 {
-		b.Queue(keysKnownSQL, q.subjects).Query(func(rows pgx.Rows) error {
+	if len(l.subjects) > 0 {
+		b.Queue(existingKeysSQL, l.subjects).Query(func(rows pgx.Rows) error {
 			var subject string
-			_, err := pgx.ForEachRow(rows, []any{&subject}, func() error { f.keys[subject] = true; return nil })
+			_, err := pgx.ForEachRow(rows, []any{&subject}, func() error { s.keys[subject] = true; return nil })
 			return err
 		})
 	}
-	return f, conn.SendBatch(ctx, &b).Close()
+	return s, conn.SendBatch(ctx, &b).Close()
 }
 
-// questions are the distinct things that a batch's preconditions ask about.
-type questions struct {
+// lookups are the distinct things that the preconditions of a batch depend on, as the arrays of the queries above.
+type lookups struct {
 	streams                []string
 	claimScopes, claimKeys []string
-	windows                []windowKey
+	windows                []QuotaWindow
 	quotaKeys              []string
 	quotaSince             []time.Time
-	receiptWorkspaces      []uuid.UUID
-	receiptKeys            []string
+	recordWorkspaces       []uuid.UUID
+	recordKeys             []string
 	subjects               []string
 }
 
-func collect(batch []*pending) *questions {
-	q := &questions{}
+func lookupsOf(batch []*pendingAppend) *lookups {
+	l := &lookups{}
 	seen := map[any]bool{}
-	fresh := func(k any) bool {
+	isNew := func(k any) bool {
 		if seen[k] {
 			return false
 		}
@@ -347,32 +348,32 @@ func collect(batch []*pending) *questions {
 	for _, p := range batch {
 		a := p.append
 		for _, s := range a.Streams {
-			if fresh(s.Stream) {
-				q.streams = append(q.streams, s.Stream)
+			if isNew(s.Stream) {
+				l.streams = append(l.streams, s.Stream)
 			}
 		}
 		for _, g := range a.Guards {
-			if fresh(g.Stream) {
-				q.streams = append(q.streams, g.Stream)
+			if isNew(g.Stream) {
+				l.streams = append(l.streams, g.Stream)
 			}
 		}
 		for _, c := range a.Claims {
-			if fresh(claimKey{c.Scope, c.Key}) {
-				q.claimScopes, q.claimKeys = append(q.claimScopes, c.Scope), append(q.claimKeys, c.Key)
+			if isNew(claimKey{c.Scope, c.Key}) {
+				l.claimScopes, l.claimKeys = append(l.claimScopes, c.Scope), append(l.claimKeys, c.Key)
 			}
 		}
-		for _, w := range a.Quotas {
-			if k := (windowKey{w.Key, w.From}); fresh(k) {
-				q.windows = append(q.windows, k)
-				q.quotaKeys, q.quotaSince = append(q.quotaKeys, w.Key), append(q.quotaSince, w.From)
+		for _, q := range a.Quotas {
+			if w := (QuotaWindow{q.Key, q.From}); isNew(w) {
+				l.windows = append(l.windows, w)
+				l.quotaKeys, l.quotaSince = append(l.quotaKeys, q.Key), append(l.quotaSince, q.From)
 			}
 		}
-		if r := a.Idempotency; r != nil && fresh(receiptKey{r.Workspace, r.Key}) {
-			q.receiptWorkspaces, q.receiptKeys = append(q.receiptWorkspaces, r.Workspace), append(q.receiptKeys, r.Key)
+		if r := a.Idempotency; r != nil && isNew(recordKey{r.Workspace, r.Key}) {
+			l.recordWorkspaces, l.recordKeys = append(l.recordWorkspaces, r.Workspace), append(l.recordKeys, r.Key)
 		}
 		for _, k := range p.newKeys {
-			q.subjects = append(q.subjects, k.subject)
+			l.subjects = append(l.subjects, k.subject)
 		}
 	}
-	return q
+	return l
 }

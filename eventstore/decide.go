@@ -9,76 +9,71 @@ import (
 
 type claimKey struct{ scope, key string }
 
-type quotaKey struct {
+// bucketKey names one bucket of a quota's counter.
+type bucketKey struct {
 	key    string
 	bucket time.Time
 }
 
-type receiptKey struct {
+// recordKey names an idempotency record.
+type recordKey struct {
 	workspace uuid.UUID
 	key       string
 }
 
-// facts are what a batch needs to know of the shard under its lock, and what the appends of the batch that were
-// accepted so far have made of it. Deciding is pure, so every rule can be tested without a database.
-type facts struct {
+// shardState is what the preconditions of a batch depend on: the state of the shard before the batch, changed by the appends
+// of the batch that were accepted so far. Deciding about it needs no database.
+type shardState struct {
 	head     int64
-	now      time.Time // for the life of receipts
-	versions map[string]int
-	claims   map[claimKey]string
-	// used holds, per quota window asked for, what is used already; added what this batch adds, per bucket.
-	used     map[windowKey]int64
-	added    map[quotaKey]int64
-	receipts map[receiptKey]IdempotencyRecord
-	keys     map[string]bool // subjects that have a key or a tombstone
+	now      time.Time             // for the lifetime of idempotency records
+	versions map[string]int        // by stream
+	claims   map[claimKey]string   // owners
+	used     map[QuotaWindow]int64 // of quotas, before the batch
+	added    map[bucketKey]int64   // to quotas, by the batch
+	records  map[recordKey]IdempotencyRecord
+	keys     map[string]bool // subjects whose key exists or is destroyed
 
-	held map[claimKey]string // the claims as the database has them
+	storedClaims map[claimKey]string // owners, before the batch
 }
 
-func newFacts(head int64, now time.Time) *facts {
-	return &facts{
-		head: head, now: now, versions: map[string]int{}, claims: map[claimKey]string{}, held: map[claimKey]string{},
-		used: map[windowKey]int64{}, added: map[quotaKey]int64{}, receipts: map[receiptKey]IdempotencyRecord{}, keys: map[string]bool{},
+func newShardState(head int64, now time.Time) *shardState {
+	return &shardState{
+		head: head, now: now, versions: map[string]int{}, claims: map[claimKey]string{}, storedClaims: map[claimKey]string{},
+		used: map[QuotaWindow]int64{}, added: map[bucketKey]int64{}, records: map[recordKey]IdempotencyRecord{}, keys: map[string]bool{},
 	}
 }
 
-// windowKey names one question to a quota: the sum from a moment on.
-type windowKey struct {
-	key  string
-	from time.Time
-}
-
-// decide accepts or refuses one append against the facts. On acceptance it numbers the rows and moves the facts on;
-// a refusal leaves them untouched.
-func (f *facts) decide(shard int, p *pending) (Result, error) {
+// decide accepts or refuses one append. When it accepts, it gives the append's rows their positions and versions and changes
+// the state; when it refuses, it changes nothing.
+func (s *shardState) decide(shard int, p *pendingAppend) (Result, error) {
 	a := p.append
 	if r := a.Idempotency; r != nil {
-		old, found := f.receipts[receiptKey{r.Workspace, r.Key}]
-		if found && f.now.Sub(old.CreatedAt) < IdempotencyRecordLifetime {
-			return Result{}, &IdempotencyRecordExists{old}
+		stored, found := s.records[recordKey{r.Workspace, r.Key}]
+		if found && s.now.Sub(stored.CreatedAt) < IdempotencyRecordLifetime {
+			return Result{}, &IdempotencyRecordExists{stored}
 		}
 	}
 	for _, g := range a.Guards {
-		if actual := f.versions[g.Stream]; actual != g.Version {
+		if actual := s.versions[g.Stream]; actual != g.Version {
 			return Result{}, &VersionConflict{Stream: g.Stream, Expected: g.Version, Actual: actual, Guard: true}
 		}
 	}
-	for _, s := range a.Streams {
-		if actual := f.versions[s.Stream]; s.Expected != AnyVersion && actual != s.Expected {
-			return Result{}, &VersionConflict{Stream: s.Stream, Expected: s.Expected, Actual: actual}
+	for _, stream := range a.Streams {
+		if actual := s.versions[stream.Stream]; stream.Expected != AnyVersion && actual != stream.Expected {
+			return Result{}, &VersionConflict{Stream: stream.Stream, Expected: stream.Expected, Actual: actual}
 		}
 	}
 	for _, k := range p.newKeys {
-		if f.keys[k.subject] {
+		if s.keys[k.subject] {
 			return Result{}, errKeyRace
 		}
 	}
-	if taken := f.taken(a.Claims); taken != nil {
-		return Result{}, taken
+	if err := s.checkClaims(a.Claims); err != nil {
+		return Result{}, err
 	}
 	for i, q := range a.Quotas {
-		used := f.usedSince(q.Key, q.From)
-		for _, earlier := range a.Quotas[:i] { // several additions to one counter within one append
+		used := s.usedSince(QuotaWindow{q.Key, q.From})
+		for _, earlier := range a.Quotas[:i] { // an append may add to one counter several times
 			if earlier.Key == q.Key && !earlier.Bucket.Before(q.From) {
 				used += earlier.Add
 			}
@@ -87,22 +82,22 @@ func (f *facts) decide(shard int, p *pending) (Result, error) {
 			return Result{}, &QuotaExceeded{Key: q.Key, Used: used, Add: q.Add, Limit: q.Limit}
 		}
 	}
-	return f.accept(shard, p), nil
+	return s.accept(shard, p), nil
 }
 
-// taken finds the first claim that somebody else holds, also after what the append released before it.
-func (f *facts) taken(claims []Claim) error {
-	var freed map[claimKey]bool
+// checkClaims returns *ClaimTaken for the first claim that another owner holds and that the append has not released before.
+func (s *shardState) checkClaims(claims []Claim) error {
+	var released map[claimKey]bool
 	for _, c := range claims {
 		k := claimKey{c.Scope, c.Key}
-		owner, held := f.claims[k]
+		owner, held := s.claims[k]
 		switch {
-		case !held || freed[k]:
+		case !held || released[k]:
 		case c.Release && owner == c.Owner:
-			if freed == nil {
-				freed = map[claimKey]bool{}
+			if released == nil {
+				released = map[claimKey]bool{}
 			}
-			freed[k] = true
+			released[k] = true
 		case !c.Release && owner != c.Owner:
 			return &ClaimTaken{Scope: c.Scope, Key: c.Key, Owner: owner}
 		}
@@ -110,24 +105,26 @@ func (f *facts) taken(claims []Claim) error {
 	return nil
 }
 
-func (f *facts) usedSince(key string, from time.Time) int64 {
-	used := f.used[windowKey{key, from}]
-	for k, n := range f.added {
-		if k.key == key && !k.bucket.Before(from) {
+// usedSince is how much of a quota is used in a window, with what the batch adds.
+func (s *shardState) usedSince(w QuotaWindow) int64 {
+	used := s.used[w]
+	for k, n := range s.added {
+		if k.key == w.Key && !k.bucket.Before(w.From) {
 			used += n
 		}
 	}
 	return used
 }
 
-func (f *facts) accept(shard int, p *pending) Result {
+// accept numbers the rows of an append and changes the state as the append does.
+func (s *shardState) accept(shard int, p *pendingAppend) Result {
 	a := p.append
-	result := Result{Shard: shard, Last: f.head}
+	result := Result{Shard: shard, Last: s.head}
 	for i := range p.rows {
 		r := &p.rows[i]
-		f.head++
-		f.versions[r.stream]++
-		r.position, r.version = f.head, f.versions[r.stream]
+		s.head++
+		s.versions[r.stream]++
+		r.position, r.version = s.head, s.versions[r.stream]
 		result.IDs = append(result.IDs, r.id)
 		if i == 0 {
 			result.First = r.position
@@ -135,28 +132,28 @@ func (f *facts) accept(shard int, p *pending) Result {
 		result.Last = r.position
 	}
 	for _, k := range p.newKeys {
-		f.keys[k.subject] = true
+		s.keys[k.subject] = true
 	}
 	for _, c := range a.Claims {
 		k := claimKey{c.Scope, c.Key}
 		switch {
 		case !c.Release:
-			f.claims[k] = c.Owner
-		case f.claims[k] == c.Owner:
-			delete(f.claims, k)
+			s.claims[k] = c.Owner
+		case s.claims[k] == c.Owner:
+			delete(s.claims, k)
 		}
 	}
 	for _, q := range a.Quotas {
-		f.added[quotaKey{q.Key, q.Bucket}] += q.Add
+		s.added[bucketKey{q.Key, q.Bucket}] += q.Add
 	}
 	if r := a.Idempotency; r != nil {
-		kept := *r
-		kept.Shard, kept.CreatedAt, kept.Body = shard, f.now, bytes.Clone(p.body)
-		kept.Position = 0
+		stored := *r
+		stored.Shard, stored.CreatedAt, stored.Body = shard, s.now, bytes.Clone(p.recordBody)
+		stored.Position = 0
 		if len(p.rows) > 0 {
-			kept.Position = result.Last
+			stored.Position = result.Last
 		}
-		f.receipts[receiptKey{r.Workspace, r.Key}] = kept
+		s.records[recordKey{r.Workspace, r.Key}] = stored
 	}
 	return result
 }

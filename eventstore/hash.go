@@ -13,13 +13,13 @@ import (
 	"github.com/transparency-dev/merkle/rfc6962"
 )
 
-// The proof that the ledger is untouched rests on two definitions, plain enough for an outsider's script:
+// The proof that the ledger is unchanged rests on two definitions, simple enough to be recomputed by an outsider's script:
 //
 //	leaf  = SHA-256(0x00 || the event's fields as netstrings, in the order of leafFields)
 //	block = SHA-256(the fields of blockHash as netstrings)
 //
-// where a netstring is the length in bytes in decimal, a colon, the bytes, a comma. The leaves of a block make a
-// Merkle tree as in RFC 6962; the block holds its root and the hash of the block before.
+// where a netstring is the length in bytes in decimal, a colon, the bytes, a comma. The leaves of a block form a Merkle tree
+// as in RFC 6962. The block contains its root and the hash of the block before.
 
 func netstring(h hash.Hash, field string) {
 	_, _ = fmt.Fprintf(h, "%d:%s,", len(field), field)
@@ -32,7 +32,7 @@ func idField(id uuid.UUID) string {
 	return id.String()
 }
 
-// leafFields are the columns of an event's row as they are hashed.
+// leafFields are the columns of an event in the form in which they are hashed.
 func leafFields(r *Recorded) []string {
 	return []string{
 		strconv.Itoa(r.Shard), strconv.FormatInt(r.Position, 10), idField(r.ID), r.Stream, strconv.Itoa(r.Version), r.Type, strconv.Itoa(r.Schema),
@@ -41,7 +41,7 @@ func leafFields(r *Recorded) []string {
 	}
 }
 
-// leafHash is the hash of one event: every column of its row.
+// leafHash is the hash of one event. It covers every column.
 func leafHash(r *Recorded) []byte { return hashLeaf(leafFields(r)) }
 
 func hashLeaf(fields []string) []byte {
@@ -53,7 +53,7 @@ func hashLeaf(fields []string) []byte {
 	return h.Sum(nil)
 }
 
-// Block is one closed stretch of a shard.
+// Block is a closed stretch of a shard: its events are hashed, and the block is chained to the one before.
 type Block struct {
 	Shard    int       `json:"shard"`
 	Number   int64     `json:"number"` // from 1
@@ -78,7 +78,7 @@ func blockHash(b *Block) []byte {
 	return h.Sum(nil)
 }
 
-// merkleRoot is the RFC 6962 root of leaves of 32 bytes each.
+// merkleRoot is the root of the Merkle tree of RFC 6962 over leaves of 32 bytes each.
 func merkleRoot(leaves []byte) ([]byte, error) {
 	factory := compact.RangeFactory{Hash: rfc6962.DefaultHasher.HashChildren}
 	tree := factory.NewEmptyRange(0)

@@ -2,7 +2,7 @@ package eventstore
 
 import "sync"
 
-// heads is what this process knows of the shards' heads, and who wants to hear when they move.
+// heads are the newest positions of the shards that this process knows of, and the functions to call when they grow.
 type heads struct {
 	mu        sync.Mutex
 	positions []int64
@@ -19,7 +19,7 @@ func newHeads(shards int) *heads {
 	return &heads{positions: make([]int64, shards), listeners: map[int]listener{}}
 }
 
-// advance notes a head and wakes the listeners of the shard; an older head than known is nothing new.
+// advance stores a head and wakes the listeners of the shard. A head that is not newer changes nothing.
 func (h *heads) advance(shard int, position int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -40,8 +40,8 @@ func (h *heads) at(shard int) int64 {
 	return h.positions[shard]
 }
 
-// OnAppend calls wake whenever this process learns that a shard has grown: at once for its own appends, through
-// Listen for those of others. wake must not block. The returned function ends it.
+// OnAppend calls wake whenever this process learns that a shard has grown: at once after its own appends, and after those of
+// other processes through AdvanceHead. wake must not block. The returned function ends the calls.
 func (l *Ledger) OnAppend(shard int, wake func()) (stop func()) {
 	h := l.heads
 	h.mu.Lock()
@@ -56,12 +56,12 @@ func (l *Ledger) OnAppend(shard int, wake func()) (stop func()) {
 	}
 }
 
-// AdvanceHead tells the ledger of a head that was learned elsewhere, from a notification of another process.
+// AdvanceHead stores a head that was learned from the notification of another process.
 func (l *Ledger) AdvanceHead(shard int, position int64) {
 	if shard >= 0 && shard < l.shards {
 		l.heads.advance(shard, position)
 	}
 }
 
-// KnownHead is the newest head that this process has heard of.
+// KnownHead is the newest position of a shard that this process knows of. The shard may have grown since.
 func (l *Ledger) KnownHead(shard int) int64 { return l.heads.at(shard) }

@@ -20,8 +20,8 @@ import (
 	"github.com/tink-crypto/tink-go/v2/tink"
 )
 
-// Keyring holds the installation's secrets: the keyset that wraps the keys of personal data (it may be rotated), and
-// a root secret from which fixed keys are derived, one per purpose. Losing it means losing all personal data.
+// Keyring holds the installation's secrets: the keyset that encrypts (wraps) the keys of personal data, which may be rotated,
+// and a root secret from which other keys are derived, one for each purpose. Without the keyring all personal data is lost.
 type Keyring struct {
 	wrap      tink.AEAD
 	root      []byte
@@ -33,11 +33,11 @@ type keyringFile struct {
 	Root   string          `json:"root"`
 }
 
-// NewKeyring makes fresh secrets and gives them in the form that ParseKeyring reads.
+// NewKeyring creates new secrets. It also returns them as the text that ParseKeyring reads.
 func NewKeyring() (*Keyring, []byte, error) {
 	handle, err := keyset.NewHandle(aead.AES256GCMKeyTemplate())
 	if err != nil {
-		return nil, nil, fmt.Errorf("eventstore: make keyset: %w", err)
+		return nil, nil, fmt.Errorf("eventstore: create keyset: %w", err)
 	}
 	var set bytes.Buffer
 	if err := insecurecleartextkeyset.Write(handle, keyset.NewJSONWriter(&set)); err != nil {
@@ -45,7 +45,7 @@ func NewKeyring() (*Keyring, []byte, error) {
 	}
 	root := make([]byte, 32)
 	if _, err := rand.Read(root); err != nil {
-		return nil, nil, fmt.Errorf("eventstore: make root secret: %w", err)
+		return nil, nil, fmt.Errorf("eventstore: create root secret: %w", err)
 	}
 	text, err := json.MarshalIndent(keyringFile{set.Bytes(), base64.StdEncoding.EncodeToString(root)}, "", "  ")
 	if err != nil {
@@ -55,7 +55,7 @@ func NewKeyring() (*Keyring, []byte, error) {
 	return k, text, err
 }
 
-// ParseKeyring reads what NewKeyring gave.
+// ParseKeyring reads the text of a keyring. Its errors do not contain secrets.
 func ParseKeyring(text []byte) (*Keyring, error) {
 	var file keyringFile
 	if err := json.Unmarshal(text, &file); err != nil {
@@ -78,7 +78,7 @@ func ParseKeyring(text []byte) (*Keyring, error) {
 	return k, nil
 }
 
-// OpenKeyring reads the keyring at path; with create it makes one there (mode 0600) if there is none.
+// OpenKeyring reads the keyring file at path. With create it creates the file (mode 0600) if there is none.
 func OpenKeyring(path string, create bool) (*Keyring, error) {
 	text, err := os.ReadFile(path) //nolint:gosec // the operator names the file
 	if errors.Is(err, fs.ErrNotExist) && create {
@@ -87,11 +87,11 @@ func OpenKeyring(path string, create bool) (*Keyring, error) {
 			return nil, err
 		}
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // as above
-		if errors.Is(err, fs.ErrExist) {                                      // another process was first
+		if errors.Is(err, fs.ErrExist) {                                      // another process has created it
 			return OpenKeyring(path, false)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("eventstore: make keyring: %w", err)
+			return nil, fmt.Errorf("eventstore: create keyring: %w", err)
 		}
 		if _, err = f.Write(text); err == nil {
 			err = f.Sync()
@@ -107,7 +107,7 @@ func OpenKeyring(path string, create bool) (*Keyring, error) {
 	return ParseKeyring(text)
 }
 
-// DeriveKey gives the fixed 32-byte key for a purpose.
+// DeriveKey returns the 32-byte key for a purpose. It is always the same for one keyring and purpose.
 func (k *Keyring) DeriveKey(purpose string) []byte {
 	key, err := hkdf.Key(sha256.New, k.root, nil, "ledgerline "+purpose, 32)
 	if err != nil {
@@ -116,11 +116,11 @@ func (k *Keyring) DeriveKey(purpose string) []byte {
 	return key
 }
 
-// AEAD seals what belongs to nobody in particular: secrets of the installation, answers to be replayed.
+// AEAD encrypts data that has no subject whose erasure destroys it, such as secrets of the installation and stored answers.
 func (k *Keyring) AEAD() tink.AEAD { return k.wrap }
 
-// NumberHash is the name under which an organisation's register knows a phone number: an HMAC, so that it outlives
-// the number's erasure and cannot be turned back (decisions, section 6).
+// NumberHash is the name of a phone number in an organisation's register of opt-outs: an HMAC, so that the register can
+// outlive the erasure of contacts without containing numbers.
 func (k *Keyring) NumberHash(organisation uuid.UUID, e164 string) string {
 	mac := hmac.New(sha256.New, k.numberKey)
 	mac.Write(organisation[:])

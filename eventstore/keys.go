@@ -14,15 +14,15 @@ import (
 	"github.com/tink-crypto/tink-go/v2/tink"
 )
 
-// SubjectErased refuses to seal anything more for a subject that was erased.
+// SubjectErased refuses an append with personal data of a subject that was erased.
 type SubjectErased struct{ Subject string }
 
 func (e *SubjectErased) Error() string {
 	return "eventstore: the personal data of " + e.Subject + " is erased"
 }
 
-// keyStore gives each subject's key. Unwrapped keys are kept in memory for a while; the time is short, so that an
-// erasure on one node is soon complete on all.
+// keyStore holds the keys of subjects. Keys are cached for a short time only, so that an erasure on one node soon takes
+// effect on all.
 type keyStore struct {
 	pool  *pgxpool.Pool
 	wrap  tink.AEAD
@@ -31,30 +31,30 @@ type keyStore struct {
 
 const (
 	keyCacheSize = 50_000
-	// Who reads the ledger from end to end meets a subject's events close together, and needs few keys at a time.
-	keyCacheReading = 5_000
-	keyCacheLife    = time.Minute
-	// checkSubject's key proves at start that the keyring is the one that the data was sealed with.
+	// A reader of the whole ledger meets the events of a subject close together and needs few keys at a time.
+	readerKeyCacheSize = 5_000
+	keyCacheLifetime   = time.Minute
+	// The key of checkSubject is decrypted at the start, to prove that the keyring is the installation's.
 	checkSubject = "installation"
 
-	// One look-up per subject, whatever the planner believes of the table's size.
+	// The lateral join makes the planner look up subject by subject, whatever the statistics of the table say.
 	keysSelectSQL = `select u.subject, k.wrapped from unnest($1::text[]) u (subject)
 		cross join lateral (select wrapped from ledger_keys k where k.subject = u.subject offset 0) k`
 	keyInsertSQL = `insert into ledger_keys (subject, wrapped) values ($1, $2) on conflict do nothing`
 )
 
 func newKeyStore(pool *pgxpool.Pool, wrap tink.AEAD, size int) *keyStore {
-	return &keyStore{pool: pool, wrap: wrap, cache: expirable.NewLRU[string, tink.AEAD](size, nil, keyCacheLife)}
+	return &keyStore{pool: pool, wrap: wrap, cache: expirable.NewLRU[string, tink.AEAD](size, nil, keyCacheLifetime)}
 }
 
-// create makes a key that is not stored yet.
+// create returns a new key and its stored form. It does not store the key.
 func (s *keyStore) create(subject string) (key tink.AEAD, wrapped []byte, err error) {
 	raw := make([]byte, 32)
 	if _, err = rand.Read(raw); err != nil {
-		return nil, nil, fmt.Errorf("eventstore: make key: %w", err)
+		return nil, nil, fmt.Errorf("eventstore: create key: %w", err)
 	}
 	if key, err = subtle.NewAESGCM(raw); err != nil {
-		return nil, nil, fmt.Errorf("eventstore: make key: %w", err)
+		return nil, nil, fmt.Errorf("eventstore: create key: %w", err)
 	}
 	if wrapped, err = s.wrap.Encrypt(raw, []byte(subject)); err != nil {
 		return nil, nil, fmt.Errorf("eventstore: wrap key: %w", err)
@@ -65,16 +65,16 @@ func (s *keyStore) create(subject string) (key tink.AEAD, wrapped []byte, err er
 func (s *keyStore) unwrap(subject string, wrapped []byte) (tink.AEAD, error) {
 	raw, err := s.wrap.Decrypt(wrapped, []byte(subject))
 	if err != nil {
-		return nil, fmt.Errorf("eventstore: the keyring does not open the key of %s: is it this installation's?", subject)
+		return nil, fmt.Errorf("eventstore: the keyring cannot decrypt the key of %s: is it the keyring of this installation?", subject)
 	}
 	key, err := subtle.NewAESGCM(raw)
 	if err != nil {
-		return nil, fmt.Errorf("eventstore: open key: %w", err)
+		return nil, fmt.Errorf("eventstore: decrypt key: %w", err)
 	}
 	return key, nil
 }
 
-// find gives the keys of the subjects that have one; a destroyed key is there as nil, an unknown one is absent.
+// find returns the keys of subjects. A destroyed key is nil; a subject without a key is not in the map.
 func (s *keyStore) find(ctx context.Context, subjects []string) (map[string]tink.AEAD, error) {
 	found := make(map[string]tink.AEAD, len(subjects))
 	var missing []string
@@ -116,8 +116,8 @@ func (s *keyStore) find(ctx context.Context, subjects []string) (map[string]tink
 	return found, nil
 }
 
-// checkKeyring refuses a keyring other than the one this database was first used with, before anything is sealed
-// with the wrong one.
+// checkKeyring returns an error for a keyring other than the one that this database was first used with, before anything is
+// encrypted with it.
 func checkKeyring(ctx context.Context, pool *pgxpool.Pool, keyring *Keyring) error {
 	s := newKeyStore(pool, keyring.wrap, 1)
 	found, err := s.find(ctx, []string{checkSubject})
@@ -133,7 +133,7 @@ func checkKeyring(ctx context.Context, pool *pgxpool.Pool, keyring *Keyring) err
 	}
 	tag, err := pool.Exec(ctx, keyInsertSQL, checkSubject, wrapped)
 	if err != nil {
-		return fmt.Errorf("eventstore: mark keyring: %w", err)
+		return fmt.Errorf("eventstore: store check key: %w", err)
 	}
 	if tag.RowsAffected() == 1 {
 		return nil

@@ -16,23 +16,23 @@ import (
 	"ledgerline/events"
 )
 
-// MaxBatch is how many waiting appends one transaction takes.
+// MaxBatch is the largest number of appends in one transaction.
 const MaxBatch = 512
 
-// Config says what a ledger needs. Zero values are filled in where a default is stated.
+// Config is what a ledger needs.
 type Config struct {
 	Pool     *pgxpool.Pool
 	Keyring  *Keyring
 	Clock    clock.Clock
 	Registry *events.Registry // default: events.Default
-	Shards   int              // only for a new installation; default 1
+	Shards   int              // of a new installation, default 1; for an existing one 0 or its number of shards
 	Logger   *slog.Logger     // default: slog.Default()
 }
 
-// Ledger appends to and reads from the events. It is safe for concurrent use.
+// Ledger appends and reads events. It is safe for concurrent use.
 type Ledger struct {
 	pool     *pgxpool.Pool
-	writers  *pgxpool.Pool // of the committers, see writersPool
+	writers  *pgxpool.Pool // of the committers, see newWriterPool
 	keyring  *Keyring
 	keys     *keyStore
 	clock    clock.Clock
@@ -52,16 +52,16 @@ const (
 	metaSelectSQL  = `select shards from ledger_meta`
 	headsInsertSQL = `insert into ledger_heads (shard, position) select s, 0 from generate_series(0, $1 - 1) s on conflict do nothing`
 	headSQL        = `select position from ledger_heads where shard = $1`
-	// The head, and a guard that has moved, as of one moment.
-	presentSQL = `select h.position, coalesce(g.stream, ''), coalesce(g.expected, 0), coalesce(g.actual, 0) from ledger_heads h
+	// One statement, so that the head and the versions are those of one moment.
+	verifyGuardsSQL = `select h.position, coalesce(g.stream, ''), coalesce(g.expected, 0), coalesce(g.actual, 0) from ledger_heads h
 		left join lateral (select u.stream, u.expected,
 				coalesce((select e.version from ledger_events e where e.stream = u.stream order by e.version desc limit 1), 0) actual
 			from unnest($2::text[], $3::int[]) u (stream, expected) offset 0) g on g.actual <> g.expected
 		where h.shard = $1 limit 1`
 )
 
-// Open opens the ledger and starts its committers. The database must be migrated. A number of shards other than the
-// installation's is an error. Close it with Close.
+// Open opens the ledger in a migrated database and starts its committers; Close stops them. It returns an error for a number
+// of shards or a keyring that is not the installation's.
 func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	if cfg.Pool == nil || cfg.Keyring == nil || cfg.Clock == nil {
 		return nil, errors.New("eventstore: a pool, a keyring and a clock are needed")
@@ -93,7 +93,7 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	if err := checkKeyring(ctx, cfg.Pool, cfg.Keyring); err != nil {
 		return nil, err
 	}
-	writers, err := writersPool(ctx, cfg.Pool, found)
+	writers, err := newWriterPool(ctx, cfg.Pool, found)
 	if err != nil {
 		return nil, err
 	}
@@ -103,23 +103,23 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 		registry: cfg.Registry, log: cfg.Logger, shards: found, heads: newHeads(found), stop: stop, closed: run.Done(),
 	}
 	for shard := range found {
-		c := &committer{ledger: l, shard: shard, queue: make(chan *pending, 4*MaxBatch), done: make(chan struct{})}
+		c := &committer{ledger: l, shard: shard, queue: make(chan *pendingAppend, 4*MaxBatch), stopped: make(chan struct{})}
 		l.committers = append(l.committers, c)
 		l.done.Go(func() { c.run(run) })
 	}
 	return l, nil
 }
 
-// writersPool gives the committers connections of their own, one for each and one to spare, so that an append never waits
-// behind reads. They look every row up by its index: what an append asks for is always a handful of rows out of many, but a
-// plan made while a table is small, and kept, would read the whole of ever larger tables until the next analyze.
-func writersPool(ctx context.Context, like *pgxpool.Pool, shards int) (*pgxpool.Pool, error) {
+// newWriterPool connects the committers: one connection for each and one spare, so that appends never wait for reads. On these
+// connections every row is looked up by an index. An append needs a few rows of large tables, but a plan that was made and
+// cached while a table was small would scan the table, however large it grows, until the next analyze.
+func newWriterPool(ctx context.Context, like *pgxpool.Pool, shards int) (*pgxpool.Pool, error) {
 	cfg := like.Config()
 	cfg.MaxConns, cfg.MinConns = int32(shards)+1, 0 //nolint:gosec // at most 1,024
 	for _, method := range []string{"enable_seqscan", "enable_hashjoin", "enable_mergejoin"} {
 		cfg.ConnConfig.RuntimeParams[method] = "off"
 	}
-	// The statements are few and always the same; planning one for its very arguments takes longer than running it.
+	// The statements are few and always the same. Planning one for its arguments takes longer than executing it.
 	cfg.ConnConfig.RuntimeParams["plan_cache_mode"] = "force_generic_plan"
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
@@ -128,7 +128,7 @@ func writersPool(ctx context.Context, like *pgxpool.Pool, shards int) (*pgxpool.
 	return pool, nil
 }
 
-// Close stops the committers after what they have taken is decided. Appends that still wait are refused.
+// Close stops the committers after their current batches. Appends that are still in a queue are refused with ErrClosed.
 func (l *Ledger) Close() {
 	l.stop()
 	l.done.Wait()
@@ -138,7 +138,7 @@ func (l *Ledger) Close() {
 // Shards is the installation's number of shards.
 func (l *Ledger) Shards() int { return l.shards }
 
-// ShardOf tells where an organisation lives.
+// ShardOf returns the shard of an organisation.
 func (l *Ledger) ShardOf(organisation uuid.UUID) int {
 	// The last four bytes of a UUIDv7 are random, which spreads organisations evenly.
 	tail := organisation[12:]
@@ -146,7 +146,7 @@ func (l *Ledger) ShardOf(organisation uuid.UUID) int {
 	return int(n % uint32(l.shards)) //nolint:gosec // between 1 and 1024
 }
 
-// NumberHash is the keyed hash under which an organisation's register knows a number.
+// NumberHash is Keyring.NumberHash.
 func (l *Ledger) NumberHash(organisation uuid.UUID, e164 string) string {
 	return l.keyring.NumberHash(organisation, e164)
 }
@@ -161,8 +161,8 @@ func (l *Ledger) Head(ctx context.Context, shard int) (int64, error) {
 	return head, nil
 }
 
-// VerifyGuards reads a shard's last position, and holds guards to what the ledger says at that moment: a *VersionConflict when
-// one has moved. It is for what was decided on remembered versions and appends nothing that would state them.
+// VerifyGuards reads a shard's last position and checks guards at that moment; it returns a *VersionConflict for one that
+// does not hold. It is for commands that decided by cached aggregates and have nothing to append.
 func (l *Ledger) VerifyGuards(ctx context.Context, shard int, guards []Guard) (int64, error) {
 	if len(guards) == 0 {
 		return l.Head(ctx, shard)
@@ -173,7 +173,7 @@ func (l *Ledger) VerifyGuards(ctx context.Context, shard int, guards []Guard) (i
 	}
 	var head int64
 	moved := &VersionConflict{Guard: true}
-	err := l.pool.QueryRow(ctx, presentSQL, shard, streams, versions).Scan(&head, &moved.Stream, &moved.Expected, &moved.Actual)
+	err := l.pool.QueryRow(ctx, verifyGuardsSQL, shard, streams, versions).Scan(&head, &moved.Stream, &moved.Expected, &moved.Actual)
 	if err != nil {
 		return 0, fmt.Errorf("eventstore: head of shard %d: %w", shard, err)
 	}
@@ -184,20 +184,20 @@ func (l *Ledger) VerifyGuards(ctx context.Context, shard int, guards []Guard) (i
 	return head, nil
 }
 
-// Now is the service's time.
+// Now is the time of the service's clock.
 func (l *Ledger) Now() time.Time { return l.clock.Now() }
 
-// Pool gives the database to what lives beside the ledger in it: projections and processes.
+// Pool is the database of the ledger, for projections and processes that have their tables there.
 func (l *Ledger) Pool() *pgxpool.Pool { return l.pool }
 
-// Keyring gives the installation's secrets to what derives its own keys from them.
+// Keyring is the installation's secrets, to derive further keys from.
 func (l *Ledger) Keyring() *Keyring { return l.keyring }
 
-// ReadOnly gives a ledger that only reads, over another pool: what works for long, or holds locks, must not take the
-// connections that requests wait for. It must not be closed.
+// ReadOnly returns a ledger that reads over another pool. It is for long work, which must not take the connections that
+// requests need. It cannot append and must not be closed.
 func (l *Ledger) ReadOnly(pool *pgxpool.Pool) *Ledger {
 	return &Ledger{
-		pool: pool, keyring: l.keyring, keys: newKeyStore(pool, l.keyring.wrap, keyCacheReading), clock: l.clock,
+		pool: pool, keyring: l.keyring, keys: newKeyStore(pool, l.keyring.wrap, readerKeyCacheSize), clock: l.clock,
 		registry: l.registry, log: l.log, shards: l.shards, heads: newHeads(l.shards),
 	}
 }

@@ -14,10 +14,10 @@ const (
 		coalesce(workspace_id, '00000000-0000-0000-0000-000000000000'), occurred_at, actor_type, actor_id, request_id,
 		coalesce(causation_id, '00000000-0000-0000-0000-000000000000'), correlation_id, data::text, coalesce(subject, ''), sealed`
 	loadSQL = `select ` + eventColumns + ` from ledger_events where stream = $1 and version > $2 order by version`
-	// Stream by stream, whatever the planner believes of the table's size.
-	manySQL = `select e.* from unnest($1::text[], $2::int[]) with ordinality u (name, since, place)
+	// The lateral join makes the planner look up stream by stream, whatever the statistics of the table say.
+	manySQL = `select e.* from unnest($1::text[], $2::int[]) with ordinality u (name, since, i)
 		cross join lateral (select ` + eventColumns + ` from ledger_events where stream = u.name and version > u.since order by version offset 0) e
-		order by u.place, e.version`
+		order by u.i, e.version`
 	rangeSQL = `select ` + eventColumns + ` from ledger_events where shard = $1 and position > $2 and position <= $3 order by position`
 	typedSQL = `select ` + eventColumns + ` from ledger_events where shard = $1 and position > $2 and position <= $3 and type = any($4) order by position`
 	afterSQL = `select ` + eventColumns + ` from ledger_events where shard = $1 and position > $2 order by position limit $3`
@@ -46,8 +46,7 @@ func (l *Ledger) query(ctx context.Context, sql string, args ...any) ([]Recorded
 	return found, nil
 }
 
-// Load reads the events of a stream after a version, oldest first, decoded and opened. A stream that does not exist
-// has none.
+// Load reads the events of a stream after a version, oldest first, decoded. A stream that does not exist has none.
 func (l *Ledger) Load(ctx context.Context, stream string, after int) ([]Recorded, error) {
 	found, err := l.query(ctx, loadSQL, stream, after)
 	if err != nil {
@@ -56,8 +55,8 @@ func (l *Ledger) Load(ctx context.Context, stream string, after int) ([]Recorded
 	return found, l.Decode(ctx, found)
 }
 
-// LoadMany is Load for several streams in one round trip: the events of each after its version, stream by stream in the
-// order in which they are named.
+// LoadMany is Load for several streams in one round trip: the events of each stream after its version, stream by stream in
+// the given order.
 func (l *Ledger) LoadMany(ctx context.Context, streams []string, after []int) ([]Recorded, error) {
 	found, err := l.query(ctx, manySQL, streams, after)
 	if err != nil {
@@ -66,7 +65,8 @@ func (l *Ledger) LoadMany(ctx context.Context, streams []string, after []int) ([
 	return found, l.Decode(ctx, found)
 }
 
-// ReadRange reads the events of a shard with after < position <= upto, in order, still sealed; with types only those.
+// ReadRange reads the events of a shard with after < position <= upto, in order of position and
+// not decoded. With types it reads only events of these types.
 func (l *Ledger) ReadRange(ctx context.Context, shard int, after, upto int64, types ...string) ([]Recorded, error) {
 	if len(types) == 0 {
 		return l.query(ctx, rangeSQL, shard, after, upto)
@@ -74,13 +74,13 @@ func (l *Ledger) ReadRange(ctx context.Context, shard int, after, upto int64, ty
 	return l.query(ctx, typedSQL, shard, after, upto, types)
 }
 
-// ReadAfter reads the next events of a shard behind a position, in order, still sealed.
+// ReadAfter reads the next events of a shard after a position, up to limit, in order of position and not decoded.
 func (l *Ledger) ReadAfter(ctx context.Context, shard int, position int64, limit int) ([]Recorded, error) {
 	return l.query(ctx, afterSQL, shard, position, limit)
 }
 
-// Decode decodes events in place and opens their personal data. One that cannot be decoded stops it with an
-// *UndecodableError that names it.
+// Decode sets Event and Erased of events and decrypts their personal data. At the first event that cannot be decoded it
+// stops with an *UndecodableError.
 func (l *Ledger) Decode(ctx context.Context, recorded []Recorded) error {
 	var subjects []string
 	for i := range recorded {
@@ -99,7 +99,7 @@ func (l *Ledger) Decode(ctx context.Context, recorded []Recorded) error {
 			if key := keys[r.Subject]; key == nil {
 				r.Erased = true
 			} else if personal, err = key.Decrypt(r.Sealed, r.ID[:]); err != nil {
-				return &UndecodableError{r.Shard, r.Position, r.Type, errors.New("its personal data does not open")}
+				return &UndecodableError{r.Shard, r.Position, r.Type, errors.New("its personal data cannot be decrypted")}
 			}
 		}
 		if r.Event, err = l.registry.Decode(r.Type, r.Schema, r.Data, personal); err != nil {
@@ -109,7 +109,7 @@ func (l *Ledger) Decode(ctx context.Context, recorded []Recorded) error {
 	return nil
 }
 
-// UndecodableError names an event that this program cannot read: from a newer one, or damaged.
+// UndecodableError names an event that cannot be decoded: a newer version of the program wrote it, or it is damaged.
 type UndecodableError struct {
 	Shard    int
 	Position int64
@@ -121,10 +121,10 @@ func (e *UndecodableError) Error() string {
 	return fmt.Sprintf("eventstore: event %d of shard %d (%s): %v", e.Position, e.Shard, e.Type, e.Cause)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *UndecodableError) Unwrap() error { return e.Cause }
 
-// ClaimOwner tells who holds a claim; found is false when nobody does.
+// ClaimOwner returns the owner of a claim; found is false when it is free.
 func (l *Ledger) ClaimOwner(ctx context.Context, scope, key string) (owner string, found bool, err error) {
 	err = l.pool.QueryRow(ctx, claimSQL, scope, key).Scan(&owner)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -136,5 +136,5 @@ func (l *Ledger) ClaimOwner(ctx context.Context, scope, key string) (owner strin
 	return owner, true, nil
 }
 
-// NewID makes an id for what is not an event: a UUIDv7.
+// NewID returns a new id, a UUIDv7.
 func NewID() uuid.UUID { return newID() }

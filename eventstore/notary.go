@@ -11,10 +11,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// BlockSize is how many events a block holds at most; a block is closed at least every BlockAge while events come in.
 const (
+	// BlockSize is the largest number of events in a block.
 	BlockSize = 1000
-	BlockAge  = time.Second
+	// BlockAge is how long the notary waits after an append before it closes a block.
+	BlockAge = time.Second
 )
 
 const (
@@ -23,8 +24,8 @@ const (
 		values ($1, $2, $3, $4, $5, $6, $7, $8, now())`
 )
 
-// CloseBlocks closes blocks up to the head of a shard and returns how many. Several processes may do it at once: a
-// block's number is unique, and who comes second starts over from what the first wrote.
+// CloseBlocks closes blocks up to the head of a shard and returns how many. Several processes may call it at the same time:
+// the number of a block is unique, and a process whose insert fails continues after the block of the other one.
 func (l *Ledger) CloseBlocks(ctx context.Context, shard int) (closed int, err error) {
 	head, err := l.Head(ctx, shard)
 	if err != nil {
@@ -54,7 +55,7 @@ func (l *Ledger) lastBlock(ctx context.Context, shard int) (Block, error) {
 	return b, nil
 }
 
-// closeBlock hashes the events after the last block up to a position and writes the block.
+// closeBlock hashes the events after the last block up to a position and inserts the block.
 func (l *Ledger) closeBlock(ctx context.Context, last Block, to int64) error {
 	b := Block{Shard: last.Shard, Number: last.Number + 1, From: last.To + 1, To: to, Previous: last.Hash}
 	found, err := l.ReadRange(ctx, b.Shard, last.To, to)
@@ -72,8 +73,8 @@ func (l *Ledger) closeBlock(ctx context.Context, last Block, to int64) error {
 	}
 	b.Hash = blockHash(&b)
 	_, err = l.pool.Exec(ctx, insertBlockSQL, b.Shard, b.Number, b.From, b.To, b.Leaves, b.Root, b.Previous, b.Hash)
-	if duplicate(err) {
-		return nil // another process closed it
+	if isUniqueViolation(err) {
+		return nil // another process has closed it
 	}
 	if err != nil {
 		return fmt.Errorf("eventstore: close block: %w", err)
@@ -81,8 +82,8 @@ func (l *Ledger) closeBlock(ctx context.Context, last Block, to int64) error {
 	return nil
 }
 
-// RunNotary closes blocks until ctx ends: when BlockSize events wait, and else BlockAge after the first that waits.
-// With nothing appended it does nothing at all. Its time is real time, also in dev mode.
+// RunNotary closes the blocks of all shards, BlockAge after an append, until ctx ends. Without appends it does nothing. It
+// waits in real time, whatever the service's clock says.
 func (l *Ledger) RunNotary(ctx context.Context) {
 	grown := make(chan struct{}, 1)
 	var stops []func()
@@ -102,7 +103,7 @@ func (l *Ledger) RunNotary(ctx context.Context) {
 	for {
 		for shard := range l.shards {
 			if _, err := l.CloseBlocks(ctx, shard); err != nil && ctx.Err() == nil {
-				l.log.Error("notary: cannot close a block", "shard", shard, "error", err)
+				l.log.Error("eventstore: cannot close a block", "shard", shard, "error", err)
 			}
 		}
 		select {
@@ -123,17 +124,17 @@ const hashesSQL = `select p, substring(b.leaves from ((p - b.from_position) * 32
 	cross join lateral (select * from ledger_blocks b where b.shard = $1 and b.to_position >= p order by b.to_position limit 1) b
 	where b.from_position <= p`
 
-// LeafHashes gives the leaf hashes of events by position; those whose block is not closed yet are absent.
+// LeafHashes returns the hashes of events by position. Events whose block is not closed yet are not in the map.
 func (l *Ledger) LeafHashes(ctx context.Context, shard int, positions []int64) (map[int64][]byte, error) {
 	rows, err := l.pool.Query(ctx, hashesSQL, shard, positions)
 	if err != nil {
-		return nil, fmt.Errorf("eventstore: hashes: %w", err)
+		return nil, fmt.Errorf("eventstore: leaf hashes: %w", err)
 	}
 	found := make(map[int64][]byte, len(positions))
 	var position int64
 	var hash []byte
 	if _, err := pgx.ForEachRow(rows, []any{&position, &hash}, func() error { found[position] = bytes.Clone(hash); return nil }); err != nil {
-		return nil, fmt.Errorf("eventstore: hashes: %w", err)
+		return nil, fmt.Errorf("eventstore: leaf hashes: %w", err)
 	}
 	return found, nil
 }

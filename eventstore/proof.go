@@ -13,11 +13,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ProofFormat names what a Proof looks like.
+// ProofFormat names the format of a Proof.
 const ProofFormat = "ledgerline proof 1"
 
-// Proof shows to somebody without access to the ledger that events are part of it, as they stand, and that none of their
-// streams' events was left out. Hashes are in hex.
+// Proof shows to an outsider that events are part of the ledger in this form, and that no event of their streams is left
+// out. Hashes are in hex.
 type Proof struct {
 	Format  string         `json:"format"`
 	Shard   int            `json:"shard"`
@@ -27,14 +27,14 @@ type Proof struct {
 	Streams map[string]int `json:"streams" doc:"How many events each of the streams has"`
 }
 
-// ProofEntry is one event as it was hashed, and its place in its block's tree.
+// ProofEntry is one event as it was hashed, and the path from it to the root of its block's tree.
 type ProofEntry struct {
 	Leaf  []string   `json:"leaf" nullable:"false" doc:"The event's columns as they are hashed: shard, position, id, stream, version, type, schema, organisation_id, workspace_id, occurred_at, actor_type, actor_id, request_id, causation_id, correlation_id, data, subject, sealed (base64)"`
 	Block int64      `json:"block"`
 	Path  []PathStep `json:"path" nullable:"false" doc:"From the leaf up to the block's root"`
 }
 
-// PathStep is the hash beside the one that is carried up.
+// PathStep is one step up the tree: the sibling of the hash so far.
 type PathStep struct {
 	Side string `json:"side" enum:"left,right" doc:"On which side of the carried hash it stands"`
 	Hash string `json:"hash"`
@@ -50,7 +50,7 @@ type ProofBlock struct {
 	Hash     string `json:"hash"`
 }
 
-// The columns of a leaf that a proof is read by.
+// Indexes of the columns of a leaf that Check reads, and their number.
 const (
 	leafPosition = 1
 	leafStream   = 3
@@ -67,7 +67,7 @@ const (
 	lastNumberSQL = `select coalesce(max(number), 0) from ledger_blocks where shard = $1`
 )
 
-// Prove closes the open block and proves whole streams of a shard. Streams that do not exist have no events.
+// Prove closes the open block and returns the proof of whole streams of a shard. Streams that do not exist have no events.
 func (l *Ledger) Prove(ctx context.Context, shard int, streams ...string) (Proof, error) {
 	p := Proof{Format: ProofFormat, Shard: shard, Entries: []ProofEntry{}, Blocks: []ProofBlock{}, Streams: map[string]int{}}
 	var all []Recorded
@@ -108,6 +108,7 @@ func (l *Ledger) Prove(ctx context.Context, shard int, streams ...string) (Proof
 	return p, err
 }
 
+// blocksOf reads the blocks that contain these positions, with their leaves.
 func (l *Ledger) blocksOf(ctx context.Context, shard int, positions []int64) ([]Block, error) {
 	rows, err := l.pool.Query(ctx, proofLeavesSQL, shard, positions)
 	if err != nil {
@@ -123,6 +124,7 @@ func (l *Ledger) blocksOf(ctx context.Context, shard int, positions []int64) ([]
 	return blocks, nil
 }
 
+// addChain adds the blocks from the one with the first event to the newest.
 func (l *Ledger) addChain(ctx context.Context, p *Proof) error {
 	var first int64
 	if len(p.Entries) > 0 {
@@ -143,7 +145,7 @@ func (l *Ledger) addChain(ctx context.Context, p *Proof) error {
 	return nil
 }
 
-// auditPath is the path of RFC 6962 from a leaf up to the root, nearest first.
+// auditPath is the path of RFC 6962 from a leaf to the root, nearest step first.
 func auditPath(leaves []byte, index int) []PathStep {
 	n := len(leaves) / sha256.Size
 	if n <= 1 {
@@ -160,90 +162,92 @@ func auditPath(leaves []byte, index int) []PathStep {
 	return append(auditPath(right, index-split), PathStep{"left", hex.EncodeToString(subtree(left))})
 }
 
-// subtree is the root of leaves, at least one.
+// subtree is the root of one or more leaves.
 func subtree(leaves []byte) []byte {
 	root, err := merkleRoot(leaves)
 	if err != nil {
-		panic(err) // it is made of whole hashes
+		panic(err) // cannot happen: leaves consist of whole hashes
 	}
 	return root
 }
 
-// Check recomputes a proof, knowing nothing but what it holds, and tells everything that is wrong with it. With expect, the hash of
-// a block that was kept elsewhere, the chain must contain that block.
-func (p *Proof) Check(expect string) []string {
+// Check recomputes a proof from its own content and returns everything that is wrong with it; nil when it is right. With
+// anchor, the hash of a block that was kept elsewhere, the chain must contain that block.
+func (p *Proof) Check(anchor string) []string {
 	var wrong []string
-	tell := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	report := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	if p.Format != ProofFormat {
-		tell("format: this is %q, not %q", p.Format, ProofFormat)
+		report("format: this is %q, not %q", p.Format, ProofFormat)
 		return wrong
 	}
-	blocks := p.checkChain(tell)
-	if expect != "" && !slices.ContainsFunc(p.Blocks, func(b ProofBlock) bool { return b.Hash == expect }) {
-		tell("blocks: none has the expected hash")
+	blocks := p.checkChain(report)
+	if anchor != "" && !slices.ContainsFunc(p.Blocks, func(b ProofBlock) bool { return b.Hash == anchor }) {
+		report("blocks: none has the expected hash")
 	}
 	next, last := map[string]int{}, int64(0)
 	for i := range p.Entries {
 		e := &p.Entries[i]
 		if len(e.Leaf) != leafColumns {
-			tell("entries/%d/leaf: %d columns, not %d", i, len(e.Leaf), leafColumns)
+			report("entries/%d/leaf: %d columns, not %d", i, len(e.Leaf), leafColumns)
 			continue
 		}
 		position, _ := strconv.ParseInt(e.Leaf[leafPosition], 10, 64)
 		b := blocks[e.Block]
 		switch carried, err := climb(hashLeaf(e.Leaf), e.Path); {
 		case b == nil:
-			tell("entries/%d/block: there is no block %d", i, e.Block)
+			report("entries/%d/block: there is no block %d", i, e.Block)
 		case err != nil:
-			tell("entries/%d/path: %v", i, err)
+			report("entries/%d/path: %v", i, err)
 		case carried != b.Root:
-			tell("entries/%d: it is not in block %d as it stands here", i, e.Block)
+			report("entries/%d: it is not in block %d as it stands here", i, e.Block)
 		case position < b.From || position > b.To || e.Leaf[0] != strconv.Itoa(p.Shard):
-			tell("entries/%d/leaf: its place is not in block %d", i, e.Block)
+			report("entries/%d/leaf: its place is not in block %d", i, e.Block)
 		}
 		if position <= last {
-			tell("entries/%d: it does not come after the one before", i)
+			report("entries/%d: it does not come after the one before", i)
 		}
 		last = position
 		next[e.Leaf[leafStream]]++
 		if e.Leaf[leafVersion] != strconv.Itoa(next[e.Leaf[leafStream]]) {
-			tell("entries/%d: version %s of its stream, where %d is due: an event was left out", i, e.Leaf[leafVersion], next[e.Leaf[leafStream]])
+			report("entries/%d: version %s of its stream, where %d is due: an event was left out", i, e.Leaf[leafVersion], next[e.Leaf[leafStream]])
 		}
 	}
 	for stream, n := range p.Streams {
 		if next[stream] != n {
-			tell("streams/%s: %d events, not %d", stream, next[stream], n)
+			report("streams/%s: %d events, not %d", stream, next[stream], n)
 		}
 	}
 	for stream := range next {
 		if _, known := p.Streams[stream]; !known {
-			tell("streams: %s is not listed", stream)
+			report("streams: %s is not listed", stream)
 		}
 	}
 	return wrong
 }
 
-func (p *Proof) checkChain(tell func(string, ...any)) map[int64]*ProofBlock {
+// checkChain checks the blocks and returns them by number.
+func (p *Proof) checkChain(report func(string, ...any)) map[int64]*ProofBlock {
 	blocks := map[int64]*ProofBlock{}
 	for i := range p.Blocks {
 		b := &p.Blocks[i]
 		hash, err := b.rehash(p.Shard)
 		switch {
 		case err != nil:
-			tell("blocks/%d: %v", i, err)
+			report("blocks/%d: %v", i, err)
 		case hash != b.Hash:
-			tell("blocks/%d/hash: it is not the hash of this block", i)
+			report("blocks/%d/hash: it is not the hash of this block", i)
 		case i > 0 && (b.Previous != p.Blocks[i-1].Hash || b.Number != p.Blocks[i-1].Number+1 || b.From != p.Blocks[i-1].To+1):
-			tell("blocks/%d: it does not follow the block before", i)
+			report("blocks/%d: it does not follow the block before", i)
 		}
 		blocks[b.Number] = b
 	}
 	if n := len(p.Blocks); n > 0 && p.Blocks[n-1].Hash != p.Head || n == 0 && p.Head != "" {
-		tell("head: it is not the hash of the last block")
+		report("head: it is not the hash of the last block")
 	}
 	return blocks
 }
 
+// rehash recomputes the hash of a block.
 func (b *ProofBlock) rehash(shard int) (string, error) {
 	root, err1 := hex.DecodeString(b.Root)
 	previous, err2 := hex.DecodeString(b.Previous)
@@ -253,12 +257,12 @@ func (b *ProofBlock) rehash(shard int) (string, error) {
 	return hex.EncodeToString(blockHash(&Block{Shard: shard, Number: b.Number, From: b.From, To: b.To, Root: root, Previous: previous})), nil
 }
 
-// climb carries a leaf's hash up its path.
+// climb returns the root that a leaf's hash and its path lead to.
 func climb(hash []byte, path []PathStep) (string, error) {
 	for _, step := range path {
 		beside, err := hex.DecodeString(step.Hash)
 		if err != nil || len(beside) != sha256.Size {
-			return "", errors.New("a step is no hash")
+			return "", errors.New("a step is not a hash")
 		}
 		var pair [][]byte
 		switch step.Side {
@@ -267,7 +271,7 @@ func climb(hash []byte, path []PathStep) (string, error) {
 		case "right":
 			pair = [][]byte{{1}, hash, beside}
 		default:
-			return "", errors.New("a step stands on no side")
+			return "", errors.New("the side of a step is neither left nor right")
 		}
 		sum := sha256.Sum256(bytes.Join(pair, nil))
 		hash = sum[:]

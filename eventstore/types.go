@@ -10,145 +10,147 @@ import (
 	"ledgerline/events"
 )
 
-// Recorded is one event as the ledger holds it.
+// Recorded is one event as it is stored in the ledger.
 type Recorded struct {
 	Shard          int
-	Position       int64 // per shard, from 1, without gaps, in commit order
+	Position       int64 // within the shard, from 1, without gaps
 	ID             uuid.UUID
 	Stream         string
-	Version        int // per stream, from 1
-	Type           string
-	Schema         int
+	Version        int    // within the stream, from 1
+	Type           string // wire name, for example contact.created
+	Schema         int    // version of the wire format of this type
 	OrganisationID uuid.UUID
 	WorkspaceID    uuid.UUID // uuid.Nil for events of the organisation itself
 	OccurredAt     time.Time
 	Actor          events.Actor
 	RequestID      string
 	CausationID    uuid.UUID // the event that led to this one; uuid.Nil when a request did
-	CorrelationID  uuid.UUID // the same for everything that one request or inbound message led to
+	CorrelationID  uuid.UUID // shared by everything that one request or inbound message led to
 	Data           json.RawMessage
-	Subject        string // whose personal data is sealed here; "" when none
-	Sealed         []byte
+	Subject        string // whose key encrypts the personal data; "" when there is none
+	Sealed         []byte // the personal data, encrypted
 
-	// Event is the decoded event, its personal data opened. Erased tells that there was some whose key is destroyed:
-	// the personal fields are then empty.
-	Event  events.Event `json:"-"`
-	Erased bool         `json:"-"`
+	// Event is the decoded event with its personal data; nil until Ledger.Decode was called.
+	Event events.Event `json:"-"`
+	// Erased is true when the key of the personal data is destroyed. The personal fields of Event are empty then.
+	Erased bool `json:"-"`
 }
 
-// Expectations of a stream's version.
+// Special values of StreamEvents.Expected.
 const (
 	// NoStream expects that the stream has no events yet.
 	NoStream = 0
-	// AnyVersion expects nothing.
+	// AnyVersion accepts every version.
 	AnyVersion = -1
 )
 
 // StreamEvents are the events that one append adds to one stream.
 type StreamEvents struct {
 	Stream    string
-	Expected  int       // NoStream, AnyVersion or the version the decision was made at
-	Workspace uuid.UUID // in place of the append's workspace when not uuid.Nil
+	Expected  int       // NoStream, AnyVersion, or the version at which the command decided
+	Workspace uuid.UUID // replaces the append's workspace when not uuid.Nil
 	Events    []events.Event
 }
 
-// Guard is an expected version of a stream that the append only leans on: a credential, a contact's consent.
+// Guard is the expected version of a stream that an append depends on without adding to it, for example that of the API key
+// that makes a request, or of a contact whose consent was checked.
 type Guard struct {
 	Stream  string
 	Version int
 }
 
-// Claim takes or releases a unique thing within a scope: a name in a workspace, the secret of a key. Taking what the
-// owner holds already is no refusal; releasing what it does not hold is none either. They are taken in their order, so that
-// what is released may be taken by another owner in the same append.
+// Claim takes or releases a unique thing: within Scope, Key belongs to one Owner. Examples are a name in a workspace and the
+// hash of an API key. An append is not refused for taking what the owner holds already, nor for releasing what it does not
+// hold. Claims apply in their order, so one append can release a claim and take it for another owner.
 type Claim struct {
 	Scope, Key, Owner string
 	Release           bool
 }
 
-// Quota adds to a counter that may not pass its limit. What counts is the sum of the buckets from From on, so that a
-// fixed window (From = Bucket = its start) and a rolling one (From = now - 60 min, Bucket = this minute) are one mechanism.
+// Quota adds to a counter that may not exceed its limit. The counter is the sum of its buckets from From on. A fixed window
+// has From and Bucket at its start; a rolling window of an hour has From an hour ago and Bucket at the current minute.
 type Quota struct {
 	Key    string
-	Bucket time.Time
-	From   time.Time
-	Add    int64 // negative gives back, and is never refused
+	Bucket time.Time // where Add is counted
+	From   time.Time // start of the window
+	Add    int64     // a negative number gives back and is never refused
 	Limit  int64
 }
 
-// IdempotencyRecord is the idempotency receipt of a write (interface, section 8). It commits with the events it answers for.
+// IdempotencyRecord is the stored answer to a request with an idempotency key (rules API-13 to API-18). It commits with the events of
+// the request.
 type IdempotencyRecord struct {
 	Workspace   uuid.UUID
-	Key         string
-	Fingerprint []byte // of method, path and canonical body
-	Ref         string // what was made or changed; the answer is built from its view when Body is missing
+	Key         string // unique within the workspace
+	Fingerprint []byte // hash of method, path and canonical body: another request with the same key is refused
+	Ref         string // id of what the request created or changed; without Body the answer is built from its view
 	Status      int    // HTTP status of the answer
-	Body        []byte // nil until it is known; sealed at rest
-	Subject     string // contact whose erasure empties the body; "" when none
-	// Filled in by the ledger.
+	Body        []byte // of the answer; nil while it is not known. It is encrypted in the database
+	Subject     string // contact whose erasure empties the body; "" when there is none
+	// Set by the ledger.
 	Shard     int
-	Position  int64 // of the last event; 0 when the answer was a refusal
+	Position  int64 // of the last event of the request; 0 when the request was refused
 	CreatedAt time.Time
 }
 
-// IdempotencyRecordLifetime is how long a receipt holds.
+// IdempotencyRecordLifetime is how long an idempotency key counts as used.
 const IdempotencyRecordLifetime = 24 * time.Hour
 
-// Append is one atomic step: events of several streams together with what must hold for them.
+// Append is one atomic step: events of several streams with their preconditions.
 type Append struct {
 	Organisation  uuid.UUID // decides the shard
 	Workspace     uuid.UUID // uuid.Nil for events of the organisation itself
 	Actor         events.Actor
 	RequestID     string
-	CausationID   uuid.UUID
-	CorrelationID uuid.UUID // made up when uuid.Nil
-	At            time.Time // occurred_at of all events
+	CausationID   uuid.UUID // the event that leads to these; uuid.Nil when a request does
+	CorrelationID uuid.UUID // uuid.Nil: a new one is made
+	At            time.Time // OccurredAt of all events
 
 	Streams     []StreamEvents
 	Guards      []Guard
 	Claims      []Claim
 	Quotas      []Quota
-	Idempotency *IdempotencyRecord
-	// EraseSubjects destroys the personal-data keys of these subjects, for good.
+	Idempotency *IdempotencyRecord // nil for a request without an idempotency key
+	// EraseSubjects are subjects whose personal data becomes unreadable for good: their keys are destroyed.
 	EraseSubjects []string
 }
 
-// Result tells where an append's events lie. Without events First is 0 and Last is the shard's head.
+// Result is where an append's events are in the ledger. Without events First is 0 and Last is the position of the shard's head.
 type Result struct {
 	Shard       int
 	First, Last int64
 	IDs         []uuid.UUID // of the events, in order
 }
 
-// VersionConflict refuses an append: a stream or a guard is not at the expected version. Load again and decide again.
+// VersionConflict refuses an append: a stream is not at the expected version. The caller loads again and decides again.
 type VersionConflict struct {
 	Stream           string
 	Expected, Actual int
-	Guard            bool
+	Guard            bool // the stream is that of a guard; the append does not add to it
 }
 
 func (e *VersionConflict) Error() string {
 	return fmt.Sprintf("eventstore: stream %s is at version %d, not %d", e.Stream, e.Actual, e.Expected)
 }
 
-// ClaimTaken refuses an append: somebody else holds what it wants to take.
+// ClaimTaken refuses an append: another owner holds a claim that it takes.
 type ClaimTaken struct{ Scope, Key, Owner string }
 
 func (e *ClaimTaken) Error() string {
 	return fmt.Sprintf("eventstore: %s is taken by %s", e.Scope, e.Owner)
 }
 
-// QuotaExceeded refuses an append: the counter would pass its limit.
+// QuotaExceeded refuses an append: a counter would exceed its limit.
 type QuotaExceeded struct {
 	Key              string
 	Used, Add, Limit int64
 }
 
 func (e *QuotaExceeded) Error() string {
-	return fmt.Sprintf("eventstore: quota %s: %d used of %d, no room for %d", e.Key, e.Used, e.Limit, e.Add)
+	return fmt.Sprintf("eventstore: quota %s: %d used, limit %d, cannot add %d", e.Key, e.Used, e.Limit, e.Add)
 }
 
-// IdempotencyRecordExists refuses an append: its idempotency key has been used within ReceiptLife.
+// IdempotencyRecordExists refuses an append: its idempotency key has been used within IdempotencyRecordLifetime.
 type IdempotencyRecordExists struct{ Record IdempotencyRecord }
 
 func (e *IdempotencyRecordExists) Error() string {

@@ -11,23 +11,23 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Tampering is the first place of a shard that is not as it was written.
+// Tampering is the error of Verify: the first position of a shard that is not as it was written.
 type Tampering struct {
 	Shard    int
 	Position int64
-	Problem  string
+	Problem  string // for an operator
 }
 
 func (t *Tampering) Error() string {
 	return fmt.Sprintf("shard %d, position %d: %s", t.Shard, t.Position, t.Problem)
 }
 
-// VerifyResult is what Verify found in order.
+// VerifyResult is what Verify found unchanged.
 type VerifyResult struct {
 	Shard  int    `json:"shard"`
 	Events int64  `json:"events"`
 	Blocks int64  `json:"blocks"`
-	Head   string `json:"head"` // hash of the last block, hex: keep it elsewhere to prove later that nothing was cut off or rewritten
+	Head   string `json:"head"` // hash of the last block, hex; kept elsewhere, it later proves that nothing was cut off or rewritten
 }
 
 const (
@@ -36,15 +36,15 @@ const (
 	maxPositionSQL = `select coalesce(max(position), 0) from ledger_events where shard = $1`
 )
 
-// Verify closes the open block, recomputes every hash of a shard and compares. The first event that was changed,
-// removed, moved or added is told as *Tampering. With anchor (the hash of a block, kept elsewhere) it also tells
-// when the chain does not contain that block any more.
+// Verify closes the open block, recomputes every hash of a shard and compares. It returns *Tampering for the first event that
+// was changed, removed, moved or added, and, with anchor (the hash of a block, kept elsewhere), when the chain does not
+// contain that block.
 func (l *Ledger) Verify(ctx context.Context, shard int, anchor []byte) (VerifyResult, error) {
 	v := VerifyResult{Shard: shard}
 	v.Head = fmt.Sprintf("%x", make([]byte, sha256.Size))
 	if _, err := l.CloseBlocks(ctx, shard); err != nil {
-		// A hole in what is not closed yet: the walk below names where.
-		l.log.Debug("audit: the open block does not close", "shard", shard, "error", err)
+		// An event after the last block is missing. verifyEnd below finds which.
+		l.log.Debug("eventstore: cannot close the open block", "shard", shard, "error", err)
 	}
 	previous, anchored := make([]byte, sha256.Size), anchor == nil
 	for {
@@ -111,7 +111,7 @@ func (l *Ledger) verifyBlock(ctx context.Context, b *Block, v *VerifyResult, pre
 	return nil
 }
 
-// verifyEnd compares where the chain, the head and the events end.
+// verifyEnd compares the last positions of the chain, the head and the events.
 func (l *Ledger) verifyEnd(ctx context.Context, v *VerifyResult) error {
 	var last int64
 	if err := l.pool.QueryRow(ctx, maxPositionSQL, v.Shard).Scan(&last); err != nil {
@@ -123,10 +123,10 @@ func (l *Ledger) verifyEnd(ctx context.Context, v *VerifyResult) error {
 	}
 	switch {
 	case head < v.Events:
-		return &Tampering{v.Shard, head + 1, "the head lies behind the chain"}
+		return &Tampering{v.Shard, head + 1, "the head is before the end of the chain"}
 	case last > head:
-		return &Tampering{v.Shard, head + 1, "an event lies beyond the head"}
-	case v.Events < head: // appended since the open block was closed, or it did not close
+		return &Tampering{v.Shard, head + 1, "there is an event after the head"}
+	case v.Events < head: // appended since, or the open block could not be closed
 		found, err := l.ReadRange(ctx, v.Shard, v.Events, head)
 		if err != nil {
 			return err
@@ -140,7 +140,9 @@ func (l *Ledger) verifyEnd(ctx context.Context, v *VerifyResult) error {
 	return nil
 }
 
-func duplicate(err error) bool {
+const codeUniqueViolation = "23505"
+
+func isUniqueViolation(err error) bool {
 	refused := (*pgconn.PgError)(nil)
-	return errors.As(err, &refused) && refused.Code == "23505"
+	return errors.As(err, &refused) && refused.Code == codeUniqueViolation
 }

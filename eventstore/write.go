@@ -23,13 +23,13 @@ const (
 	insertKeysSQL  = `insert into ledger_keys (subject, wrapped) select * from unnest($1::text[], $2::bytea[])`
 	destroyKeysSQL = `insert into ledger_keys (subject, destroyed_at) select s, $2 from unnest($1::text[]) s
 		on conflict (subject) do update set wrapped = null, destroyed_at = excluded.destroyed_at`
-	emptyReceiptsSQL = `update ledger_idempotency_records set body = null where subject = any($1)`
+	emptyRecordsSQL  = `update ledger_idempotency_records set body = null where subject = any($1)`
 	takeClaimsSQL    = `insert into ledger_claims (scope, key, owner) select * from unnest($1::text[], $2::text[], $3::text[])`
 	releaseClaimsSQL = `delete from ledger_claims c using unnest($1::text[], $2::text[]) u (scope, key)
 		where c.scope = u.scope and c.key = u.key`
 	addQuotasSQL = `insert into ledger_quotas as q (key, bucket, used) select * from unnest($1::text[], $2::timestamptz[], $3::bigint[])
 		on conflict (key, bucket) do update set used = q.used + excluded.used`
-	insertReceiptsSQL = `insert into ledger_idempotency_records (workspace_id, key, fingerprint, ref, status, body, subject, shard, position, created_at)
+	insertRecordsSQL = `insert into ledger_idempotency_records (workspace_id, key, fingerprint, ref, status, body, subject, shard, position, created_at)
 		select workspace_id, key, fingerprint, ref, status, body, nullif(subject, ''), $9, position, $10
 		from unnest($1::uuid[], $2::text[], $3::bytea[], $4::text[], $5::smallint[], $6::bytea[], $7::text[], $8::bigint[])
 			u (workspace_id, key, fingerprint, ref, status, body, subject, position)
@@ -39,31 +39,32 @@ const (
 	notifySQL   = `select pg_notify('ledger_head', $1)`
 )
 
-// write sends everything that the accepted appends change, and the commit, in one round trip. first goes in front and
-// moves the head.
-func (c *committer) write(ctx context.Context, conn *pgxpool.Conn, f *facts, accepted []*pending, first func(*pgx.Batch)) error {
+// write writes the accepted appends and commits, in one round trip. first adds the statements that come before the inserts and
+// move the head.
+func (c *committer) write(ctx context.Context, conn *pgxpool.Conn, s *shardState, accepted []*pendingAppend, first func(*pgx.Batch)) error {
 	var b pgx.Batch
 	first(&b)
-	if queueEvents(&b, c.shard, accepted) {
-		b.Queue(notifySQL, strconv.Itoa(c.shard)+":"+strconv.FormatInt(f.head, 10))
+	if addEventsTo(&b, c.shard, accepted) {
+		b.Queue(notifySQL, strconv.Itoa(c.shard)+":"+strconv.FormatInt(s.head, 10))
 	}
-	queueKeys(&b, f.now, accepted)
-	queueClaims(&b, f, accepted)
-	if len(f.added) > 0 {
+	addKeysTo(&b, s.now, accepted)
+	addClaimsTo(&b, s, accepted)
+	if len(s.added) > 0 {
 		var keys []string
 		var buckets []time.Time
 		var added []int64
-		for k, n := range f.added {
+		for k, n := range s.added {
 			keys, buckets, added = append(keys, k.key), append(buckets, k.bucket), append(added, n)
 		}
 		b.Queue(addQuotasSQL, keys, buckets, added)
 	}
-	queueReceipts(&b, c.shard, f, accepted)
+	addRecordsTo(&b, c.shard, s, accepted)
 	b.Queue("commit")
 	return conn.SendBatch(ctx, &b).Close()
 }
 
-func queueEvents(b *pgx.Batch, shard int, accepted []*pending) bool {
+// addEventsTo adds the insert of all events; false when there are none.
+func addEventsTo(b *pgx.Batch, shard int, accepted []*pendingAppend) bool {
 	n := 0
 	for _, p := range accepted {
 		n += len(p.rows)
@@ -83,8 +84,8 @@ func queueEvents(b *pgx.Batch, shard int, accepted []*pending) bool {
 		for i := range p.rows {
 			r := &p.rows[i]
 			positions, versions, schemas = append(positions, r.position), append(versions, int32(r.version)), append(schemas, int16(r.schema)) //nolint:gosec // both are small
-			ids, organisations, correlations = append(ids, native(r.id)), append(organisations, native(a.Organisation)), append(correlations, native(a.CorrelationID))
-			workspaces, causations = append(workspaces, native(r.workspace)), append(causations, native(a.CausationID))
+			ids, organisations, correlations = append(ids, pgUUID(r.id)), append(organisations, pgUUID(a.Organisation)), append(correlations, pgUUID(a.CorrelationID))
+			workspaces, causations = append(workspaces, pgUUID(r.workspace)), append(causations, pgUUID(a.CausationID))
 			streams, types = append(streams, r.stream), append(types, r.name)
 			actorTypes, actorIDs = append(actorTypes, a.Actor.Type), append(actorIDs, a.Actor.ID)
 			requests, data, times = append(requests, a.RequestID), append(data, string(r.data)), append(times, a.At)
@@ -96,39 +97,40 @@ func queueEvents(b *pgx.Batch, shard int, accepted []*pending) bool {
 	return true
 }
 
-// native is an id in pgx's own type, which it encodes without reflection; uuid.Nil is null.
-func native(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: id != uuid.Nil} }
+// pgUUID is an id in pgx's own type, which it encodes without reflection. uuid.Nil becomes null.
+func pgUUID(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: id != uuid.Nil} }
 
 func uuids(ids []uuid.UUID) []pgtype.UUID {
 	list := make([]pgtype.UUID, len(ids))
 	for i, id := range ids {
-		list[i] = native(id)
+		list[i] = pgUUID(id)
 	}
 	return list
 }
 
-func queueKeys(b *pgx.Batch, now time.Time, accepted []*pending) {
-	var subjects, forgotten []string
+// addKeysTo adds the inserts of new keys, and the destruction of the keys of erased subjects.
+func addKeysTo(b *pgx.Batch, now time.Time, accepted []*pendingAppend) {
+	var subjects, erased []string
 	var wrapped [][]byte
 	for _, p := range accepted {
 		for _, k := range p.newKeys {
 			subjects, wrapped = append(subjects, k.subject), append(wrapped, k.wrapped)
 		}
-		forgotten = append(forgotten, p.append.EraseSubjects...)
+		erased = append(erased, p.append.EraseSubjects...)
 	}
 	if len(subjects) > 0 {
 		b.Queue(insertKeysSQL, subjects, wrapped)
 	}
-	if len(forgotten) > 0 {
-		b.Queue(destroyKeysSQL, forgotten, now)
-		b.Queue(emptyReceiptsSQL, forgotten)
+	if len(erased) > 0 {
+		b.Queue(destroyKeysSQL, erased, now)
+		b.Queue(emptyRecordsSQL, erased)
 	}
 }
 
-// queueClaims writes the difference that the batch makes, so that a claim released and taken again within one batch
-// comes out right. A claim that another shard took since it was looked at makes the insert fail.
-func queueClaims(b *pgx.Batch, f *facts, accepted []*pending) {
-	var scopes, keys, owners, freedScopes, freedKeys []string
+// addClaimsTo adds the changes of claims: the difference between the claims before and after the batch, so that a claim may be
+// released and taken again within one batch. The insert fails if another shard has taken the claim since it was read.
+func addClaimsTo(b *pgx.Batch, s *shardState, accepted []*pendingAppend) {
+	var scopes, keys, owners, releasedScopes, releasedKeys []string
 	seen := map[claimKey]bool{}
 	for _, p := range accepted {
 		for _, c := range p.append.Claims {
@@ -137,25 +139,26 @@ func queueClaims(b *pgx.Batch, f *facts, accepted []*pending) {
 				continue
 			}
 			seen[k] = true
-			before, had := f.held[k]
-			after, has := f.claims[k]
+			before, had := s.storedClaims[k]
+			after, has := s.claims[k]
 			if had && before != after {
-				freedScopes, freedKeys = append(freedScopes, k.scope), append(freedKeys, k.key)
+				releasedScopes, releasedKeys = append(releasedScopes, k.scope), append(releasedKeys, k.key)
 			}
 			if has && before != after {
 				scopes, keys, owners = append(scopes, k.scope), append(keys, k.key), append(owners, after)
 			}
 		}
 	}
-	if len(freedScopes) > 0 {
-		b.Queue(releaseClaimsSQL, freedScopes, freedKeys)
+	if len(releasedScopes) > 0 {
+		b.Queue(releaseClaimsSQL, releasedScopes, releasedKeys)
 	}
 	if len(scopes) > 0 {
 		b.Queue(takeClaimsSQL, scopes, keys, owners)
 	}
 }
 
-func queueReceipts(b *pgx.Batch, shard int, f *facts, accepted []*pending) {
+// addRecordsTo adds the inserts of idempotency records. A record that has expired is replaced.
+func addRecordsTo(b *pgx.Batch, shard int, s *shardState, accepted []*pendingAppend) {
 	var workspaces []uuid.UUID
 	var keys, refs, subjects []string
 	var fingerprints, bodies [][]byte
@@ -165,13 +168,13 @@ func queueReceipts(b *pgx.Batch, shard int, f *facts, accepted []*pending) {
 		if p.append.Idempotency == nil {
 			continue
 		}
-		r := f.receipts[receiptKey{p.append.Idempotency.Workspace, p.append.Idempotency.Key}]
+		r := s.records[recordKey{p.append.Idempotency.Workspace, p.append.Idempotency.Key}]
 		workspaces, keys, refs = append(workspaces, r.Workspace), append(keys, r.Key), append(refs, r.Ref)
-		fingerprints, bodies = append(fingerprints, r.Fingerprint), append(bodies, p.body)
+		fingerprints, bodies = append(fingerprints, r.Fingerprint), append(bodies, p.recordBody)
 		statuses = append(statuses, int16(r.Status)) //nolint:gosec // an HTTP status
 		subjects, positions = append(subjects, r.Subject), append(positions, r.Position)
 	}
 	if len(keys) > 0 {
-		b.Queue(insertReceiptsSQL, uuids(workspaces), keys, fingerprints, refs, statuses, bodies, subjects, positions, shard, f.now)
+		b.Queue(insertRecordsSQL, uuids(workspaces), keys, fingerprints, refs, statuses, bodies, subjects, positions, shard, s.now)
 	}
 }

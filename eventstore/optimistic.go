@@ -1,0 +1,163 @@
+package eventstore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// An optimistic commit needs one round trip where the other way needs two. The committer does not read first: it decides a
+// batch by what its appends expect (streams at their expected versions, free claims, unused keys), and sends everything in
+// one transaction, which begins with a function that fails if any of these expectations does not hold. Nothing was
+// written then, and the batch takes the other way. Nearly all batches meet their expectations.
+
+// codeExpectationFailed is the SQLSTATE of ledger_check_expectation when the database is not as expected.
+const codeExpectationFailed = "LL002"
+
+// maxOptimismPause is the largest number of batches that take the other way after a failed expectation: 1 after a single
+// failure, twice as many after each further one in a row. Where other processes write to the same shard, a failed
+// optimistic commit costs more than it saves.
+const maxOptimismPause = 16
+
+// expectation is the state of the database that a batch expects.
+type expectation struct {
+	state        *shardState
+	streams      []string
+	versions     []int32 // of the streams
+	freeClaims   []claimKey
+	freeRecords  []recordKey // idempotency keys that are not used
+	newSubjects  []string    // subjects without a key
+	maxQuotaUsed map[QuotaWindow]int64
+}
+
+const checkExpectationSQL = `select ledger_check_expectation($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`
+
+// expect returns the state of the database that a batch expects. ok is false for a batch that cannot be committed
+// optimistically: it releases claims, erases subjects, adds to streams at any version, or two of its appends exclude each
+// other.
+func (c *committer) expect(batch []*pendingAppend) (*expectation, bool) {
+	if c.optimismPause > 0 {
+		c.optimismPause--
+		return nil, false
+	}
+	e := &expectation{state: newShardState(c.ledger.heads.at(c.shard), c.ledger.clock.Now()), maxQuotaUsed: map[QuotaWindow]int64{}}
+	// atVersion records the expected version of a stream; false when an earlier append expects another one.
+	atVersion := func(stream string, version int) bool {
+		if earlier, seen := e.state.versions[stream]; seen {
+			return earlier == version
+		}
+		e.state.versions[stream] = version
+		e.streams, e.versions = append(e.streams, stream), append(e.versions, int32(version)) //nolint:gosec // small
+		return true
+	}
+	written := map[string]bool{}
+	for _, p := range batch {
+		a := p.append
+		if len(a.EraseSubjects) > 0 {
+			return nil, false
+		}
+		for _, g := range a.Guards {
+			if written[g.Stream] || !atVersion(g.Stream, g.Version) {
+				return nil, false
+			}
+		}
+		for _, s := range a.Streams {
+			// Of two appends that write one stream, one will be refused.
+			if s.Expected == AnyVersion || written[s.Stream] || !atVersion(s.Stream, s.Expected) {
+				return nil, false
+			}
+		}
+		for _, s := range a.Streams {
+			written[s.Stream] = true
+		}
+		for _, claim := range a.Claims {
+			if claim.Release {
+				return nil, false
+			}
+			e.freeClaims = append(e.freeClaims, claimKey{claim.Scope, claim.Key})
+		}
+		if r := a.Idempotency; r != nil {
+			e.freeRecords = append(e.freeRecords, recordKey{r.Workspace, r.Key})
+		}
+		for _, k := range p.newKeys {
+			e.newSubjects = append(e.newSubjects, k.subject)
+		}
+	}
+	return e, true
+}
+
+// addCheckTo adds the statement that moves the shard's head and fails unless the expectation holds.
+func (e *expectation) addCheckTo(b *pgx.Batch, shard int, head int64) {
+	scopes, keys := make([]string, len(e.freeClaims)), make([]string, len(e.freeClaims))
+	for i, k := range e.freeClaims {
+		scopes[i], keys[i] = k.scope, k.key
+	}
+	workspaces, recordKeys := make([]uuid.UUID, len(e.freeRecords)), make([]string, len(e.freeRecords))
+	for i, k := range e.freeRecords {
+		workspaces[i], recordKeys[i] = k.workspace, k.key
+	}
+	var counters []string
+	var since []time.Time
+	var maxUsed []int64
+	for w, most := range e.maxQuotaUsed {
+		counters, since, maxUsed = append(counters, w.Key), append(since, w.From), append(maxUsed, most)
+	}
+	b.Queue(checkExpectationSQL, shard, head, e.state.head, e.streams, e.versions, scopes, keys, uuids(workspaces), recordKeys, e.newSubjects, counters, since, maxUsed)
+}
+
+// limitQuotas records how much of each quota of an append may be used already, so that the append fits in after the earlier
+// appends of the batch. Call it after the append was accepted: the state then counts what the batch adds.
+func (e *expectation) limitQuotas(a *Append) {
+	for _, q := range a.Quotas {
+		if q.Add <= 0 {
+			continue
+		}
+		w := QuotaWindow{q.Key, q.From}
+		most := q.Limit - e.state.usedSince(w)
+		if earlier, known := e.maxQuotaUsed[w]; !known || most < earlier {
+			e.maxQuotaUsed[w] = most
+		}
+	}
+}
+
+// commitOptimistically tries to commit a batch in one round trip. done is false when nothing was written and the batch must
+// be committed the other way.
+func (c *committer) commitOptimistically(ctx context.Context, batch []*pendingAppend) (replies []reply, done bool, err error) {
+	e, ok := c.expect(batch)
+	if !ok {
+		return nil, false, nil
+	}
+	head := e.state.head
+	replies = make([]reply, len(batch))
+	for i, p := range batch {
+		if replies[i].result, replies[i].err = e.state.decide(c.shard, p); replies[i].err != nil {
+			return nil, false, nil // an earlier append of the batch excludes this one
+		}
+		e.limitQuotas(p.append)
+	}
+	conn, err := c.ledger.writers.Acquire(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { releaseConn(conn, err) }()
+	err = c.write(ctx, conn, e.state, batch, func(b *pgx.Batch) {
+		b.Queue("begin")
+		e.addCheckTo(b, c.shard, head)
+	})
+	if failed := (*pgconn.PgError)(nil); errors.As(err, &failed) && failed.Code == codeExpectationFailed {
+		c.lastOptimismPause = min(max(2*c.lastOptimismPause, 1), maxOptimismPause)
+		c.optimismPause = c.lastOptimismPause
+		if _, err = conn.Exec(ctx, "rollback"); err != nil {
+			return nil, false, err
+		}
+		return nil, false, nil
+	}
+	if err == nil {
+		c.lastOptimismPause = 0
+	}
+	return replies, true, err
+}
