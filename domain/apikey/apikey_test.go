@@ -13,7 +13,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func TestASecretHasItsFormAndProvesWhoMadeIt(t *testing.T) {
+func TestSecretHasItsFormAndProvesWhichInstallationMadeIt(t *testing.T) {
 	t.Parallel()
 	random := [apikey.RandomBytes]byte{1, 2, 3}
 	secret := apikey.NewSecret(apikey.Live, random, []byte("ours"))
@@ -31,7 +31,7 @@ func TestASecretHasItsFormAndProvesWhoMadeIt(t *testing.T) {
 	require.False(t, apikey.Key{SecretHash: apikey.Hash(secret)}.MatchesSecret(secret+"a"))
 }
 
-func TestAllThatIsWrongWithAKeyIsToldTogether(t *testing.T) {
+func TestKeyProblemsAreReportedTogether(t *testing.T) {
 	t.Parallel()
 	_, err := apikey.Create(events.APIKeyCreated{Scopes: []string{"root"}, IPAllowlist: []string{"10.0.0.1", "10.0.0.0/33", "x"}, ExpiresAt: &noon}, nil, noon)
 	var paths []string
@@ -44,7 +44,7 @@ func TestAllThatIsWrongWithAKeyIsToldTogether(t *testing.T) {
 	require.Equal(t, []apikey.Scope{apikey.Read, apikey.Send}, apikey.Key{}.Apply(made[0], events.Envelope{}).Scopes)
 }
 
-func TestAnAddressListCoversAddressesAndBlocks(t *testing.T) {
+func TestAllowlistCoversAddressesAndCIDRBlocks(t *testing.T) {
 	t.Parallel()
 	k := apikey.Key{IPAllowlist: []string{"192.0.2.7", "10.0.0.0/8", "2001:db8::/32", "::ffff:198.51.100.0/120"}}
 	for ip, want := range map[string]bool{
@@ -56,7 +56,7 @@ func TestAnAddressListCoversAddressesAndBlocks(t *testing.T) {
 	require.True(t, apikey.Key{}.AllowsIP("anything"))
 }
 
-func TestAKeyIsUsableUntilItExpiresOrIsRevoked(t *testing.T) {
+func TestKeyIsUsableUntilItExpiresOrIsRevoked(t *testing.T) {
 	t.Parallel()
 	k := apikey.Key{ID: "key_1", ExpiresAt: &noon}
 	require.True(t, k.Usable(noon.Add(-1)))
@@ -71,7 +71,7 @@ func TestAKeyIsUsableUntilItExpiresOrIsRevoked(t *testing.T) {
 	require.False(t, apikey.Key{}.Usable(noon))
 }
 
-func TestAdminDoesNotIncludeRead(t *testing.T) {
+func TestScopeAdminDoesNotIncludeRead(t *testing.T) {
 	t.Parallel()
 	require.False(t, apikey.Key{Scopes: []apikey.Scope{apikey.Admin}}.HasScope(apikey.Read))
 }

@@ -10,7 +10,7 @@ import (
 	"ledgerline/domain/consent"
 )
 
-func TestKeywordsAreWholeMessagesHoweverTheyAreTyped(t *testing.T) {
+func TestKeywordIsAWholeMessageInAnyCaseAndPunctuation(t *testing.T) {
 	t.Parallel()
 	type row struct {
 		text     string
@@ -59,7 +59,7 @@ func TestKeywordsAreWholeMessagesHoweverTheyAreTyped(t *testing.T) {
 	}
 }
 
-func TestCustomWordsAreAddedToTheStopWords(t *testing.T) {
+func TestOrganisationsWordsAddToTheStopWords(t *testing.T) {
 	t.Parallel()
 	custom := []string{"No More!", "yes", "??"}
 	for text, want := range map[string]consent.Keyword{
@@ -70,7 +70,7 @@ func TestCustomWordsAreAddedToTheStopWords(t *testing.T) {
 	}
 }
 
-func FuzzDecorationNeverHidesAStopWord(f *testing.F) {
+func FuzzPunctuationNeverHidesAStopWord(f *testing.F) {
 	f.Add("stop", 0)
 	f.Add("hello", 3)
 	f.Fuzz(func(t *testing.T, text string, at int) {

@@ -42,9 +42,9 @@ func evidence(from, to consent.Status, source *string, register bool) events.Con
 	}
 }
 
-// The rows of interface 3.1.
+// Every change of consent between the statuses of rule CON-11.
 
-func TestANewContactsConsentIsUnknown(t *testing.T) {
+func TestNewContactHasUnknownConsent(t *testing.T) {
 	t.Parallel()
 	n := someone()
 	made, err := contact.Create(n)
@@ -53,7 +53,7 @@ func TestANewContactsConsentIsUnknown(t *testing.T) {
 	require.Equal(t, consent.Unknown, fold(made...).Consent)
 }
 
-func TestANewContactMayBeOptedInWithItsSource(t *testing.T) {
+func TestNewContactMayBeOptedInWithASource(t *testing.T) {
 	t.Parallel()
 	n, source := someone(), "form"
 	n.Consent, n.Evidence = consent.OptedIn, consent.Evidence{Source: &source}
@@ -62,7 +62,7 @@ func TestANewContactMayBeOptedInWithItsSource(t *testing.T) {
 	require.Equal(t, []events.Event{created(n), &events.ContactOptedIn{ConsentEvidence: evidence(consent.Unknown, consent.OptedIn, &source, false)}}, made)
 }
 
-func TestANumberThatOptedOutBeforeOverridesTheRequestedStatus(t *testing.T) {
+func TestRegisterOfOptOutsOverridesTheRequestedConsent(t *testing.T) {
 	t.Parallel()
 	for _, asked := range []consent.Status{"", consent.Unknown, consent.OptedIn} {
 		n := someone()
@@ -73,7 +73,7 @@ func TestANumberThatOptedOutBeforeOverridesTheRequestedStatus(t *testing.T) {
 	}
 }
 
-func TestANewContactCannotBeOptedOut(t *testing.T) {
+func TestNewContactCannotBeRequestedAsOptedOut(t *testing.T) {
 	t.Parallel()
 	n := someone()
 	n.Consent = consent.OptedOut
@@ -87,7 +87,7 @@ func with(status consent.Status) contact.Contact {
 	return c
 }
 
-func TestConsentGoesFromAnyStatusToAnyThatIsAskedFor(t *testing.T) {
+func TestConsentChangesFromAnyStatusToAnyOther(t *testing.T) {
 	t.Parallel()
 	source := "call"
 	for _, from := range []consent.Status{consent.Unknown, consent.OptedIn, consent.OptedOut} {
@@ -107,7 +107,7 @@ func TestConsentGoesFromAnyStatusToAnyThatIsAskedFor(t *testing.T) {
 	require.Equal(t, "/status", fault.Of(err).Issues[0].Path)
 }
 
-func TestAnOptOutThroughAnotherContactIsFollowedOnce(t *testing.T) {
+func TestOptOutOfAnotherContactWithTheNumberIsFollowedOnce(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []events.Event{&events.ContactOptedOut{ConsentEvidence: evidence(consent.OptedIn, consent.OptedOut, nil, true)}},
 		with(consent.OptedIn).FollowOptOut(consent.Evidence{}))
@@ -115,7 +115,7 @@ func TestAnOptOutThroughAnotherContactIsFollowedOnce(t *testing.T) {
 	require.Empty(t, contact.Contact{}.FollowOptOut(consent.Evidence{}))
 }
 
-func TestALineIsAssignedOnlyToAContactWithoutOne(t *testing.T) {
+func TestLineIsAssignedOnlyToAContactWithoutOne(t *testing.T) {
 	t.Parallel()
 	c := with(consent.Unknown)
 	assigned := c.AssignLine("ln_1", false)
@@ -127,7 +127,7 @@ func TestALineIsAssignedOnlyToAContactWithoutOne(t *testing.T) {
 	require.Len(t, c.AssignLine("ln_2", true), 1, "its own line is gone for good")
 }
 
-func TestADeletedContactIsGoneAndDeletedOnce(t *testing.T) {
+func TestContactIsDeletedOnce(t *testing.T) {
 	t.Parallel()
 	c := with(consent.Unknown)
 	require.True(t, c.Exists())

@@ -10,7 +10,7 @@ import (
 	"ledgerline/domain/contact"
 )
 
-func TestAFieldIsToldAsOneTextWhateverItsType(t *testing.T) {
+func TestCustomFieldOfAnyTypeIsShownAsText(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{
 		`null`: "", `""`: "", `"a\nb"`: "a\nb", `"<b>"`: "<b>", `41`: "41", `-1.5`: "-1.5", `1e300`: "1e+300", `true`: "true", `false`: "false",

@@ -21,7 +21,7 @@ func named() contact.Contact {
 	return fold(created(n))
 }
 
-func TestAnUpdateSaysOnlyWhatChanges(t *testing.T) {
+func TestUpdateRecordsOnlyWhatChanges(t *testing.T) {
 	t.Parallel()
 	c := named()
 	last := "Hopper"
@@ -36,7 +36,7 @@ func TestAnUpdateSaysOnlyWhatChanges(t *testing.T) {
 	require.Empty(t, after.Update(contact.Patch{LastName: text("Hopper"), Email: contact.Set[string](nil)}))
 }
 
-func TestAnUpdateThatChangesNothingIsNoEvent(t *testing.T) {
+func TestUpdateThatChangesNothingIsNoEvent(t *testing.T) {
 	t.Parallel()
 	c := named()
 	require.Empty(t, c.Update(contact.Patch{}))
@@ -47,7 +47,7 @@ func TestAnUpdateThatChangesNothingIsNoEvent(t *testing.T) {
 	require.Empty(t, fold(created(someone())).Update(contact.Patch{Fields: map[string]any{}}), "no fields and empty ones are the same")
 }
 
-func TestFieldsReplaceAndDoNotMerge(t *testing.T) {
+func TestCustomFieldsAreReplacedAndNotMerged(t *testing.T) {
 	t.Parallel()
 	c := named()
 	for _, fields := range []map[string]any{{}, {"a": "1", "b": []any{"x"}}, {"c": nil}} {
@@ -57,13 +57,13 @@ func TestFieldsReplaceAndDoNotMerge(t *testing.T) {
 	}
 }
 
-func TestANewPhoneComesWithItsHash(t *testing.T) {
+func TestChangedPhoneIsRecordedWithItsHash(t *testing.T) {
 	t.Parallel()
 	after := named().Apply(named().Update(contact.Patch{Phone: "+14155550000", NumberHash: "other"})[0], in)
 	require.Equal(t, []string{"+14155550000", "other"}, []string{after.Phone, after.NumberHash})
 }
 
-func TestAChangedPhoneThatOptedOutBeforeOptsTheContactOutOnce(t *testing.T) {
+func TestChangedPhoneInTheRegisterOptsTheContactOutOnce(t *testing.T) {
 	t.Parallel()
 	c := named()
 	out := c.FollowRegister()
@@ -71,7 +71,7 @@ func TestAChangedPhoneThatOptedOutBeforeOptsTheContactOutOnce(t *testing.T) {
 	require.Empty(t, c.Apply(out[0], in).FollowRegister())
 }
 
-func TestLabelsArePutOnAndTakenOffOnce(t *testing.T) {
+func TestLabelsAreAddedAndRemovedOnce(t *testing.T) {
 	t.Parallel()
 	a, b, other := uuid.New(), uuid.New(), uuid.New()
 	c := fold(created(someone()))
@@ -87,7 +87,7 @@ func TestLabelsArePutOnAndTakenOffOnce(t *testing.T) {
 	require.Equal(t, []uuid.UUID{b, other}, c.Apply(both[0], in).LabelIDs)
 }
 
-func TestWhatIsKeptOfAContactIsBounded(t *testing.T) {
+func TestCustomFieldsAndLabelsOfAContactAreBounded(t *testing.T) {
 	t.Parallel()
 	many := make([]uuid.UUID, 201)
 	for i := range many {
@@ -101,7 +101,7 @@ func TestWhatIsKeptOfAContactIsBounded(t *testing.T) {
 	require.True(t, fault.Is(contact.CheckFields(map[string]any{"a": strings.Repeat("x", 32<<10-7)}, "/fields"), fault.ValidationFailed))
 }
 
-func TestNothingPersonalIsRememberedOfADeletedContact(t *testing.T) {
+func TestDeletedContactKeepsNoPersonalData(t *testing.T) {
 	t.Parallel()
 	c := named()
 	gone := c.Apply(c.Delete()[0], in)

@@ -45,7 +45,7 @@ func set[T any](value T) conversation.Setting[T] {
 
 func none[T any]() conversation.Setting[T] { return conversation.Setting[T]{Given: true} }
 
-// when asks for a change and requires these events.
+// when decides on a change and requires these events.
 func when(t *testing.T, c conversation.Conversation, ch conversation.Change, want ...events.Event) {
 	t.Helper()
 	got, err := c.Change(ch, noon)
@@ -57,7 +57,7 @@ func when(t *testing.T, c conversation.Conversation, ch conversation.Change, wan
 	require.Equal(t, want, got)
 }
 
-// refused asks for a change and requires a refusal at a place.
+// refused decides on a change and requires a refusal at a JSON pointer.
 func refused(t *testing.T, c conversation.Conversation, ch conversation.Change, pointer, code string) {
 	t.Helper()
 	_, err := c.Change(ch, noon)
@@ -67,7 +67,7 @@ func refused(t *testing.T, c conversation.Conversation, ch conversation.Change, 
 	require.Equal(t, []string{pointer, code}, []string{f.Issues[0].Path, f.Issues[0].Code})
 }
 
-func TestAnyStatusFollowsAnyOther(t *testing.T) {
+func TestConversationChangesFromAnyStatusToAnyOther(t *testing.T) {
 	t.Parallel()
 	open, asleep, done := given(), given(snoozed), given(closed)
 	to := func(s conversation.Status) conversation.Change { return conversation.Change{Status: s} }
@@ -83,7 +83,7 @@ func TestAnyStatusFollowsAnyOther(t *testing.T) {
 	require.True(t, done.SnoozedUntil.IsZero())
 }
 
-func TestASnoozeNeedsATimeAheadAndATimeAheadIsASnooze(t *testing.T) {
+func TestSnoozeNeedsAFutureTimeAndAFutureTimeSnoozes(t *testing.T) {
 	t.Parallel()
 	open, asleep, done := given(), given(snoozed), given(closed)
 	when(t, open, conversation.Change{Status: "snoozed", SnoozedUntil: set(later)}, snoozed)
@@ -107,7 +107,7 @@ func TestASnoozeNeedsATimeAheadAndATimeAheadIsASnooze(t *testing.T) {
 	refused(t, open, conversation.Change{SnoozedUntil: set(noon.Add(time.Microsecond))}, "/snoozed_until", "not_in_the_future")
 }
 
-func TestASnoozedConversationWakesAtItsTimeAndNotBefore(t *testing.T) {
+func TestSnoozedConversationOpensAtItsTimeAndNotBefore(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, given(snoozed).EndSnooze(later.Add(-time.Millisecond)))
 	require.Equal(t, []events.Event{woken}, given(snoozed).EndSnooze(later))
@@ -118,7 +118,7 @@ func TestASnoozedConversationWakesAtItsTimeAndNotBefore(t *testing.T) {
 	require.Empty(t, awake.EndSnooze(later))
 }
 
-func TestWhatIsAskedForIsToldOnceWithWhatItWasBefore(t *testing.T) {
+func TestChangeIsRecordedOnceWithThePreviousValue(t *testing.T) {
 	t.Parallel()
 	handler := "team"
 	when(t, given(), conversation.Change{Assignee: set(ann)}, toAnn)
@@ -131,20 +131,20 @@ func TestWhatIsAskedForIsToldOnceWithWhatItWasBefore(t *testing.T) {
 		&events.ConversationHandlerChanged{ConversationRef: ref, From: "agent:1", To: "team"}, &events.ConversationRead{ConversationRef: ref})
 }
 
-func TestAnAgentSeesWhatIsItsOwnOrNobodys(t *testing.T) {
+func TestAgentSeesItsOwnAndUnassignedConversations(t *testing.T) {
 	t.Parallel()
 	require.True(t, given().VisibleTo(ann))
 	require.True(t, given(toAnn).VisibleTo(ann))
 	require.False(t, given(toAnn).VisibleTo(bea))
 }
 
-func TestAPersonWhoWritesTakesTheConversationOver(t *testing.T) {
+func TestMessageOfAPersonMakesTheTeamTheHandler(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, given().HandleByTeam())
 	require.Equal(t, []events.Event{&events.ConversationHandlerChanged{ConversationRef: ref, From: "agent:1", To: "team"}}, given(byAgent).HandleByTeam())
 }
 
-func TestAHandoffHappensOnlyWhenNoPersonHandlesTheConversation(t *testing.T) {
+func TestHandoffIsRecordedOnlyWhenTheTeamIsNotTheHandler(t *testing.T) {
 	t.Parallel()
 	none, handed := given().Handoff("angry")
 	require.False(t, handed)
@@ -161,7 +161,7 @@ func TestAHandoffHappensOnlyWhenNoPersonHandlesTheConversation(t *testing.T) {
 	require.Equal(t, "required", conversation.ReasonIssues(" ")[0].Code)
 }
 
-func TestAHandlerIsTheTeamOrAnAgent(t *testing.T) {
+func TestHandlerIsTheTeamOrAnAgent(t *testing.T) {
 	t.Parallel()
 	agent, err := conversation.ParseHandler("team")
 	require.NoError(t, err)
@@ -175,7 +175,7 @@ func TestAHandlerIsTheTeamOrAnAgent(t *testing.T) {
 	}
 }
 
-func TestANoteHasABodyOfAtMost5000Characters(t *testing.T) {
+func TestNoteHasABodyOfAtMost5000Characters(t *testing.T) {
 	t.Parallel()
 	id := uuid.MustParse("01890a5d-ac96-774b-bcce-b302099a8053")
 	added, err := given().AddNote(id, &ann, strings.Repeat("é", 5000))

@@ -9,7 +9,7 @@ import (
 	"ledgerline/events"
 )
 
-func TestAMessageStartsOrReopensTheConversation(t *testing.T) {
+func TestMessageStartsOrReopensTheConversation(t *testing.T) {
 	t.Parallel()
 	begun := conversation.Conversation{}.EnsureOpen("cnv_1", "ctc_1", true)
 	require.Equal(t, []events.Event{&events.ConversationStarted{ConversationID: "cnv_1", ContactID: "ctc_1", IsTest: true}}, begun)

@@ -24,7 +24,7 @@ func applied(x exchange.Exchange, made []events.Event) exchange.Exchange {
 	return x
 }
 
-func TestAContactIsNewToALineThatHasNotWrittenForTheWindow(t *testing.T) {
+func TestContactIsNewToALineThatHasNotWrittenForTheWindow(t *testing.T) {
 	t.Parallel()
 	x, made := messaged(exchange.Exchange{}, "ln_1", "msg_1", "2026-03-01")
 	require.Equal(t, []events.Event{&events.ContactMessaged{ContactID: "ctc_1", LineID: "ln_1", MessageID: "msg_1", Day: "2026-03-01", NewToLine: true}}, made)
@@ -36,15 +36,15 @@ func TestAContactIsNewToALineThatHasNotWrittenForTheWindow(t *testing.T) {
 	require.False(t, x.IsNewTo("ln_1", line.ParseDay("2026-04-28"), window), "the newest message counts")
 }
 
-func TestEveryMessageBeforeTheFirstReplyIsCountedOnce(t *testing.T) {
+func TestMessageBeforeTheFirstReplyIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	x, _ := messaged(exchange.Exchange{}, "ln_1", "msg_1", "2026-03-01")
-	x, _ = messaged(x, "ln_2", "msg_1", "2026-03-01") // routed anew
+	x, _ = messaged(x, "ln_2", "msg_1", "2026-03-01") // routed to another line
 	x, _ = messaged(x, "ln_1", "msg_2", "2026-03-01")
 	require.Equal(t, 2, x.MessagesBeforeReply)
 }
 
-func TestAfterTheReplyOneRecordPerLineAndDayIsEnough(t *testing.T) {
+func TestAfterTheFirstReplyOneRecordPerLineAndDayIsWritten(t *testing.T) {
 	t.Parallel()
 	x, _ := messaged(exchange.Exchange{}, "ln_1", "msg_1", "2026-03-01")
 	x = applied(x, x.RecordReply("ctc_1", "ln_1", "msg_2"))
@@ -57,7 +57,7 @@ func TestAfterTheReplyOneRecordPerLineAndDayIsEnough(t *testing.T) {
 	require.Len(t, made, 1)
 }
 
-func TestAReplyAnswersEveryLineThatWaitsForOne(t *testing.T) {
+func TestReplyAnswersEveryLineWithAnUnansweredFirstMessage(t *testing.T) {
 	t.Parallel()
 	x, _ := messaged(exchange.Exchange{}, "ln_1", "msg_1", "2026-03-01")
 	x, _ = messaged(x, "ln_2", "msg_2", "2026-03-02")
@@ -71,7 +71,7 @@ func TestAReplyAnswersEveryLineThatWaitsForOne(t *testing.T) {
 	require.Len(t, exchange.Exchange{}.RecordReply("ctc_1", "ln_1", "msg_1"), 1, "a first message from the contact is a reply, too")
 }
 
-func TestSilenceIsToldOnceAndOnlyOfALinesFirstMessage(t *testing.T) {
+func TestMissingAnswerIsRecordedOnceAndOnlyForALinesFirstMessage(t *testing.T) {
 	t.Parallel()
 	x, _ := messaged(exchange.Exchange{}, "ln_1", "msg_1", "2026-03-01")
 	x, _ = messaged(x, "ln_1", "msg_2", "2026-03-01")
@@ -84,7 +84,7 @@ func TestSilenceIsToldOnceAndOnlyOfALinesFirstMessage(t *testing.T) {
 	require.Empty(t, applied(y, y.RecordReply("ctc_1", "ln_1", "msg_3")).RecordUnanswered("ctc_1", "ln_1", "msg_1"))
 }
 
-func TestAMessageThatFailedWithoutBeingSentGivesItsPlaceBeforeTheReplyToAnother(t *testing.T) {
+func TestUnsentMessageDoesNotCountTowardTheLimitBeforeTheReply(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, exchange.Exchange{}.RecordUnsent("ctc_1", "msg_1"))
 	x, _ := messaged(exchange.Exchange{}, "ln_1", "msg_1", "2026-03-01")
@@ -93,12 +93,12 @@ func TestAMessageThatFailedWithoutBeingSentGivesItsPlaceBeforeTheReplyToAnother(
 	require.Equal(t, []events.Event{&events.ContactMessageUnsent{ContactID: "ctc_1", MessageID: "msg_1"}}, unsent)
 	x = applied(x, unsent)
 	require.Equal(t, 1, x.MessagesBeforeReply)
-	require.False(t, x.IsNewTo("ln_1", line.ParseDay("2026-03-01"), window), "the line's room stays used")
+	require.False(t, x.IsNewTo("ln_1", line.ParseDay("2026-03-01"), window), "the capacity of the line stays used")
 	x = applied(x, x.RecordReply("ctc_1", "ln_1", "msg_3"))
 	require.Empty(t, x.RecordUnsent("ctc_1", "msg_2"))
 }
 
-func TestAMessageThatIsGivenToAnotherLineIsCountedOnceBeforeTheReply(t *testing.T) {
+func TestMessageRoutedToAnotherLineIsCountedOnceBeforeTheReply(t *testing.T) {
 	t.Parallel()
 	x, _ := messaged(exchange.Exchange{}, "ln_1", "msg_1", "2026-03-01")
 	x, _ = messaged(x, "ln_1", "msg_2", "2026-03-01")

@@ -30,7 +30,7 @@ func bot() events.IdentityCreated {
 	return events.IdentityCreated{IdentityID: uuid.New(), Name: "bot", Kind: "mcp_client", Env: "live", Scopes: []string{"send", "read"}, KeyID: "key_1"}
 }
 
-func TestOnlyWhatChangesIsRecorded(t *testing.T) {
+func TestIdentityUpdateRecordsOnlyWhatChanges(t *testing.T) {
 	t.Parallel()
 	i := made(t, bot(), nil)
 	limit, disabled, name := int64(5), true, "bot"
@@ -57,7 +57,7 @@ func TestOnlyWhatChangesIsRecorded(t *testing.T) {
 	require.False(t, folded(i, list).Disabled)
 }
 
-func TestTheIdentityOfAnAgentChangesThroughItsAgentOnly(t *testing.T) {
+func TestIdentityOfAnAgentIsChangedOnlyThroughItsAgent(t *testing.T) {
 	t.Parallel()
 	e := bot()
 	e.Kind, e.KeyID, e.Env = "ai_agent", "", ""
@@ -72,7 +72,7 @@ func TestTheIdentityOfAnAgentChangesThroughItsAgentOnly(t *testing.T) {
 	require.NoError(t, made(t, bot(), nil).MayChangeToken())
 }
 
-func TestWithoutAListAnIdentitySendsFromEveryLine(t *testing.T) {
+func TestIdentityWithoutAllowedLinesSendsFromEveryLine(t *testing.T) {
 	t.Parallel()
 	e := bot()
 	require.True(t, made(t, e, nil).MaySendFrom("ln_1"))
@@ -83,7 +83,7 @@ func TestWithoutAListAnIdentitySendsFromEveryLine(t *testing.T) {
 	require.True(t, i.MaySendFrom("ln_2"))
 }
 
-func TestTheEnvironmentOfATokenIsLiveOrTest(t *testing.T) {
+func TestEnvironmentOfATokenIsLiveOrTest(t *testing.T) {
 	t.Parallel()
 	for _, env := range []string{"", "prod"} {
 		e := bot()

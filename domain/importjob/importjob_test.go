@@ -29,7 +29,7 @@ func mapped(t *testing.T) importjob.Mapping {
 
 func cells(given ...string) []string { return append(given, make([]string, len(header)-len(given))...) }
 
-func TestAMappingFindsHeadersAsTheyAreWrittenOrWithoutTheirSpaces(t *testing.T) {
+func TestMappingFindsHeadersAsWrittenOrWithoutSpaces(t *testing.T) {
 	t.Parallel()
 	row := mapped(t).Read(2, cells("(415) 555-2671", " Anna ", "Acme", "a@example.com", "vip;new", " Opted_In ", " x "), len(header))
 	require.Empty(t, row.Problem)
@@ -43,7 +43,7 @@ func TestAMappingFindsHeadersAsTheyAreWrittenOrWithoutTheirSpaces(t *testing.T) 
 	require.Equal(t, []string{"Acme", "a@example.com"}, []string{*company, *email})
 }
 
-func TestEverythingWrongWithAMappingIsToldAtItsPlace(t *testing.T) {
+func TestMappingProblemsAreReportedTogetherAtTheirPointers(t *testing.T) {
 	t.Parallel()
 	spaced := " Name "
 	for name, c := range map[string]struct {
@@ -73,7 +73,7 @@ func TestEverythingWrongWithAMappingIsToldAtItsPlace(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestARowTellsAllThatIsWrongWithItWithoutQuotingIt(t *testing.T) {
+func TestRowReportsAllItsProblemsWithoutQuotingCells(t *testing.T) {
 	t.Parallel()
 	m := mapped(t)
 	row := m.Read(7, cells("secret", strings.Repeat("s", 101), strings.Repeat("s", 201), "secret", "ok", "secret", strings.Repeat("s", contact.MaxFields+1)), len(header))
@@ -95,7 +95,7 @@ func TestARowTellsAllThatIsWrongWithItWithoutQuotingIt(t *testing.T) {
 	require.Empty(t, m.Read(2, cells("+14155552671", "  "+strings.Repeat("s", 100)+"  "), len(header)).Problem, "spaces around do not count")
 }
 
-func TestARowChangesOnlyWhatDiffers(t *testing.T) {
+func TestRowChangesOnlyWhatDiffers(t *testing.T) {
 	t.Parallel()
 	m := mapped(t)
 	spaced, company := " Anna ", "Acme"
@@ -111,7 +111,7 @@ func TestARowChangesOnlyWhatDiffers(t *testing.T) {
 	require.Empty(t, c.Update(contact.Patch{Company: patch.Company}), "what is the same without its spaces is no change")
 }
 
-func TestAJobGoesFromQueuedOverRunningToItsEnd(t *testing.T) {
+func TestJobIsQueuedThenRunningThenCompleted(t *testing.T) {
 	t.Parallel()
 	id, at := uuid.MustParse("01890a5d-ac96-774b-bcce-b302099a8057"), time.Date(2026, 3, 2, 17, 0, 0, 0, time.UTC)
 	apply := func(j importjob.Job, list ...events.Event) importjob.Job {
@@ -144,7 +144,7 @@ func TestAJobGoesFromQueuedOverRunningToItsEnd(t *testing.T) {
 	require.Equal(t, []events.Event{&events.ImportCompleted{JobID: id}}, empty.Progress(importjob.Batch{}))
 }
 
-func TestAJobListsAThousandErrors(t *testing.T) {
+func TestJobListsAtMostAThousandErrors(t *testing.T) {
 	t.Parallel()
 	j := importjob.Job{TotalRows: 3_000, Counts: importjob.Counts{ListedErrors: 990}}
 	errors := make([]events.ImportError, 30)

@@ -9,7 +9,7 @@ import (
 	"ledgerline/domain/label"
 )
 
-func TestACellOfLabelsIsSplitAtSemicolons(t *testing.T) {
+func TestCellOfLabelsIsSplitAtSemicolons(t *testing.T) {
 	t.Parallel()
 	for cell, want := range map[string][]string{
 		"":                 nil,
@@ -24,7 +24,7 @@ func TestACellOfLabelsIsSplitAtSemicolons(t *testing.T) {
 	}
 }
 
-func FuzzJoinedLabelsAreSplitIntoTheSame(f *testing.F) {
+func FuzzJoinedLabelsSplitIntoTheSameNames(f *testing.F) {
 	f.Add("a;b", `c\`, `\;`)
 	f.Fuzz(func(t *testing.T, a, b, c string) {
 		names := []string{a, b, c}

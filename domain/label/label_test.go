@@ -12,7 +12,7 @@ import (
 	"ledgerline/events"
 )
 
-func TestALabelsNameIsCleanAndOfALength(t *testing.T) {
+func TestLabelNameIsTrimmedAndBounded(t *testing.T) {
 	t.Parallel()
 	made, err := label.Create(uuid.New(), " VIP ", nil, "/name")
 	require.NoError(t, err)
@@ -25,7 +25,7 @@ func TestALabelsNameIsCleanAndOfALength(t *testing.T) {
 	}
 }
 
-func TestNamesAreTheSameWithoutRegardToCase(t *testing.T) {
+func TestLabelNamesAreComparedWithoutRegardToCase(t *testing.T) {
 	t.Parallel()
 	workspace := uuid.New()
 	_, one := label.Claim(workspace, " VIP")

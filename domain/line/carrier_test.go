@@ -10,7 +10,7 @@ import (
 	"ledgerline/events"
 )
 
-func TestALineIsGivenToACarrierWithTheAccountItNeeds(t *testing.T) {
+func TestLineIsAssignedToACarrierWithTheAccountItNeeds(t *testing.T) {
 	t.Parallel()
 	l := line.Line{ID: "ln_1", State: line.Ready, Carrier: line.Simulator}
 	account := events.CarrierAccount{URL: "https://mac.example.com:1234/bb", Password: "secret", Secret: "s", Method: line.PrivateAPI}
@@ -44,7 +44,7 @@ func TestALineIsGivenToACarrierWithTheAccountItNeeds(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Conflict))
 }
 
-func TestAnAccountThatCannotBeOneIsRefusedWithAllThatIsWrong(t *testing.T) {
+func TestAccountProblemsAreReportedTogether(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"", "mac", "ftp://mac", "https://", "https://me:pw@mac", "https://mac/?password=x", "https://mac/#x"} {
 		_, err := line.Line{ID: "ln_1"}.ConfigureCarrier(line.BlueBubbles, events.CarrierAccount{URL: address, Method: "x"})

@@ -19,7 +19,7 @@ func moment(text string) time.Time {
 	return t
 }
 
-func TestTheUsageDayRollsOverAt3AMInNewYork(t *testing.T) {
+func TestUsageDayBeginsAt3AMInNewYork(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct{ at, date, start, end string }{
 		{"2026-03-02T07:59:59Z", "2026-03-01", "2026-03-01T08:00:00Z", "2026-03-02T08:00:00Z"},
@@ -37,7 +37,7 @@ func TestTheUsageDayRollsOverAt3AMInNewYork(t *testing.T) {
 	require.Equal(t, 30, line.ParseDay("2026-03-31").DaysSince(line.ParseDay("2026-03-01")))
 }
 
-func TestALineIsWarmedUpByTheCurve(t *testing.T) {
+func TestWarmupCurveLimitsNewContactsOfAWarmingLine(t *testing.T) {
 	t.Parallel()
 	limits := line.DefaultLimits()
 	l := line.Line{ID: "ln_1", State: line.Ready}
@@ -60,7 +60,7 @@ func TestALineIsWarmedUpByTheCurve(t *testing.T) {
 	require.Empty(t, l.FinishWarming(&limits, line.ParseDay("2026-04-22")))
 }
 
-func TestAThrottledLineHasHalfTheCaps(t *testing.T) {
+func TestThrottledLineHasHalfTheCaps(t *testing.T) {
 	t.Parallel()
 	limits := line.DefaultLimits()
 	day := line.ParseDay("2026-03-01")
@@ -69,7 +69,7 @@ func TestAThrottledLineHasHalfTheCaps(t *testing.T) {
 	require.Equal(t, 5, line.Line{State: line.Throttled, ThrottledFrom: line.Warming, WarmingSince: "2026-03-01"}.Caps(&limits, day).NewPerDay)
 }
 
-func TestLimitsThatMakeNoSenseAreRefusedTogether(t *testing.T) {
+func TestInvalidLimitsAreRefusedTogether(t *testing.T) {
 	t.Parallel()
 	good := line.DefaultLimits()
 	require.NoError(t, line.CheckLimits(&good))
@@ -80,7 +80,7 @@ func TestLimitsThatMakeNoSenseAreRefusedTogether(t *testing.T) {
 	require.Len(t, fault.Of(line.CheckLimits(&bad)).Issues, 5)
 }
 
-// applied folds what a decision made.
+// applied applies the events of a decision.
 func applied(l line.Line, list ...events.Event) line.Line {
 	for _, e := range list {
 		l = l.Apply(e, events.Envelope{At: moment("2026-03-01T17:00:00Z")})
@@ -88,7 +88,7 @@ func applied(l line.Line, list ...events.Event) line.Line {
 	return l
 }
 
-func TestALineThatFallsBelow60IsThrottledAndRecoversAbove70(t *testing.T) {
+func TestLineIsThrottledBelowHealth60AndRecoversAbove70(t *testing.T) {
 	t.Parallel()
 	limits := line.DefaultLimits()
 	require.Equal(t, 100, line.Score(events.HealthFacts{}, &limits))
@@ -113,7 +113,7 @@ func TestALineThatFallsBelow60IsThrottledAndRecoversAbove70(t *testing.T) {
 	require.Equal(t, []any{line.Warming, "2026-03-01"}, []any{l.State, l.WarmingSince})
 }
 
-func TestAStreakOfSilenceIsPausedByThePlatformUntilAContactReplies(t *testing.T) {
+func TestUnansweredStreakPausesTheLineUntilAContactReplies(t *testing.T) {
 	t.Parallel()
 	limits := line.DefaultLimits()
 	limits.UnansweredStreakPause = 3
@@ -133,7 +133,7 @@ func TestAStreakOfSilenceIsPausedByThePlatformUntilAContactReplies(t *testing.T)
 	require.Empty(t, l.RecordReply())
 }
 
-func TestALineIsResumedToWhereItWasPausedFrom(t *testing.T) {
+func TestResumedLineReturnsToTheStateBeforeThePause(t *testing.T) {
 	t.Parallel()
 	for _, from := range []line.State{line.Warming, line.Active, line.Throttled} {
 		l := line.Line{ID: "ln_1", State: from, ThrottledFrom: line.Active}

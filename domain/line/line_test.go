@@ -13,7 +13,7 @@ import (
 	"ledgerline/events"
 )
 
-func TestWhichStatesSend(t *testing.T) {
+func TestStatesInWhichALineCanSend(t *testing.T) {
 	t.Parallel()
 	for _, s := range line.States() {
 		want := slices.Contains([]line.State{line.Ready, line.Warming, line.Active, line.Throttled}, s)
@@ -22,7 +22,7 @@ func TestWhichStatesSend(t *testing.T) {
 	require.False(t, line.Line{}.CanSend())
 }
 
-func TestAReadyLineStartsWarmingWithItsFirstSend(t *testing.T) {
+func TestReadyLineStartsWarmingWithItsFirstMessage(t *testing.T) {
 	t.Parallel()
 	moved := line.Line{ID: "ln_1", State: line.Ready}.StartWarming()
 	require.Len(t, moved, 1)
@@ -30,7 +30,7 @@ func TestAReadyLineStartsWarmingWithItsFirstSend(t *testing.T) {
 	require.Empty(t, line.Line{State: line.Warming}.StartWarming())
 }
 
-func TestTheOperatorsMoves(t *testing.T) {
+func TestOperatorMovesALineBetweenTheAllowedStatesOnly(t *testing.T) {
 	t.Parallel()
 	allowed := map[line.State][]line.State{
 		line.Ready:       {line.Provisioning, line.Paused, line.Quarantined},
@@ -52,7 +52,7 @@ func TestTheOperatorsMoves(t *testing.T) {
 	require.True(t, fault.Is(err, fault.ValidationFailed))
 }
 
-func TestNamesAndReasonsAreBoundedWhoeverGivesThem(t *testing.T) {
+func TestNamesAndReasonsAreBoundedForEveryCaller(t *testing.T) {
 	t.Parallel()
 	edge, past := strings.Repeat("ä", 500), strings.Repeat("ä", 501)
 	moves := map[string]func(string) error{
@@ -77,7 +77,7 @@ func TestNamesAndReasonsAreBoundedWhoeverGivesThem(t *testing.T) {
 	require.Equal(t, "/display_name", fault.Of(err).Issues[0].Path)
 }
 
-func TestTheSandboxLineStaysItsWorkspaces(t *testing.T) {
+func TestSandboxLineCannotBeQuarantinedOrRetired(t *testing.T) {
 	t.Parallel()
 	for _, from := range line.States() {
 		for _, to := range []line.State{line.Quarantined, line.Retired} {
@@ -89,7 +89,7 @@ func TestTheSandboxLineStaysItsWorkspaces(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestALineIsOpenedWithTheAccountThatItsCarrierNeeds(t *testing.T) {
+func TestLineIsMadeReadyOnlyWithTheAccountThatItsCarrierNeeds(t *testing.T) {
 	t.Parallel()
 	for _, s := range []line.State{line.Ready, line.Warming, line.Active} {
 		_, err := line.Provision(events.LineProvisioned{LineID: "ln_1", Carrier: line.BlueBubbles, State: string(s)})
@@ -109,7 +109,7 @@ func TestALineIsOpenedWithTheAccountThatItsCarrierNeeds(t *testing.T) {
 	require.True(t, l.Apply(opened[0], events.Envelope{}).CanSend())
 }
 
-func TestALineBeginsInAStateToBeginIn(t *testing.T) {
+func TestLineStartsAsProvisioningReadyWarmingOrActive(t *testing.T) {
 	t.Parallel()
 	pool := "pool_1"
 	in := events.Envelope{Organisation: uuid.New(), Workspace: uuid.New()}
@@ -124,7 +124,7 @@ func TestALineBeginsInAStateToBeginIn(t *testing.T) {
 	}
 }
 
-func TestAPoolKnowsItsLines(t *testing.T) {
+func TestPoolAddsAndRemovesEachLineOnce(t *testing.T) {
 	t.Parallel()
 	made, err := line.CreatePool(events.PoolCreated{PoolID: "pool_1", Name: "A", Rotation: "sticky"})
 	require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-func TestALinesCardMergesAndWhatIsSoAlreadyIsNoEvent(t *testing.T) {
+func TestContactCardMergesAndWhatIsSoAlreadyIsNoEvent(t *testing.T) {
 	t.Parallel()
 	l := line.Line{ID: "ln_1", State: line.Active, PoolID: "pool_1", DisplayName: "One", Card: events.ContactCard{Name: "Acme", ImageURL: "https://a/1.png"}}
 	changed, err := l.Update(line.Change{
@@ -41,7 +41,7 @@ func TestALinesCardMergesAndWhatIsSoAlreadyIsNoEvent(t *testing.T) {
 	require.Empty(t, l.PoolID)
 }
 
-func TestWhatCannotBeChangedOfALine(t *testing.T) {
+func TestInvalidChangesOfALineAreRefused(t *testing.T) {
 	t.Parallel()
 	_, err := line.Line{State: line.Active}.Update(line.Change{
 		DisplayName: line.TextSetting{Given: true, Value: strings.Repeat("ä", 81)}, CardName: ptr(strings.Repeat("ä", 101)), CardImage: ptr("http://a/1.png"),
@@ -55,7 +55,7 @@ func TestWhatCannotBeChangedOfALine(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Conflict))
 }
 
-func TestAPoolChangesAndKeepsItsLines(t *testing.T) {
+func TestPoolUpdateKeepsItsLines(t *testing.T) {
 	t.Parallel()
 	made, err := line.CreatePool(events.PoolCreated{PoolID: "pool_1", Name: " A ", Rotation: "sticky", FallbackSMSMode: "off"})
 	require.NoError(t, err)
@@ -81,7 +81,7 @@ func TestAPoolChangesAndKeepsItsLines(t *testing.T) {
 	require.Len(t, fault.Of(err).Issues, 3)
 }
 
-func TestAtMostFiveRequestsForLinesAreOpen(t *testing.T) {
+func TestWorkspaceHasAtMostFiveOpenRequestsForLines(t *testing.T) {
 	t.Parallel()
 	var r line.Requests
 	apply := func(list []events.Event, err error) {
@@ -125,7 +125,7 @@ func TestAtMostFiveRequestsForLinesAreOpen(t *testing.T) {
 	}
 }
 
-func TestARequestForLinesIsCheckedAsAWhole(t *testing.T) {
+func TestProblemsOfARequestForLinesAreReportedTogether(t *testing.T) {
 	t.Parallel()
 	codes := make([]string, 11)
 	for i := range codes {

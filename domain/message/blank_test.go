@@ -8,7 +8,7 @@ import (
 	"ledgerline/domain/message"
 )
 
-func TestABodyThatShowsNothingIsNone(t *testing.T) {
+func TestBodyWithoutVisibleCharactersIsBlank(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{"", " ", "\r\n\t", "\u00a0\u2003", "\u200b\u200d\ufeff", "\u0007", "\u2060 \u00ad"} {
 		require.True(t, message.Blank(body), "%q", body)

@@ -55,7 +55,7 @@ func then(t *testing.T, got []events.Event, want ...events.Event) {
 	require.Equal(t, want, got)
 }
 
-func TestAMessageIsQueuedAndScheduledOnlyForTheFuture(t *testing.T) {
+func TestAcceptedMessageIsScheduledOnlyForTheFuture(t *testing.T) {
 	t.Parallel()
 	then(t, message.Accept(&events.MessageQueued{MessageRef: ref, Channel: "chat"}, noon), queued)
 	then(t, message.Accept(&events.MessageQueued{MessageRef: ref, Channel: "chat", SendAt: &noon}, noon), queued)
@@ -63,7 +63,7 @@ func TestAMessageIsQueuedAndScheduledOnlyForTheFuture(t *testing.T) {
 	then(t, message.Accept(ahead, noon), ahead, scheduled)
 }
 
-func TestAScheduledMessageIsQueuedAgainWhenItIsDue(t *testing.T) {
+func TestScheduledMessageIsQueuedWhenItIsDue(t *testing.T) {
 	t.Parallel()
 	m := given(queued, scheduled)
 	require.Equal(t, message.Scheduled, m.Status)
@@ -75,14 +75,14 @@ func TestAScheduledMessageIsQueuedAgainWhenItIsDue(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Conflict))
 }
 
-func TestTheSameLineIsNoNewRoute(t *testing.T) {
+func TestRoutingToTheSameLineIsNoEvent(t *testing.T) {
 	t.Parallel()
 	then(t, given(queued).Route("ln_1", "+1", false), routed)
 	then(t, given(queued, routed).Route("ln_1", "+1", false))
 	then(t, given(queued, routed).Route("ln_2", "+2", false), &events.MessageRouted{MessageRef: ref, LineID: "ln_2", From: "+2"})
 }
 
-func TestOneAttemptIsUnderWayAtATime(t *testing.T) {
+func TestOneAttemptIsInFlightAtATime(t *testing.T) {
 	t.Parallel()
 	begun, err := given(queued, routed).BeginAttempt("ln_1", "chat", noon)
 	require.NoError(t, err)
@@ -99,7 +99,7 @@ func TestOneAttemptIsUnderWayAtATime(t *testing.T) {
 	then(t, begun, attempt(2))
 }
 
-func TestTheOutcomeOfAnAttemptCountsOnceAndForItAlone(t *testing.T) {
+func TestResultCountsOnceAndOnlyForItsAttempt(t *testing.T) {
 	t.Parallel()
 	m := given(queued, routed, sending)
 	then(t, m.RecordAttemptAccepted(1, "chat", "c", false), sent)
@@ -112,7 +112,7 @@ func TestTheOutcomeOfAnAttemptCountsOnceAndForItAlone(t *testing.T) {
 	then(t, m.RecordAttemptFailed(2, "timeout", noon))
 }
 
-func TestRetriesComeAfter30Seconds2MinutesAnd10MinutesThenItFails(t *testing.T) {
+func TestRetriesComeAfter30Seconds2MinutesAnd10MinutesThenTheMessageFails(t *testing.T) {
 	t.Parallel()
 	m := given(queued, routed, sending)
 	for i, wait := range []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.Minute} {
@@ -125,7 +125,7 @@ func TestRetriesComeAfter30Seconds2MinutesAnd10MinutesThenItFails(t *testing.T) 
 	})
 }
 
-func TestReceiptsNeverTakeAMessageBack(t *testing.T) {
+func TestReceiptsNeverMoveTheStatusBack(t *testing.T) {
 	t.Parallel()
 	atSent := []events.Event{queued, routed, sending, sent}
 	then(t, given(atSent...).RecordDelivered(noon, "c"), delivered)
@@ -140,7 +140,7 @@ func TestReceiptsNeverTakeAMessageBack(t *testing.T) {
 	then(t, given(append(atSent, delivered, read)...).RecordRead(noon, "c"))
 }
 
-func TestAReceiptThatOvertakesTheAnswerTellsThatItWasSent(t *testing.T) {
+func TestReceiptBeforeTheCarriersAnswerRecordsTheMessageAsSent(t *testing.T) {
 	t.Parallel()
 	then(t, given(queued, routed, sending).RecordDelivered(noon, "c"), sent, delivered)
 	then(t, given(queued, routed, sending).RecordRead(noon, "c"), sent, read)
@@ -150,7 +150,7 @@ func TestAReceiptThatOvertakesTheAnswerTellsThatItWasSent(t *testing.T) {
 	then(t, given(queued, routed, sending, sent, delivered).RecordUndelivered("carrier_rejected", nil, "c"))
 }
 
-func TestWhatIsUnderWayOrOverIsNotCanceledByRequest(t *testing.T) {
+func TestOnlyAQueuedOrScheduledMessageIsCanceledByRequest(t *testing.T) {
 	t.Parallel()
 	fellBack := &events.MessageFellBack{MessageRef: ref, Reason: "carrier_rejected"}
 	for _, m := range []message.Message{
@@ -164,10 +164,10 @@ func TestWhatIsUnderWayOrOverIsNotCanceledByRequest(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, canceled, 1)
 	_, err = given(append([]events.Event{queued}, canceled...)...).CancelByRequest()
-	require.True(t, fault.Is(err, fault.Conflict), "what is canceled does not wait any more")
+	require.True(t, fault.Is(err, fault.Conflict), "a canceled message cannot be canceled again")
 }
 
-func TestAMessageFailsFromAnyStateBeforeDelivered(t *testing.T) {
+func TestMessageFailsInAnyStateBeforeDelivered(t *testing.T) {
 	t.Parallel()
 	bare := &events.MessageFailed{MessageRef: ref, Code: "carrier_rejected"}
 	then(t, given(queued).Fail("carrier_rejected", nil), bare)
@@ -180,7 +180,7 @@ func TestAMessageFailsFromAnyStateBeforeDelivered(t *testing.T) {
 	then(t, given(&events.MessageReceived{MessageRef: ref}).Fail("carrier_rejected", nil))
 }
 
-func TestOnlyWhatNoCarrierCanHaveIsCanceled(t *testing.T) {
+func TestOnlyAMessageThatNoCarrierCanHaveIsCanceled(t *testing.T) {
 	t.Parallel()
 	canceled := &events.MessageFailed{MessageRef: ref, Code: message.CodeOptedOut}
 	then(t, given(queued).Cancel(message.CodeOptedOut, nil), canceled)
@@ -192,7 +192,7 @@ func TestOnlyWhatNoCarrierCanHaveIsCanceled(t *testing.T) {
 	then(t, given(queued, routed, sending, sent).Cancel(message.CodeOptedOut, nil))
 }
 
-func TestAMissingReceiptIsToldOnceAfterADay(t *testing.T) {
+func TestMissingReceiptIsRecordedOnceAfter24Hours(t *testing.T) {
 	t.Parallel()
 	m := given(queued, routed, sending, sent)
 	day := noon.Add(message.ReceiptTimeout)
@@ -203,7 +203,7 @@ func TestAMissingReceiptIsToldOnceAfterADay(t *testing.T) {
 	then(t, given(queued, routed, sending, sent, missing).RecordDelivered(noon, "c"), delivered)
 }
 
-func TestTheSameHoldIsToldOnceAndLastsSevenDays(t *testing.T) {
+func TestSameDeferralIsRecordedOnceAndLastsSevenDays(t *testing.T) {
 	t.Parallel()
 	m := given(queued)
 	require.True(t, m.DeferralExpiresAt().IsZero())
@@ -215,34 +215,34 @@ func TestTheSameHoldIsToldOnceAndLastsSevenDays(t *testing.T) {
 	then(t, m.Defer(message.Deferral{Reason: "quiet_hours", Until: &same, LineID: "ln_1"}, nil))
 	require.Len(t, m.Defer(message.Deferral{Reason: "line_unavailable"}, nil), 1)
 	m = m.Apply(&events.MessageDeferred{MessageRef: ref, Reason: "line_unavailable"}, events.Envelope{At: later})
-	require.Equal(t, noon.Add(7*24*time.Hour), m.DeferralExpiresAt(), "another reason does not begin anew")
+	require.Equal(t, noon.Add(7*24*time.Hour), m.DeferralExpiresAt(), "another reason does not restart the seven days")
 	require.Equal(t, message.Queued, m.Status)
 }
 
-func TestAnAutomaticTextAnswersWithinTheHourOrNotAtAll(t *testing.T) {
+func TestAutomaticTextIsDeferredForAtMostAnHour(t *testing.T) {
 	t.Parallel()
 	m := given(&events.MessageQueued{MessageRef: ref, Automatic: message.Help}).Apply(&events.MessageDeferred{MessageRef: ref, Reason: "line_unavailable"}, events.Envelope{At: noon})
 	require.Equal(t, noon.Add(time.Hour), m.DeferralExpiresAt())
 }
 
-func TestReceiptsOfTheChatSendingSayNothingAboutTheSMS(t *testing.T) {
+func TestReceiptOfTheChatMessageSaysNothingAboutTheSMS(t *testing.T) {
 	t.Parallel()
 	fellBack := &events.MessageFellBack{MessageRef: ref, Reason: "carrier_rejected"}
 	bySMS := &events.MessageSending{MessageRef: ref, Attempt: 2, LineID: "ln_1", Channel: "sms", AfterSent: true}
 	m := given(queued, routed, sending, sent, fellBack, bySMS)
 	then(t, m.RecordUndelivered("carrier_rejected", nil, "c"))
 	then(t, m.RecordDelivered(noon, "c"), delivered)
-	require.Len(t, m.RecordUndelivered("carrier_rejected", nil, "s"), 2, "that it was sent, and that it failed")
+	require.Len(t, m.RecordUndelivered("carrier_rejected", nil, "s"), 2, "MessageSent and MessageFailed")
 	require.Len(t, m.RecordDelivered(noon, "s"), 2)
 }
 
-func TestAMessageThatGoesOnBySMSIsTriedThereLikeAnyOther(t *testing.T) {
+func TestFallbackSMSIsRetriedLikeAnyOtherMessage(t *testing.T) {
 	t.Parallel()
 	sent := &events.MessageSent{MessageRef: ref, LineID: "ln_1", Channel: message.Chat}
 	again := attempt(2)
 	again.Channel, again.AfterSent = message.SMS, true
 	m := given(queued, routed, attempt(1), sent, &events.MessageFellBack{MessageRef: ref, Reason: message.CodeCarrierRejected})
-	require.Empty(t, m.RecordReceiptMissing(later.Add(48*time.Hour)), "it is not on its way")
+	require.Empty(t, m.RecordReceiptMissing(later.Add(48*time.Hour)), "its SMS has not been sent")
 	m = m.Apply(again, events.Envelope{}).Apply(retried(2, later), events.Envelope{})
 	require.False(t, m.Final())
 	begun, err := m.BeginAttempt("ln_1", message.SMS, later)
@@ -250,7 +250,7 @@ func TestAMessageThatGoesOnBySMSIsTriedThereLikeAnyOther(t *testing.T) {
 	require.Len(t, begun, 1)
 }
 
-func TestAMessageThatWasHeldForSevenDaysFailsAlsoBehindAnotherOne(t *testing.T) {
+func TestMessageDeferredForSevenDaysBehindAnotherOneFails(t *testing.T) {
 	t.Parallel()
 	m := given(queued)
 	held := m.DeferBehindEarlier(noon)
@@ -262,7 +262,7 @@ func TestAMessageThatWasHeldForSevenDaysFailsAlsoBehindAnotherOne(t *testing.T) 
 	})
 }
 
-func TestAnAutomaticTextIsOneAlsoBySMS(t *testing.T) {
+func TestAutomaticTextStaysAutomaticBySMS(t *testing.T) {
 	t.Parallel()
 	help := *queued
 	help.Automatic = "help"

@@ -11,7 +11,7 @@ import (
 	"ledgerline/events"
 )
 
-func TestWhatACarrierSaidIsBelievedForThirtyDays(t *testing.T) {
+func TestCarriersAnswerAboutANumberIsValidForThirtyDays(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	apply := func(n number.Number, at time.Time, list ...events.Event) number.Number {
@@ -32,13 +32,13 @@ func TestWhatACarrierSaidIsBelievedForThirtyDays(t *testing.T) {
 	_, known = n.ValidChatCheck(at.Add(number.ChatCheckValidity))
 	require.False(t, known)
 
-	require.Empty(t, n.RecordChatCheck(false, "ln_2", at.Add(time.Hour)), "it is known")
-	require.Len(t, n.RecordChatCheck(true, "ln_2", at.Add(time.Hour)), 1, "it has changed")
-	require.Len(t, n.RecordChatCheck(false, "ln_2", at.Add(number.ChatCheckValidity)), 1, "it was too old")
+	require.Empty(t, n.RecordChatCheck(false, "ln_2", at.Add(time.Hour)), "it repeats a valid answer")
+	require.Len(t, n.RecordChatCheck(true, "ln_2", at.Add(time.Hour)), 1, "the answer changed")
+	require.Len(t, n.RecordChatCheck(false, "ln_2", at.Add(number.ChatCheckValidity)), 1, "the valid time has passed")
 
 	linked, err := n.Link("ctc_3", uuid.New())
 	require.NoError(t, err)
 	link, ok := linked[0].(*events.NumberLinked)
 	require.True(t, ok)
-	require.Equal(t, &at, link.CheckedAt, "a new contact knows what is known of its number")
+	require.Equal(t, &at, link.CheckedAt, "a new contact gets the last answer about its number")
 }

@@ -20,7 +20,7 @@ func fold(n number.Number, list ...events.Event) number.Number {
 	return n
 }
 
-func TestAWorkspaceHasANumberOnce(t *testing.T) {
+func TestWorkspaceHasANumberOnce(t *testing.T) {
 	t.Parallel()
 	linked, err := number.Number{}.Link("ctc_1", one)
 	require.NoError(t, err)
@@ -43,7 +43,7 @@ func TestAWorkspaceHasANumberOnce(t *testing.T) {
 	require.Empty(t, left.Unlink("ctc_1"))
 }
 
-func TestTheRegisterIsEnteredAndLeftOnce(t *testing.T) {
+func TestNumberEntersAndLeavesTheRegisterOfOptOutsOnce(t *testing.T) {
 	t.Parallel()
 	n := number.Number{}
 	require.Empty(t, n.OptIn("ctc_1"))
@@ -54,7 +54,7 @@ func TestTheRegisterIsEnteredAndLeftOnce(t *testing.T) {
 	require.False(t, n.OptedOut)
 }
 
-func TestTheRegisterOutlivesTheContact(t *testing.T) {
+func TestOptOutOfANumberSurvivesItsContact(t *testing.T) {
 	t.Parallel()
 	n := fold(number.Number{}, &events.NumberLinked{ContactID: "ctc_1", WorkspaceID: one}, &events.NumberOptedOut{ContactID: "ctc_1"})
 	n = fold(n, n.Unlink("ctc_1")...)

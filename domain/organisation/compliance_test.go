@@ -22,7 +22,7 @@ func places(err error) (found []string) {
 	return found
 }
 
-func TestQuietHoursCoverThePlatformsAndLeaveATimeToSendAt(t *testing.T) {
+func TestQuietHoursCoverThePlatformsAndLeaveTimeToSend(t *testing.T) {
 	t.Parallel()
 	set := func(start, end string) []string {
 		_, err := organisation.Organisation{ID: uuid.New()}.SetCompliance(organisation.ComplianceChange{QuietHours: &events.QuietHours{Start: start, End: end}})
@@ -41,7 +41,7 @@ func TestQuietHoursCoverThePlatformsAndLeaveATimeToSendAt(t *testing.T) {
 	}
 }
 
-func TestAStopWordIsAWordThatMeansNothingElse(t *testing.T) {
+func TestStopWordIsNotAWordOfAnotherKeyword(t *testing.T) {
 	t.Parallel()
 	set := func(words ...string) []string {
 		_, err := organisation.Organisation{ID: uuid.New()}.SetCompliance(organisation.ComplianceChange{StopWords: &words})
@@ -59,7 +59,7 @@ func TestAStopWordIsAWordThatMeansNothingElse(t *testing.T) {
 	require.Equal(t, []string{"/stop_keywords too_many_items"}, set(many...))
 }
 
-func TestComplianceChangesWhatIsGivenAndLeavesTheRest(t *testing.T) {
+func TestComplianceChangeLeavesOmittedSettings(t *testing.T) {
 	t.Parallel()
 	o := organisation.Organisation{ID: uuid.New()}
 	yes, text, words := true, "Bye.", []string{"basta"}

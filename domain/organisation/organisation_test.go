@@ -12,7 +12,7 @@ import (
 	"ledgerline/events"
 )
 
-func TestAnOrganisationHasANameAndATimeZone(t *testing.T) {
+func TestOrganisationNeedsANameAndATimeZone(t *testing.T) {
 	t.Parallel()
 	made, err := organisation.Create(uuid.New(), "Acme", "Europe/Berlin")
 	require.NoError(t, err)
@@ -27,7 +27,7 @@ func TestAnOrganisationHasANameAndATimeZone(t *testing.T) {
 	require.NoError(t, organisation.CheckName("/name", strings.Repeat("ä", 120), 120))
 }
 
-func TestAPauseIsToldOnceAndLifted(t *testing.T) {
+func TestPauseIsRecordedOnceAndLifted(t *testing.T) {
 	t.Parallel()
 	o := organisation.Organisation{ID: uuid.New()}
 	do := func(changed []events.Event, err error) int {
@@ -47,7 +47,7 @@ func TestAPauseIsToldOnceAndLifted(t *testing.T) {
 	require.Equal(t, "/reason", fault.Of(err).Issues[0].Path)
 }
 
-func TestAUserHasOneRoleInAWorkspace(t *testing.T) {
+func TestUserHasOneRoleInAWorkspace(t *testing.T) {
 	t.Parallel()
 	o, one, two := organisation.Organisation{ID: uuid.New()}, uuid.New(), uuid.New()
 	made, err := o.CreateUser(uuid.New(), events.UserPersonal{FullName: "Ada", Email: "ada@example.com"})
@@ -77,7 +77,7 @@ func TestAUserHasOneRoleInAWorkspace(t *testing.T) {
 	require.Empty(t, gone.RevokeRole(one))
 }
 
-func TestAUserNeedsANameAndAnAddress(t *testing.T) {
+func TestUserNeedsANameAndAnEmailAddress(t *testing.T) {
 	t.Parallel()
 	for _, email := range []string{"", "x", "Ada <ada@example.com>"} {
 		_, err := organisation.Organisation{}.CreateUser(uuid.New(), events.UserPersonal{Email: email})
@@ -85,7 +85,7 @@ func TestAUserNeedsANameAndAnAddress(t *testing.T) {
 	}
 }
 
-func TestATeamHasAMemberOnce(t *testing.T) {
+func TestTeamHasAMemberOnce(t *testing.T) {
 	t.Parallel()
 	made, err := organisation.CreateTeam(uuid.New(), "Support")
 	require.NoError(t, err)

@@ -9,7 +9,7 @@ import (
 	"ledgerline/domain/phone"
 )
 
-func TestNumbersAreReadAsPeopleTypeThem(t *testing.T) {
+func TestNumbersAreReadAsPeopleWriteThem(t *testing.T) {
 	t.Parallel()
 	for input, want := range map[string]string{
 		"+14155552671":     "+14155552671",
@@ -32,7 +32,7 @@ func TestNumbersAreReadAsPeopleTypeThem(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoValidNumberIsRefusedAtItsPlace(t *testing.T) {
+func TestInvalidNumberIsRefusedAtItsPointer(t *testing.T) {
 	t.Parallel()
 	for _, input := range []string{
 		"", " ", "12", "abc", "+1", "555-0100", "+19995551100", "+1415555267", "+141555526711", "1-800-FLOWERS",
@@ -45,7 +45,7 @@ func TestWhatIsNoValidNumberIsRefusedAtItsPlace(t *testing.T) {
 	}
 }
 
-func TestSandboxNumbersAreRecognisedByTheirForm(t *testing.T) {
+func TestSandboxNumbersAreRecognisedByTheirPattern(t *testing.T) {
 	t.Parallel()
 	for number, want := range map[string]bool{
 		"+14155550100": true, "+10005550199": true, "+14155550200": false, "+14155551100": false, "14155550100": false,
@@ -55,7 +55,7 @@ func TestSandboxNumbersAreRecognisedByTheirForm(t *testing.T) {
 	}
 }
 
-func FuzzWhatIsReadIsReadTheSameAgain(f *testing.F) {
+func FuzzParsedNumberParsesToItself(f *testing.F) {
 	for _, seed := range []string{"+14155552671", "(000) 555-0100", "415-555-2671", "+44 20 7946 0018", "x"} {
 		f.Add(seed)
 	}

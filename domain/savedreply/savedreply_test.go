@@ -17,7 +17,7 @@ var (
 	team = uuid.MustParse("01890a5d-ac96-774b-bcce-b302099a8058")
 )
 
-func TestASavedReplyIsKeptReplacedAndDeleted(t *testing.T) {
+func TestSavedReplyIsCreatedReplacedAndDeleted(t *testing.T) {
 	t.Parallel()
 	made, err := savedreply.Create(id, savedreply.Text{Title: " Hours ", Body: " nine "})
 	require.NoError(t, err)
@@ -38,14 +38,14 @@ func TestASavedReplyIsKeptReplacedAndDeleted(t *testing.T) {
 	require.False(t, s.Apply(s.Delete()[0], events.Envelope{}).Exists())
 }
 
-func TestATitleIsClaimedWithoutRegardToCaseAndSpaces(t *testing.T) {
+func TestTitleIsClaimedWithoutRegardToCaseAndSpaces(t *testing.T) {
 	t.Parallel()
 	scope, key := savedreply.Claim(team, "  HoUrs ")
 	require.Equal(t, "saved_reply:"+team.String(), scope)
 	require.Equal(t, "hours", key)
 }
 
-func TestAllThatIsWrongWithATextIsToldTogether(t *testing.T) {
+func TestSavedReplyProblemsAreReportedTogether(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		text  savedreply.Text

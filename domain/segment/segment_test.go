@@ -48,7 +48,7 @@ func someone() *segment.Contact {
 	}
 }
 
-func TestLeavesCompareAsTheyAreDefined(t *testing.T) {
+func TestEveryFieldAndOperationSelectsAsDefined(t *testing.T) {
 	t.Parallel()
 	for definition, want := range map[string]bool{
 		`{"field":"first_name","op":"eq","value":"ZOË"}`:            true,
@@ -132,7 +132,7 @@ func many(n int) string {
 	return `{"any":[` + strings.TrimSuffix(strings.Repeat(`{"field":"email","op":"exists","value":true},`, n), ",") + `]}`
 }
 
-func TestADefinitionIsBoundedInDepthLeavesAndSize(t *testing.T) {
+func TestDefinitionIsBoundedInDepthConditionsAndSize(t *testing.T) {
 	t.Parallel()
 	for _, good := range []string{nested(5), many(50)} {
 		_, err := read(t, good)
@@ -160,7 +160,7 @@ func issues(err error) (list []string) {
 	return list
 }
 
-func TestEveryBadNodeIsToldAtItsPlace(t *testing.T) {
+func TestEveryBadNodeIsReportedAtItsPointer(t *testing.T) {
 	t.Parallel()
 	for bad, want := range map[string][]string{
 		`[]`:                            {"/definition invalid_type"},
@@ -191,7 +191,7 @@ func TestEveryBadNodeIsToldAtItsPlace(t *testing.T) {
 	}
 }
 
-func TestADefinitionIsShownWithTheNamesThatLabelsHaveNow(t *testing.T) {
+func TestDefinitionShowsThePresentNamesOfLabels(t *testing.T) {
 	t.Parallel()
 	var given any
 	require.NoError(t, json.Unmarshal([]byte(`{"all":[{"not":{"field":"labels","op":"in","value":["vip","gold"]}},{"field":"email","op":"eq","value":"vip"}]}`), &given))

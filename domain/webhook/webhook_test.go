@@ -29,7 +29,7 @@ func given(t *testing.T, list ...events.Event) webhook.Endpoint {
 	return e
 }
 
-func TestAnAddressIsAnHTTPSAddressWithoutCredentials(t *testing.T) {
+func TestEndpointURLIsHTTPSWithoutCredentials(t *testing.T) {
 	t.Parallel()
 	for address, code := range map[string]string{
 		"https://example.com/a?b=c": "", "https://example.com:8443": "", "https://[2001:db8::1]/": "",
@@ -47,7 +47,7 @@ func TestAnAddressIsAnHTTPSAddressWithoutCredentials(t *testing.T) {
 	require.Empty(t, webhook.CheckURL("http://localhost:8080", true))
 }
 
-func TestStatusesMoveAsTheInterfaceSays(t *testing.T) {
+func TestEndpointStatusMovesAsRuleWHK3States(t *testing.T) {
 	t.Parallel()
 	to := func(s webhook.Status) webhook.Change { return webhook.Change{Status: &s} }
 	paused, disabled := &events.WebhookPaused{EndpointID: "whk_1"}, &events.WebhookDisabled{EndpointID: "whk_1", Reason: "failing"}
@@ -86,7 +86,7 @@ func TestStatusesMoveAsTheInterfaceSays(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatChangesIsAnEvent(t *testing.T) {
+func TestEndpointUpdateRecordsOnlyWhatChanges(t *testing.T) {
 	t.Parallel()
 	e := given(t)
 	same, other := "https://example.com", "https://example.com/2"
@@ -109,7 +109,7 @@ func TestOnlyAnActiveEndpointIsDisabled(t *testing.T) {
 	require.Empty(t, given(t, &events.WebhookDisabled{}).Disable("gone"))
 }
 
-func TestTheLastTwoSecretsSignForADay(t *testing.T) {
+func TestPreviousSecretSignsFor24HoursAfterARotation(t *testing.T) {
 	t.Parallel()
 	e := given(t)
 	require.Equal(t, []string{"whsec_b25l"}, e.SigningSecrets(noon))
@@ -120,7 +120,7 @@ func TestTheLastTwoSecretsSignForADay(t *testing.T) {
 	require.Equal(t, []string{"whsec_dHJl", "whsec_dHdv"}, e.SigningSecrets(noon), "never three")
 }
 
-func TestTheReferenceLibraryTakesOurSignatures(t *testing.T) {
+func TestReferenceLibraryVerifiesOurSignatures(t *testing.T) {
 	t.Parallel()
 	at := time.Now()
 	secrets := []string{webhook.NewSecret([32]byte{1, 2, 3}), webhook.NewSecret([32]byte{4, 5, 6})}
@@ -145,7 +145,7 @@ func TestTheReferenceLibraryTakesOurSignatures(t *testing.T) {
 	require.NotContains(t, err.Error(), "***")
 }
 
-func TestDelaysFollowTheScheduleAndWhatTheReceiverAsksFor(t *testing.T) {
+func TestRetryDelayFollowsTheScheduleAndRetryAfter(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		number int
@@ -171,7 +171,7 @@ func TestDelaysFollowTheScheduleAndWhatTheReceiverAsksFor(t *testing.T) {
 	require.False(t, again)
 }
 
-func TestAnEndpointIsGivenUpAfterFiveDaysTenFailuresAndTwoEvents(t *testing.T) {
+func TestEndpointIsDisabledAfterFiveDaysTenFailuresAndTwoEvents(t *testing.T) {
 	t.Parallel()
 	one, other := uuid.New(), uuid.New()
 	w := webhook.FailureWindow{}
@@ -190,7 +190,7 @@ func TestAnEndpointIsGivenUpAfterFiveDaysTenFailuresAndTwoEvents(t *testing.T) {
 	require.True(t, few.AfterFailure(noon, one).MustDisable(noon.Add(120*time.Hour)))
 }
 
-func TestIDsOfDeliveriesAreWorkedOutTheSameEverywhere(t *testing.T) {
+func TestDeliveryIDsAreDerivedFromTheEvent(t *testing.T) {
 	t.Parallel()
 	event := uuid.Must(uuid.NewV7())
 	id := webhook.DeliveryID(event, "whk_1")
