@@ -1,7 +1,7 @@
-// Package app is the harness of tests that go through the whole service: nodes on a database of their own with a clock
-// that is moved by hand, an organisation with everything that sending needs, and a small HTTP client.
+// Package app starts the whole service for a test: nodes on a database of their own, a clock that the test moves, an
+// organisation with everything that sending needs, and a small HTTP client.
 //
-// It is a package of its own, beside testpg, so that the tests of the parts need not be built with all of them.
+// It is apart from package testpg so that tests of single packages do not build the whole service.
 package app
 
 import (
@@ -29,16 +29,16 @@ import (
 	"ledgerline/test/testpg"
 )
 
-// Noon is where a frozen clock stands when nothing else is said: noon in New York, a Monday.
+// Noon is the time of the frozen clock unless WithClock sets another one: a Monday, noon in New York.
 var Noon = time.Date(2026, 3, 2, 17, 0, 0, 0, time.UTC)
 
-// Sessions of the harness are signed with these.
+// Issuer and audience of the session tokens.
 const (
 	Issuer   = "ledgerline-test"
 	Audience = "ledgerline"
 )
 
-// Secret signs the sessions.
+// Secret signs the session tokens.
 var Secret = []byte("a secret of thirty-two bytes, or more")
 
 // App is a running service. It embeds its first workspace.
@@ -48,46 +48,46 @@ type App struct {
 	Ring  *eventstore.Keyring
 	Clock *clock.Movable
 	Nodes []*Node
-	Pool  *pgxpool.Pool // for looking into the database, beside the service
+	Pool  *pgxpool.Pool // for queries of the test itself
 
 	t         testing.TB
 	limits    line.Limits
 	client    *http.Client
 	options   options
 	nextPhone int
-	buried    sync.WaitGroup
+	stopping  sync.WaitGroup
 }
 
-// Node is one process of the service with its server.
+// Node is one node of the service with its HTTP server.
 type Node struct {
 	*service.Node
 	Roles service.Roles
-	URL   string // "" when it serves nothing
+	URL   string // "" for a node without API
 
-	server *httptest.Server
-	cable  *cable // nil unless the node can be killed
-	ended  sync.Once
-	gone   chan struct{}
+	server   *httptest.Server
+	proxy    *proxy // nil unless the node can be killed
+	stopOnce sync.Once
+	killed   chan struct{}
 }
 
-// Gone is closed when the node is killed.
-func (n *Node) Gone() <-chan struct{} { return n.gone }
+// Killed returns a channel that is closed when the node is killed.
+func (n *Node) Killed() <-chan struct{} { return n.killed }
 
-// Kill drops the node in the middle of whatever it does, as if its process had been killed: requests break off, nothing more
-// reaches the database or is taken from it, leases are left behind. The app was started with Killable.
+// Kill cuts a node off in the middle of its work, as if its process had been killed: requests break off, nothing more
+// reaches the database, and leases are left behind. The app must have been started with Killable.
 func (a *App) Kill(n *Node) {
 	a.t.Helper()
-	require.NotNil(a.t, n.cable, "start with Killable")
-	close(n.gone)
-	n.cable.sever()
+	require.NotNil(a.t, n.proxy, "start with Killable")
+	close(n.killed)
+	n.proxy.cutAll()
 	a.Nodes = slices.DeleteFunc(a.Nodes, func(other *Node) bool { return other == n })
 	n.server.CloseClientConnections()
-	a.buried.Go(n.Stop) // for the sake of this process; it finds nothing that it could still do
+	a.stopping.Go(n.Stop) // ends the goroutines of the node; it can no longer change anything
 }
 
-// Stop ends the node as a signal does; the harness stops what is left.
+// Stop shuts the node down as a signal does. The harness stops the nodes that are still running when the test ends.
 func (n *Node) Stop() {
-	n.ended.Do(func() {
+	n.stopOnce.Do(func() {
 		if n.server != nil {
 			n.server.Close()
 		}
@@ -95,7 +95,7 @@ func (n *Node) Stop() {
 	})
 }
 
-// Option changes how the service is started.
+// Option configures Start.
 type Option func(*options)
 
 type options struct {
@@ -112,7 +112,7 @@ type options struct {
 	carrier    func(*Node) carrier.Carrier
 }
 
-// Unlimited are sending limits that nothing reaches: for tests that are about something else.
+// Unlimited returns sending limits that no test reaches.
 func Unlimited() line.Limits {
 	const plenty = 1 << 30
 	l := line.DefaultLimits()
@@ -121,13 +121,13 @@ func Unlimited() line.Limits {
 	return l
 }
 
-// Limits sets the sending limits of all organisations that are made; without it they are Unlimited.
+// Limits sets the sending limits of every organisation that the harness creates. The default is Unlimited.
 func Limits(l line.Limits) Option { return func(o *options) { o.limits = l } }
 
-// Shards makes an installation of n shards.
+// Shards sets the number of shards. The default is 1.
 func Shards(n int) Option { return func(o *options) { o.shards = n } }
 
-// Nodes starts one node for each set of roles, on the same database.
+// Nodes starts one node for each set of roles, on the same database. The default is one node with all roles.
 func Nodes(roles ...service.Roles) Option { return func(o *options) { o.nodes = roles } }
 
 // TwoNodes starts a node that writes, and another one that reads, projects and processes.
@@ -135,34 +135,34 @@ func TwoNodes() Option {
 	return Nodes(service.Roles{Write: true}, service.Roles{Read: true, Project: true, Process: true})
 }
 
-// RateLimits turns the limits per key on.
+// RateLimits turns on the limits per key (rule API-25).
 func RateLimits() Option { return func(o *options) { o.rateLimits = true } }
 
-// TrustedProxies believes what these addresses say about where a request came from.
+// TrustedProxies makes the nodes believe the forwarding headers of these addresses.
 func TrustedProxies(addresses ...string) Option {
 	return func(o *options) { o.proxies = addresses }
 }
 
-// BaseURL says where the service is reached.
+// BaseURL sets the public address of the service.
 func BaseURL(base string) Option { return func(o *options) { o.base = base } }
 
-// GuardedWebhooks refuses webhooks to private addresses, as a service in production does.
+// GuardedWebhooks refuses webhooks to private addresses (rule WHK-2), as in production.
 func GuardedWebhooks() Option { return func(o *options) { o.guarded = true } }
 
-// At has the service live by a clock.
-func At(c *clock.Movable) Option { return func(o *options) { o.clock = c } }
+// WithClock sets the clock of the service.
+func WithClock(c *clock.Movable) Option { return func(o *options) { o.clock = c } }
 
-// Killable makes nodes that Kill can drop, whose work is taken over after a lease of real time.
+// Killable makes nodes that Kill can cut off. Their leases last this long in real time.
 func Killable(lease time.Duration) Option {
 	return func(o *options) { o.killable, o.lease = true, lease }
 }
 
-// Carrier puts another carrier in the place of the simulator, for each node its own.
+// Carrier replaces the simulator by another carrier, one for each node.
 func Carrier(of func(*Node) carrier.Carrier) Option {
 	return func(o *options) { o.carrier = of }
 }
 
-// Start starts the service and stops it when the test has ended.
+// Start starts the service, and stops it when the test ends.
 func Start(t testing.TB, opts ...Option) *App {
 	t.Helper()
 	o := options{limits: Unlimited(), shards: 1, nodes: []service.Roles{service.All}, clock: clock.Frozen(Noon)}
@@ -182,7 +182,7 @@ func Start(t testing.TB, opts ...Option) *App {
 		a.StartNode(roles)
 	}
 	t.Cleanup(a.client.CloseIdleConnections)
-	t.Cleanup(a.buried.Wait)
+	t.Cleanup(a.stopping.Wait)
 	a.Workspace = a.NewOrganisation("Acme")
 	return a
 }
@@ -191,12 +191,12 @@ func Start(t testing.TB, opts ...Option) *App {
 func (a *App) StartNode(roles service.Roles) *Node {
 	a.t.Helper()
 	o := &a.options
-	n := &Node{Roles: roles, gone: make(chan struct{})}
+	n := &Node{Roles: roles, killed: make(chan struct{})}
 	logger := slog.New(slog.NewTextHandler(a.t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	dsn := a.DSN
 	if o.killable {
-		n.cable, dsn = a.lay()
-		logger = slog.New(slog.DiscardHandler) // a node that is killed complains at length
+		n.proxy, dsn = a.newProxy()
+		logger = slog.New(slog.DiscardHandler) // a killed node logs many errors
 	}
 	var err error
 	n.Node, err = service.Start(context.WithoutCancel(a.t.Context()), service.Config{
@@ -217,14 +217,14 @@ func (a *App) StartNode(roles service.Roles) *Node {
 	a.Nodes = append(a.Nodes, n)
 	a.t.Cleanup(func() {
 		n.Stop()
-		if n.cable != nil {
-			n.cable.sever()
+		if n.proxy != nil {
+			n.proxy.cutAll()
 		}
 	})
 	return n
 }
 
-// url is the address of the first node that serves such a request.
+// url returns the address of the first node that serves a method.
 func (a *App) url(method string) string {
 	for _, n := range a.Nodes {
 		if reads := method == http.MethodGet; reads && n.Roles.Read || !reads && n.Roles.Write {
@@ -235,7 +235,7 @@ func (a *App) url(method string) string {
 	return ""
 }
 
-// Advance moves the clock and lets everything happen that has become due.
+// Advance moves the clock and waits until everything that became due is done.
 func (a *App) Advance(d time.Duration) {
 	a.t.Helper()
 	_, err := a.Clock.Advance(d)
@@ -243,9 +243,9 @@ func (a *App) Advance(d time.Duration) {
 	a.Settle()
 }
 
-// unsettledSQL tells everything that can still move without a request, in one snapshot: consumers that have not written
-// an event that they want, keys that are due or worked on, and steps of the simulator's scripts that are due. $2 and $3
-// are the consumers and the events that they want, in pairs.
+// unsettledSQL describes, in one snapshot, everything that can still change without a request: consumers that have not
+// applied an event of theirs, scheduled tasks that are due or leased, and steps of the simulator's scripts that are due.
+// $2 and $3 are pairs of a consumer and an event type that it handles.
 const unsettledSQL = `select coalesce(string_agg(what, '; '), '') from (
 	select distinct format('%s has not written what is after %s on shard %s', f.name, c.position, c.shard)
 		from feed_consumers f join feed_checkpoints c on c.name = f.name and c.revision = f.revision
@@ -256,10 +256,10 @@ const unsettledSQL = `select coalesce(string_agg(what, '; '), '') from (
 	union all select format('simulator %s: step %s due %s', script, step, due_at) from simulator.messages where due_at <= $1 and sends > 0
 ) x (what)`
 
-// settleFor bounds Settle, in real time.
-const settleFor = time.Minute
+// settleTimeout bounds Settle, in real time.
+const settleTimeout = time.Minute
 
-// Settle returns when nothing more happens until the clock moves or somebody asks for something.
+// Settle waits until nothing more happens without a request or a move of the clock.
 func (a *App) Settle() {
 	a.t.Helper()
 	consumers := service.ProcessConsumers()
@@ -272,7 +272,7 @@ func (a *App) Settle() {
 			names, types = append(names, c.Name()), append(types, name)
 		}
 	}
-	var last unsettled
+	var last lastSeen
 	require.Eventually(a.t, func() bool {
 		var what string
 		if err := a.Pool.QueryRow(context.Background(), unsettledSQL, a.Clock.Now(), names, types).Scan(&what); err != nil {
@@ -280,21 +280,21 @@ func (a *App) Settle() {
 		}
 		last.Store(&what)
 		return what == ""
-	}, settleFor, 3*time.Millisecond, "the service does not come to rest: %s", &last)
+	}, settleTimeout, 3*time.Millisecond, "the service does not settle: %s", &last)
 }
 
-// unsettled is what was seen last, told only when the time is up.
-type unsettled struct{ atomic.Pointer[string] }
+// lastSeen formats what the newest query found, for the failure message.
+type lastSeen struct{ atomic.Pointer[string] }
 
 // String implements fmt.Stringer.
-func (u *unsettled) String() string {
+func (u *lastSeen) String() string {
 	if what := u.Load(); what != nil {
 		return *what
 	}
-	return "it was never asked"
+	return "no query has finished"
 }
 
-// processor is a node that talks to carriers.
+// processor returns a node that talks to carriers.
 func (a *App) processor() *Node {
 	for _, n := range a.Nodes {
 		if n.Roles.Process {
@@ -305,7 +305,7 @@ func (a *App) processor() *Node {
 	return nil
 }
 
-// Inbound plays a contact's message to a line's number, as the carrier would report it, and gives its id.
+// Inbound reports a contact's message to a line's number, as the carrier does, and returns the id of the message.
 func (a *App) Inbound(from, line, body string) (messageID string) {
 	a.t.Helper()
 	messageID, err := processes.NewInbox(a.processor().App).Message(a.t.Context(), carrier.Inbound{LinePhone: line, From: from, Body: body, Channel: "chat"})
@@ -313,18 +313,18 @@ func (a *App) Inbound(from, line, body string) (messageID string) {
 	return messageID
 }
 
-// One reads one row's columns with SQL.
-func (a *App) One(sql string, args []any, into ...any) {
+// QueryRow runs a query of one row and scans its columns.
+func (a *App) QueryRow(sql string, args []any, into ...any) {
 	a.t.Helper()
 	require.NoError(a.t, a.Pool.QueryRow(a.t.Context(), sql, args...).Scan(into...))
 }
 
-// Exec changes the database behind the service's back.
+// Exec changes the database without the service.
 func (a *App) Exec(sql string, args ...any) {
 	a.t.Helper()
 	_, err := a.Pool.Exec(a.t.Context(), sql, args...)
 	require.NoError(a.t, err)
 }
 
-// Everything is a node with all roles.
+// Everything are the roles of a node that does all work.
 var Everything = service.All

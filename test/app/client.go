@@ -14,22 +14,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Client sends requests with one credential. Its methods may be used by several goroutines.
+// Client sends requests with one credential. Its methods may be called concurrently.
 type Client struct {
 	app    *App
-	base   string // "" for the node that serves the method
+	base   string // "": the first node that serves the method
 	header http.Header
 }
 
-// As is a client with a token.
+// As returns a client with a token.
 func (a *App) As(token string) *Client {
 	return &Client{app: a, header: http.Header{"Authorization": {"Bearer " + token}}}
 }
 
-// Nobody is a client without a credential.
-func (a *App) Nobody() *Client { return &Client{app: a, header: http.Header{}} }
+// Anonymous returns a client without a credential.
+func (a *App) Anonymous() *Client { return &Client{app: a, header: http.Header{}} }
 
-// Header is the client with another header set.
+// Header returns the client with another header set.
 func (c *Client) Header(name, value string) *Client {
 	changed := *c
 	changed.header = maps.Clone(c.header)
@@ -37,11 +37,11 @@ func (c *Client) Header(name, value string) *Client {
 	return &changed
 }
 
-// Key is the client with an idempotency key.
-func (c *Client) Key(key string) *Client { return c.Header("idempotency-key", key) }
+// IdempotencyKey returns the client with an idempotency key.
+func (c *Client) IdempotencyKey(key string) *Client { return c.Header("idempotency-key", key) }
 
-// On is the client that speaks to one node, whatever the method.
-func (c *Client) On(n *Node) *Client {
+// OnNode returns the client that sends every request to one node.
+func (c *Client) OnNode(n *Node) *Client {
 	changed := *c
 	changed.base = n.URL
 	return &changed
@@ -50,26 +50,26 @@ func (c *Client) On(n *Node) *Client {
 // Map is a JSON object.
 type Map = map[string]any
 
-// Answer is what came back.
+// Answer is the answer to a request. Its methods fail the test when the answer does not fit.
 type Answer struct {
 	Status int
 	Header http.Header
 	Raw    []byte
 
-	t    testing.TB
-	what string
+	t       testing.TB
+	request string
 }
 
-// Get reads.
+// Get sends a GET.
 func (c *Client) Get(path string) Answer { return c.Do(http.MethodGet, path, nil) }
 
-// Post writes. A body that is a []byte or a string is sent as it is, anything else as JSON; nil sends none.
+// Post sends a POST. A body that is a []byte or a string is sent as it is, anything else as JSON; nil sends no body.
 func (c *Client) Post(path string, body any) Answer { return c.Do(http.MethodPost, path, body) }
 
-// Delete deletes.
+// Delete sends a DELETE.
 func (c *Client) Delete(path string) Answer { return c.Do(http.MethodDelete, path, nil) }
 
-// Do sends a request.
+// Do sends a request; body is as in Post.
 func (c *Client) Do(method, path string, body any) Answer {
 	t := c.app.t
 	t.Helper()
@@ -103,25 +103,26 @@ func (c *Client) Do(method, path string, body any) Answer {
 	return Answer{response.StatusCode, response.Header, raw, t, method + " " + path}
 }
 
-// Is requires a status and gives the answer back.
+// Is requires a status and returns the answer.
 func (a Answer) Is(status int) Answer {
 	a.t.Helper()
-	require.Equal(a.t, status, a.Status, "%s: %s", a.what, a.Raw)
+	require.Equal(a.t, status, a.Status, "%s: %s", a.request, a.Raw)
 	return a
 }
 
-// Refused requires a refusal with a status, a code, and exactly these issues, each as "location path code" in any order.
+// Refused requires a refusal with this status, this code, and exactly these issues, each as "location path code", in
+// any order.
 func (a Answer) Refused(status int, code string, issues ...string) Answer {
 	a.t.Helper()
 	a.Is(status)
-	require.Equal(a.t, code, a.Text("error.code"), "%s: %s", a.what, a.Raw)
+	require.Equal(a.t, code, a.Text("error.code"), "%s: %s", a.request, a.Raw)
 	require.NotEmpty(a.t, a.Text("error.message"))
 	require.Equal(a.t, a.Header.Get("x-request-id"), a.Text("error.request_id"))
-	require.ElementsMatch(a.t, issues, a.Issues(), "%s: %s", a.what, a.Raw)
+	require.ElementsMatch(a.t, issues, a.Issues(), "%s: %s", a.request, a.Raw)
 	return a
 }
 
-// Issues lists the issues of a refusal as "location path code".
+// Issues returns the issues of a refusal, each as "location path code".
 func (a Answer) Issues() []string {
 	a.t.Helper()
 	list, _ := a.At("error.details.issues").([]any)
@@ -133,15 +134,15 @@ func (a Answer) Issues() []string {
 	return found
 }
 
-// JSON is the whole answer.
+// JSON returns the whole body.
 func (a Answer) JSON() Map {
 	a.t.Helper()
 	var all Map
-	require.NoError(a.t, json.Unmarshal(a.Raw, &all), "%s: %s", a.what, a.Raw)
+	require.NoError(a.t, json.Unmarshal(a.Raw, &all), "%s: %s", a.request, a.Raw)
 	return all
 }
 
-// At is the value at a path of names and indexes, with dots between them; nil when there is none.
+// At returns the value at a path of names and indexes with dots between them; nil if there is none.
 func (a Answer) At(path string) any {
 	a.t.Helper()
 	var value any = a.JSON()
@@ -163,24 +164,24 @@ func (a Answer) At(path string) any {
 	return value
 }
 
-// Text is At for texts; "" when there is none.
+// Text returns the text at a path; "" if there is none.
 func (a Answer) Text(path string) string {
 	a.t.Helper()
 	text, _ := a.At(path).(string)
 	return text
 }
 
-// Data is the rows of a list.
+// Data returns the rows of a list.
 func (a Answer) Data() []Map {
 	a.t.Helper()
 	var list struct {
 		Data []Map `json:"data"`
 	}
-	require.NoError(a.t, json.Unmarshal(a.Raw, &list), "%s: %s", a.what, a.Raw)
+	require.NoError(a.t, json.Unmarshal(a.Raw, &list), "%s: %s", a.request, a.Raw)
 	return list.Data
 }
 
-// Column is one property of the rows of a list.
+// Column returns one property of every row of a list.
 func (a Answer) Column(name string) []any {
 	a.t.Helper()
 	rows := a.Data()

@@ -18,8 +18,8 @@ import (
 // Line is a line with its number.
 type Line struct{ ID, Phone string }
 
-// Workspace is a workspace with what a test needs in it: keys with all scopes, a user for each role with a session, two
-// live lines that the simulator serves, and the sandbox line.
+// Workspace is a workspace with what tests need: keys with all scopes, a user with a session for each role, two live
+// lines that the simulator serves, and the sandbox line.
 type Workspace struct {
 	Organisation uuid.UUID
 	ID           uuid.UUID
@@ -33,15 +33,15 @@ type Workspace struct {
 	app *App
 }
 
-// Operator is a request of the operator's, for the organisation alone.
+// Operator returns a request of the operator for this workspace.
 func (w *Workspace) Operator() commands.Request {
 	return commands.Request{Organisation: w.Organisation, Workspace: w.ID, Actor: events.Actor{Type: "operator", ID: "test"}, RequestID: "req_test"}
 }
 
-// commands are those of the first node.
+// commands returns the commands of the first node.
 func (a *App) commands() *commands.App { return a.Nodes[0].App }
 
-// NewOrganisation opens another organisation with a workspace.
+// NewOrganisation creates another organisation with a workspace.
 func (a *App) NewOrganisation(name string) *Workspace {
 	a.t.Helper()
 	made, err := a.commands().CreateOrganisation(a.t.Context(), commands.Request{Actor: events.Actor{Type: "operator", ID: "test"}}, name, "America/New_York")
@@ -52,7 +52,7 @@ func (a *App) NewOrganisation(name string) *Workspace {
 	return a.newWorkspace(org, "Main", nil)
 }
 
-// NewWorkspace opens another workspace of the organisation, with the same users in the same roles.
+// NewWorkspace creates another workspace of the first organisation, with the same users in the same roles.
 func (a *App) NewWorkspace(name string) *Workspace {
 	a.t.Helper()
 	return a.newWorkspace(a.Organisation, name, a.Users)
@@ -90,7 +90,7 @@ func (w *Workspace) addUsers() {
 	}
 }
 
-// AddUser makes a user with roles by workspace.
+// AddUser creates a user with a role in each of these workspaces.
 func (w *Workspace) AddUser(name string, roles map[uuid.UUID]organisation.Role) uuid.UUID {
 	w.app.t.Helper()
 	made, err := w.app.commands().CreateUser(w.app.t.Context(), w.Operator(), commands.CreateUser{
@@ -100,7 +100,7 @@ func (w *Workspace) AddUser(name string, roles map[uuid.UUID]organisation.Role) 
 	return uuid.MustParse(made.Ref)
 }
 
-// AddLine puts another live line of the simulator's into service.
+// AddLine creates another active line that the simulator serves.
 func (w *Workspace) AddLine() Line {
 	w.app.t.Helper()
 	l := Line{Phone: w.app.Phone()}
@@ -111,7 +111,7 @@ func (w *Workspace) AddLine() Line {
 	return l
 }
 
-// NewKey makes an API key, that may be used from these addresses only, if any are given.
+// NewKey creates an API key. With addresses it may be used from those only.
 func (w *Workspace) NewKey(env apikey.Env, addresses []string, scopes ...apikey.Scope) commands.IssuedAPIKey {
 	w.app.t.Helper()
 	in := commands.CreateAPIKey{Name: "test", Env: env, IPAllowlist: addresses}
@@ -123,13 +123,13 @@ func (w *Workspace) NewKey(env apikey.Env, addresses []string, scopes ...apikey.
 	return made
 }
 
-// Key is a client with a new API key.
+// Key returns a client with a new API key.
 func (w *Workspace) Key(env apikey.Env, addresses []string, scopes ...apikey.Scope) *Client {
 	w.app.t.Helper()
 	return w.app.As(w.NewKey(env, addresses, scopes...).Secret)
 }
 
-// Session is a session token of a user, good for an hour of the service's clock.
+// Session returns a session token of a user, valid for an hour of the service's clock.
 func (w *Workspace) Session(user uuid.UUID) string {
 	w.app.t.Helper()
 	return w.app.Sign(jwt.SigningMethodHS256, Secret, jwt.MapClaims{
@@ -137,7 +137,7 @@ func (w *Workspace) Session(user uuid.UUID) string {
 	})
 }
 
-// Sign makes any token.
+// Sign returns a token with these claims.
 func (a *App) Sign(method jwt.SigningMethod, key any, claims jwt.MapClaims) string {
 	a.t.Helper()
 	token, err := jwt.NewWithClaims(method, claims).SignedString(key)
@@ -145,14 +145,15 @@ func (a *App) Sign(method jwt.SigningMethod, key any, claims jwt.MapClaims) stri
 	return token
 }
 
-// Phone gives a real number that nobody in this installation has.
+// Phone returns a valid number that nobody in this installation has.
 func (a *App) Phone() string {
 	a.nextPhone++
 	return fmt.Sprintf("+1415777%04d", a.nextPhone)
 }
 
-// Scripted gives a sandbox number with these last two digits that nobody in this installation has.
-func (a *App) Scripted(digits int) string {
+// SandboxNumber returns a sandbox number with these last two digits (rule SND-60) that nobody in this installation
+// has.
+func (a *App) SandboxNumber(digits int) string {
 	a.nextPhone++
 	return fmt.Sprintf("+1%03d55501%02d", 200+a.nextPhone, digits)
 }

@@ -78,7 +78,7 @@ func TestEveryCallerMayDoWhatItsScopesOrRoleCoverAndNothingElse(t *testing.T) {
 	}
 	for _, r := range routes("ctc_1", "msg_1", a.Phone()) {
 		for _, c := range []*app.Client{
-			a.Nobody(), a.As(""), a.As("nonsense"), a.As("ll_live_" + strings.Repeat("a", 40)), a.As("ll_test_"), a.Nobody().Header("authorization", "Basic abc"),
+			a.Anonymous(), a.As(""), a.As("nonsense"), a.As("ll_live_" + strings.Repeat("a", 40)), a.As("ll_test_"), a.Anonymous().Header("authorization", "Basic abc"),
 		} {
 			answer := c.Do(r.method, r.path, r.body).Refused(401, "unauthorized")
 			require.Equal(t, "Bearer", answer.Header.Get("www-authenticate"))
@@ -117,14 +117,14 @@ func TestARevokedKeyIsRefusedAtOnceOnEveryNode(t *testing.T) {
 	made := a.NewKey(apikey.Live, nil, apikey.Read, apikey.Send, apikey.Admin)
 	c := a.As(made.Secret)
 	phone := a.Phone()
-	contact := c.Key("k").Post("/v1/contacts", app.Map{"phone": phone}).Is(201).Text("id")
+	contact := c.IdempotencyKey("k").Post("/v1/contacts", app.Map{"phone": phone}).Is(201).Text("id")
 	c.Get("/v1/contacts").Is(200)
 	// Revoked on the node that reads, so that the one that writes has to hear of it.
 	_, err := a.Nodes[1].App.RevokeAPIKey(t.Context(), a.Operator(), made.ID)
 	require.NoError(t, err)
 	c.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Refused(401, "unauthorized")
 	c.Get("/v1/contacts").Refused(401, "unauthorized")
-	c.Key("k").Post("/v1/contacts", app.Map{"phone": phone}).Refused(401, "unauthorized")
+	c.IdempotencyKey("k").Post("/v1/contacts", app.Map{"phone": phone}).Refused(401, "unauthorized")
 	c.Delete("/v1/contacts/"+contact).Refused(401, "unauthorized")
 	a.Live.Get("/v1/contacts/" + contact).Is(200)
 }
@@ -177,10 +177,10 @@ func TestARevokedKeyLearnsNothingFromItsOldAnswers(t *testing.T) {
 	a := app.Start(t, app.TwoNodes())
 	made := a.NewKey(apikey.Live, nil, apikey.Admin)
 	body := app.Map{"phone": a.Phone()}
-	a.As(made.Secret).Key("k").Post("/v1/contacts", body).Is(201)
+	a.As(made.Secret).IdempotencyKey("k").Post("/v1/contacts", body).Is(201)
 	_, err := a.Nodes[1].App.RevokeAPIKey(t.Context(), a.Operator(), made.ID)
 	require.NoError(t, err)
-	a.As(made.Secret).Key("k").Post("/v1/contacts", body).Refused(401, "unauthorized")
+	a.As(made.Secret).IdempotencyKey("k").Post("/v1/contacts", body).Refused(401, "unauthorized")
 }
 
 func TestAKeyStopsWithItsExpiryAndASessionWithIts(t *testing.T) {
@@ -272,12 +272,12 @@ func TestAPausedOrganisationReadsAndDoesNotWrite(t *testing.T) {
 	contact := a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201).Text("id")
 	waiting := a.Live.Post("/v1/messages", app.Map{"contact_id": contact, "body": "x", "send_at": stamp(time.Hour)}).Is(201).Text("id")
 	for _, n := range a.Nodes {
-		a.Live.On(n).Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201)
+		a.Live.OnNode(n).Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201)
 	}
 	_, err := a.Nodes[0].App.PauseOrganisation(t.Context(), a.Operator(), "unpaid")
 	require.NoError(t, err)
 	for _, n := range a.Nodes {
-		for _, c := range []*app.Client{a.Live.On(n), a.Test.On(n), a.Sessions[organisation.Owner].On(n)} {
+		for _, c := range []*app.Client{a.Live.OnNode(n), a.Test.OnNode(n), a.Sessions[organisation.Owner].OnNode(n)} {
 			for _, r := range routes(contact, waiting, a.Phone()) {
 				if r.method == http.MethodGet {
 					if r.path != "/v1/compliance/consent-events" || c != nil {
@@ -288,12 +288,12 @@ func TestAPausedOrganisationReadsAndDoesNotWrite(t *testing.T) {
 				c.Do(r.method, r.path, r.body).Refused(403, "org_paused")
 			}
 		}
-		stranger.Live.On(n).Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201)
+		stranger.Live.OnNode(n).Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201)
 	}
 	_, err = a.Nodes[0].App.ResumeOrganisation(t.Context(), a.Operator())
 	require.NoError(t, err)
 	for _, n := range a.Nodes {
-		a.Live.On(n).Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201)
+		a.Live.OnNode(n).Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201)
 	}
 }
 

@@ -24,21 +24,21 @@ func TestAKeysSecretIsShownOnceAndRepeatedToARetry(t *testing.T) {
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards, app.TwoNodes())
 		body := app.Map{"name": "Ops", "scopes": []string{"send", "read", "send"}, "expires_at": stamp(time.Hour), "ip_allowlist": []string{"127.0.0.0/8", "::1"}}
-		made := a.Live.Key("make").Post("/v1/api-keys", body).Is(201)
+		made := a.Live.IdempotencyKey("make").Post("/v1/api-keys", body).Is(201)
 		require.Regexp(t, `^ll_live_`+made.Text("prefix")+`[a-z2-7]{40}$`, made.Text("secret"))
 		require.Equal(t, app.Map{
 			"id": made.Text("id"), "name": "Ops", "env": "live", "scopes": []any{"read", "send"}, "prefix": made.Text("prefix"),
 			"ip_allowlist": []any{"127.0.0.0/8", "::1"}, "expires_at": stamp(time.Hour), "last_used_at": nil, "revoked_at": nil, "created_at": stamp(0),
 		}, withoutSecret(made))
-		again := a.Live.Key("make").Post("/v1/api-keys", body).Is(201)
+		again := a.Live.IdempotencyKey("make").Post("/v1/api-keys", body).Is(201)
 		require.Equal(t, "true", again.Header.Get("idempotent-replayed"))
 		require.Equal(t, made.JSON(), again.JSON())
 		require.Equal(t, withoutSecret(made), a.Live.Get("/v1/api-keys").Is(200).Data()[0])
 
 		var known int
-		a.One(`select count(*) from ledger_events where data::text like '%' || $1 || '%'`, []any{made.Text("secret")}, &known)
+		a.QueryRow(`select count(*) from ledger_events where data::text like '%' || $1 || '%'`, []any{made.Text("secret")}, &known)
 		require.Zero(t, known)
-		a.One(`select count(*) from ledger_idempotency_records where position(convert_to($1, 'UTF8') in body) > 0`, []any{made.Text("secret")}, &known)
+		a.QueryRow(`select count(*) from ledger_idempotency_records where position(convert_to($1, 'UTF8') in body) > 0`, []any{made.Text("secret")}, &known)
 		require.Zero(t, known)
 	})
 }
@@ -50,7 +50,7 @@ func TestARotatedKeyKeepsEverythingButItsSecret(t *testing.T) {
 	old := a.As(made.Text("secret"))
 	old.Get("/v1/contacts").Is(200)
 	old.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201) // both nodes know it now
-	rotated := a.Live.Key("r").Post("/v1/api-keys/"+made.Text("id")+"/rotate", nil).Is(200)
+	rotated := a.Live.IdempotencyKey("r").Post("/v1/api-keys/"+made.Text("id")+"/rotate", nil).Is(200)
 	require.NotEqual(t, made.Text("prefix"), rotated.Text("prefix"))
 	require.Equal(t, stamp(0), rotated.Text("last_used_at"))
 	old.Get("/v1/contacts").Refused(401, "unauthorized")
@@ -58,7 +58,7 @@ func TestARotatedKeyKeepsEverythingButItsSecret(t *testing.T) {
 	fresh := a.As(rotated.Text("secret"))
 	fresh.Get("/v1/contacts").Is(200)
 	fresh.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201)
-	require.Equal(t, rotated.JSON(), a.Live.Key("r").Post("/v1/api-keys/"+made.Text("id")+"/rotate", nil).Is(200).JSON())
+	require.Equal(t, rotated.JSON(), a.Live.IdempotencyKey("r").Post("/v1/api-keys/"+made.Text("id")+"/rotate", nil).Is(200).JSON())
 	fresh.Get("/v1/contacts").Is(200)
 	require.Equal(t, withoutSecret(rotated), a.Live.Get("/v1/api-keys").Is(200).Data()[0])
 }
@@ -195,7 +195,7 @@ func TestWhenAKeyWasUsedLastCostsOneWriteAMinute(t *testing.T) {
 	used := func() any { return a.Live.Get("/v1/api-keys").Is(200).Data()[0]["last_used_at"] }
 	require.Nil(t, used())
 	writes := func() (n int) {
-		a.One(`select xmin::text::bigint from api_key_uses where key_id = $1`, []any{made.Text("id")}, &n)
+		a.QueryRow(`select xmin::text::bigint from api_key_uses where key_id = $1`, []any{made.Text("id")}, &n)
 		return n
 	}
 	key.Get("/v1/contacts").Is(200)

@@ -75,8 +75,8 @@ func TestAContactsAttachmentIsShownWhereTheServiceIsReached(t *testing.T) {
 	address := text(object(shown["media"].([]any)[0]), "url") //nolint:errcheck,forcetypeassert // fails the test
 	rest, ours := strings.CutPrefix(address, "https://ledgerline.example/carriers/bluebubbles/"+a.Lines[0].ID+"/media/")
 	require.True(t, ours, address)
-	require.Len(t, s.Got(), 1)
-	require.Equal(t, shown["media"], object(s.Got()[0].JSON(t)["data"])["media"])
+	require.Len(t, s.Requests(), 1)
+	require.Equal(t, shown["media"], object(s.Requests()[0].JSON(t)["data"])["media"])
 	response, err := http.Get(a.Nodes[0].URL + bluebubbles.MediaPath(a.Lines[0].ID, rest)) //nolint:noctx // a test
 	require.NoError(t, err)
 	require.NoError(t, response.Body.Close())
@@ -101,7 +101,7 @@ func TestTheAccountOfALineIsSealedAndEndsWithIt(t *testing.T) {
 	a := app.Start(t)
 	server, report := mac(t, a)
 	var rows int
-	a.One(`select count(*) from ledger_events where data::text like '%' || $1 || '%' or encode(coalesce(sealed, ''), 'escape') like '%' || $1 || '%'`,
+	a.QueryRow(`select count(*) from ledger_events where data::text like '%' || $1 || '%' or encode(coalesce(sealed, ''), 'escape') like '%' || $1 || '%'`,
 		[]any{server.Password}, &rows)
 	require.Zero(t, rows)
 	post := func(address string) int {
@@ -117,7 +117,7 @@ func TestTheAccountOfALineIsSealedAndEndsWithIt(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, http.StatusNotFound, post(report))
 	var wrapped []byte
-	a.One(`select wrapped from ledger_keys where subject = $1`, []any{a.Lines[0].ID}, &wrapped)
+	a.QueryRow(`select wrapped from ledger_keys where subject = $1`, []any{a.Lines[0].ID}, &wrapped)
 	require.Nil(t, wrapped, "its key is destroyed")
 	_, _, err = a.Nodes[0].App.ConfigureCarrier(t.Context(), a.Operator(), a.Lines[0].ID, line.Simulator, events.CarrierAccount{}, false)
 	require.True(t, fault.Is(err, fault.Conflict))

@@ -13,7 +13,7 @@ import (
 
 // eventsOf is the types of a stream's events, in order.
 func eventsOf(a *app.App, stream string) (types []string) {
-	a.One(`select coalesce(array_agg(type order by version), '{}') from ledger_events where stream = $1`, []any{stream}, &types)
+	a.QueryRow(`select coalesce(array_agg(type order by version), '{}') from ledger_events where stream = $1`, []any{stream}, &types)
 	return types
 }
 

@@ -176,10 +176,10 @@ func TestAConversationIsChangedAllAtOnceOrNotAtAll(t *testing.T) {
 		require.Empty(t, a.Live.Get("/v1/conversations?assignee=unassigned").Is(200).Data())
 
 		var before, after int64
-		a.One(`select count(*) from ledger_events`, nil, &before)
+		a.QueryRow(`select count(*) from ledger_events`, nil, &before)
 		a.Live.Do("PATCH", c.path(""), app.Map{"assignee_user_id": manager, "labels": []string{"New", "vip"}, "status": "closed", "mark_read": true}).Is(200)
 		a.Live.Do("PATCH", c.path(""), app.Map{}).Is(200)
-		a.One(`select count(*) from ledger_events`, nil, &after)
+		a.QueryRow(`select count(*) from ledger_events`, nil, &after)
 		require.Equal(t, before, after, "what is so already is no event")
 
 		a.Live.Do("PATCH", c.path(""), app.Map{"assignee_user_id": nil, "team_id": nil, "labels": []string{}}).Is(200)
@@ -308,7 +308,7 @@ func TestASnoozedConversationWakesByTheClock(t *testing.T) {
 		a.Advance(5 * time.Hour)
 		require.Equal(t, []any{"open", nil}, state(putOff))
 		var woken int
-		a.One(`select count(*) from ledger_events where type = 'conversation.woken'`, nil, &woken)
+		a.QueryRow(`select count(*) from ledger_events where type = 'conversation.woken'`, nil, &woken)
 		require.Equal(t, 2, woken)
 
 		for body, issue := range map[string]string{
@@ -372,12 +372,12 @@ func TestAReplyGoesTheWayOfEveryMessage(t *testing.T) {
 	c := newTalk(a, "Ann")
 	a.Inbound(c.phone, c.line, "hi")
 	manager := a.Sessions[organisation.Manager]
-	reply := manager.Key("r").Post(c.path("/messages"), app.Map{"body": "hello", "media": []app.Map{{"url": "https://example.com/a.png"}}}).Is(201)
+	reply := manager.IdempotencyKey("r").Post(c.path("/messages"), app.Map{"body": "hello", "media": []app.Map{{"url": "https://example.com/a.png"}}}).Is(201)
 	shows(t, reply.JSON(), app.Map{
 		"conversation_id": c.conversation, "contact_id": c.contact, "status": "queued", "direction": "outbound", "source": "dashboard", "sent_by_staff": true,
 		"to": c.phone, "body": "hello",
 	})
-	again := manager.Key("r").Post(c.path("/messages"), app.Map{"body": "hello", "media": []app.Map{{"url": "https://example.com/a.png"}}}).Is(201)
+	again := manager.IdempotencyKey("r").Post(c.path("/messages"), app.Map{"body": "hello", "media": []app.Map{{"url": "https://example.com/a.png"}}}).Is(201)
 	require.Equal(t, string(reply.Raw), string(again.Raw))
 	require.Equal(t, "true", again.Header.Get("idempotent-replayed"))
 	a.Settle()
@@ -408,9 +408,9 @@ func TestNotesAreForTheTeam(t *testing.T) {
 		"id": first.Text("id"), "conversation_id": c.conversation, "author_user_id": a.Users[organisation.Manager].String(), "body": "one\ntwo", "created_at": stamp(0),
 	}, first.JSON())
 	a.Advance(time.Minute)
-	second := a.Live.Key("n").Post(c.path("/notes"), app.Map{"body": strings.Repeat("é", 5000)}).Is(201)
+	second := a.Live.IdempotencyKey("n").Post(c.path("/notes"), app.Map{"body": strings.Repeat("é", 5000)}).Is(201)
 	require.Nil(t, second.At("author_user_id"))
-	a.Live.Key("n").Post(c.path("/notes"), app.Map{"body": strings.Repeat("é", 5000)}).Is(201)
+	a.Live.IdempotencyKey("n").Post(c.path("/notes"), app.Map{"body": strings.Repeat("é", 5000)}).Is(201)
 	notes := conversation(a.Live, c.conversation)["notes"]
 	require.Equal(t, []any{second.JSON(), first.JSON()}, notes, "newest first, and one for each key")
 	a.Live.Post(c.path("/notes"), app.Map{"body": strings.Repeat("é", 5001)}).Refused(400, "validation_failed", "body /body too_long")

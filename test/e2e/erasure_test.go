@@ -30,7 +30,7 @@ func places(t *testing.T, a *app.App, needle string) (found []string) {
 	t.Helper()
 	for _, name := range tables(t, a) {
 		var count int
-		a.One(fmt.Sprintf(`select count(*) from %s x where x::text ilike $1 or x::text ilike $2`, name),
+		a.QueryRow(fmt.Sprintf(`select count(*) from %s x where x::text ilike $1 or x::text ilike $2`, name),
 			[]any{"%" + needle + "%", "%" + hex.EncodeToString([]byte(needle)) + "%"}, &count)
 		if count > 0 {
 			found = append(found, name)
@@ -50,41 +50,41 @@ func TestAfterErasureTheContactsDataIsNowhereAndTheLedgerStillProves(t *testing.
 			"crm-998877", "meta-value-5", "st.o-p", "203.0.113.77", "Spyglass/7", "whispered",
 			"confided",
 		}
-		id := c.Key("create").Post("/v1/contacts", app.Map{
+		id := c.IdempotencyKey("create").Post("/v1/contacts", app.Map{
 			"phone": phone, "first_name": "Zebulon", "last_name": "Quartermain", "company": "Obscurity", "email": "zeb@hidden.example",
 			"fields": app.Map{"colour": "favourite-7"}, "consent_status": "opted_in", "consent_source": "form", "labels": []string{"vip"},
 		}).Is(201).Text("id")
 		a.Inbound(phone, a.Lines[0].Phone, "whispered before")
-		first := c.Key("send").Post("/v1/messages", app.Map{
+		first := c.IdempotencyKey("send").Post("/v1/messages", app.Map{
 			"to": phone, "body": "Hush hush", "media": []app.Map{{"url": "https://secret.example/photo", "filename": "photograph.png"}},
 			"external_id": "crm-998877", "metadata": app.Map{"k": "meta-value-5"},
 		}).Is(201).Text("id")
 		canceled := c.Post("/v1/messages", app.Map{"to": phone, "body": "Hush hush", "send_at": stamp(time.Hour)}).Is(201).Text("id")
-		c.Key("cancel").Post("/v1/messages/"+canceled+"/cancel", nil).Is(200)
+		c.IdempotencyKey("cancel").Post("/v1/messages/"+canceled+"/cancel", nil).Is(200)
 		waiting := c.Post("/v1/messages", app.Map{"to": phone, "body": "Hush hush", "send_at": stamp(time.Hour)}).Is(201).Text("id")
 		a.Settle()
 		a.Inbound(phone, text(message(a.Live, first), "from"), "whispered")
 		a.Inbound(phone, text(message(a.Live, first), "from"), "st.o-p")
 		talk := text(message(a.Live, first), "conversation_id")
-		c.Key("note").Post("/v1/conversations/"+talk+"/notes", app.Map{"body": "confided"}).Is(201)
-		c.Key("change").Do("PATCH", "/v1/conversations/"+talk, app.Map{"status": "snoozed", "snoozed_until": stamp(time.Hour)}).Is(200)
+		c.IdempotencyKey("note").Post("/v1/conversations/"+talk+"/notes", app.Map{"body": "confided"}).Is(201)
+		c.IdempotencyKey("change").Do("PATCH", "/v1/conversations/"+talk, app.Map{"status": "snoozed", "snoozed_until": stamp(time.Hour)}).Is(200)
 		a.Settle()
 		bystander := a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone(), "first_name": "Bystander"}).Is(201).Text("id")
 		for _, secret := range secrets {
 			require.NotEmpty(t, places(t, a, secret), "%s must be in the read models before", secret)
 		}
 		var before, after int64
-		a.One(`select count(*) from ledger_events`, nil, &before)
+		a.QueryRow(`select count(*) from ledger_events`, nil, &before)
 		trail := consentTrail(a.Live, id)
 		require.Len(t, trail, 2)
 
-		a.Live.Key("delete").Delete("/v1/contacts/" + id).Is(200)
+		a.Live.IdempotencyKey("delete").Delete("/v1/contacts/" + id).Is(200)
 		a.Settle()
 
 		for _, secret := range secrets {
 			require.Empty(t, places(t, a, secret), secret)
 		}
-		a.One(`select count(*) from ledger_events e where position <= (select max(position) from ledger_events x where x.shard = e.shard and x.type = 'contact.deleted') and type not in ('contact.deleted', 'number.unlinked') or not exists (select from ledger_events x where x.shard = e.shard and x.type = 'contact.deleted')`, nil, &after)
+		a.QueryRow(`select count(*) from ledger_events e where position <= (select max(position) from ledger_events x where x.shard = e.shard and x.type = 'contact.deleted') and type not in ('contact.deleted', 'number.unlinked') or not exists (select from ledger_events x where x.shard = e.shard and x.type = 'contact.deleted')`, nil, &after)
 		require.Equal(t, before, after, "no event is gone")
 		verified := func() {
 			for shard := range a.Nodes[0].Ledger.Shards() {
@@ -100,17 +100,17 @@ func TestAfterErasureTheContactsDataIsNowhereAndTheLedgerStillProves(t *testing.
 		require.Empty(t, a.Live.Get("/v1/messages?contact_id="+id).Is(200).Data())
 		a.Live.Get("/v1/conversations/"+talk).Refused(404, "not_found")
 		require.Empty(t, a.Live.Get("/v1/conversations").Is(200).Data())
-		c.Key("note").Post("/v1/conversations/"+talk+"/notes", app.Map{"body": "confided"}).Refused(404, "not_found")
+		c.IdempotencyKey("note").Post("/v1/conversations/"+talk+"/notes", app.Map{"body": "confided"}).Refused(404, "not_found")
 		a.Live.Post("/v1/messages/"+first+"/cancel", nil).Refused(404, "not_found")
 		a.Live.Delete("/v1/contacts/"+id).Refused(404, "not_found")
 		a.Live.Post("/v1/messages", app.Map{"contact_id": id, "body": "x"}).Refused(404, "not_found")
 		for key, path := range map[string]string{"create": "/v1/contacts", "cancel": "/v1/messages/" + canceled + "/cancel"} {
-			answer := c.Key(key).Post(path, nil)
+			answer := c.IdempotencyKey(key).Post(path, nil)
 			for _, secret := range secrets {
 				require.NotContains(t, string(answer.Raw), secret, "%s must not be told by an old answer", secret)
 			}
 		}
-		c.Key("send").Post("/v1/messages", app.Map{
+		c.IdempotencyKey("send").Post("/v1/messages", app.Map{
 			"to": phone, "body": "Hush hush", "media": []app.Map{{"url": "https://secret.example/photo", "filename": "photograph.png"}},
 			"external_id": "crm-998877", "metadata": app.Map{"k": "meta-value-5"},
 		}).Refused(404, "not_found")
@@ -122,7 +122,7 @@ func TestAfterErasureTheContactsDataIsNowhereAndTheLedgerStillProves(t *testing.
 
 		var sends int64
 		a.Advance(2 * time.Hour)
-		a.One(`select count(*) from simulator.messages where message_id = $1`, []any{waiting}, &sends)
+		a.QueryRow(`select count(*) from simulator.messages where message_id = $1`, []any{waiting}, &sends)
 		require.Zero(t, sends, "nothing leaves for a contact that is gone")
 
 		again := a.Live.Post("/v1/contacts", app.Map{"phone": phone}).Is(201)
@@ -152,8 +152,8 @@ func TestAfterErasureTheContactsDataIsNowhereAndTheLedgerStillProves(t *testing.
 func TestNothingPersonalLiesInTheClearBesideTheReadModels(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
-	a.Live.Key("k").Post("/v1/contacts", app.Map{"phone": "+14157773218", "first_name": "Zebulon", "email": "zeb@hidden.example"}).Is(201)
-	a.Live.Key("l").Post("/v1/messages", app.Map{"to": "+14157773218", "body": "Hush hush"}).Is(201)
+	a.Live.IdempotencyKey("k").Post("/v1/contacts", app.Map{"phone": "+14157773218", "first_name": "Zebulon", "email": "zeb@hidden.example"}).Is(201)
+	a.Live.IdempotencyKey("l").Post("/v1/messages", app.Map{"to": "+14157773218", "body": "Hush hush"}).Is(201)
 	send(a.Test, "+12125550195", "Hush hush")
 	a.Settle()
 	for _, secret := range []string{"4157773218", "Zebulon", "zeb@hidden.example", "Hush hush", "2125550195"} {

@@ -96,7 +96,7 @@ func TestAnExportHoldsWhatTheCallerSeesAndAsksFor(t *testing.T) {
 	a.Live.Get("/v1/contacts/export?format=xlsx").Refused(400, "validation_failed", "query /format invalid_value")
 	a.Live.Get("/v1/contacts/export?consent_status=x&label="+strings.Repeat("x", 65)).Refused(400, "validation_failed", "query /consent_status invalid_value", "query /label too_long")
 	a.Live.Get("/v1/contacts/export?segment_id=0195573c-0000-7000-8000-000000000000").Refused(400, "validation_failed", "query /segment_id not_found")
-	a.Nobody().Get("/v1/contacts/export").Refused(401, "unauthorized")
+	a.Anonymous().Get("/v1/contacts/export").Refused(401, "unauthorized")
 	a.Sessions["billing"].Get("/v1/contacts/export").Refused(403, "forbidden")
 }
 

@@ -254,7 +254,7 @@ func prey(t testing.TB) (*app.App, *fuzzer) {
 		f.known["contacts"], f.known["messages"] = append(f.known["contacts"], contact), append(f.known["messages"], m.Text("id"))
 		f.known["conversations"] = append(f.known["conversations"], m.Text("conversation_id"))
 		f.ids = append(f.ids, contact, m.Text("id"), m.Text("conversation_id"))
-		f.phones = append(f.phones, phone, a.Phone(), a.Scripted(80+len(f.phones)%20))
+		f.phones = append(f.phones, phone, a.Phone(), a.SandboxNumber(80+len(f.phones)%20))
 	}
 	f.ids = append(f.ids, f.users...)
 	f.ids = append(f.ids, a.Lines[0].ID, a.PoolID, a.Sandbox.ID, other.Lines[0].ID, a.Live.Get("/v1/contacts?limit=1").Text("next_cursor"))
@@ -314,7 +314,7 @@ func TestTenThousandFuzzedRequestsAreAnsweredWithoutAFailure(t *testing.T) {
 		require.NoError(t, err)
 	}
 	var parked int
-	a.One(`select count(*) from feed_parked`, nil, &parked)
+	a.QueryRow(`select count(*) from feed_parked`, nil, &parked)
 	require.Zero(t, parked, "no projection or process met an event that it could not take")
 }
 

@@ -19,7 +19,7 @@ func TestARetryWithTheSameKeyGetsTheFirstAnswerAndWritesNothing(t *testing.T) {
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards)
 		phone := a.Phone()
-		contact := a.Live.Key("c1").Post("/v1/contacts", app.Map{"phone": phone, "first_name": "Grace", "fields": app.Map{"a": 1, "b": 2}}).Is(201)
+		contact := a.Live.IdempotencyKey("c1").Post("/v1/contacts", app.Map{"phone": phone, "first_name": "Grace", "fields": app.Map{"a": 1, "b": 2}}).Is(201)
 		id := contact.Text("id")
 		writes := []struct {
 			path, body string
@@ -35,23 +35,23 @@ func TestARetryWithTheSameKeyGetsTheFirstAnswerAndWritesNothing(t *testing.T) {
 			key := fmt.Sprintf("c%d", i+1)
 			first := contact
 			if i > 0 {
-				first = a.Live.Key(key).Post(w.path, w.body).Is(w.status)
+				first = a.Live.IdempotencyKey(key).Post(w.path, w.body).Is(w.status)
 			}
 			require.Empty(t, first.Header.Get(replayed))
 			a.Settle()
 			var before, after int64
-			a.One(`select sum(position) from ledger_heads`, nil, &before)
-			again := a.Live.Key(key).Post(w.path, w.body).Is(w.status)
+			a.QueryRow(`select sum(position) from ledger_heads`, nil, &before)
+			again := a.Live.IdempotencyKey(key).Post(w.path, w.body).Is(w.status)
 			require.Equal(t, "true", again.Header.Get(replayed))
 			require.Equal(t, string(first.Raw), string(again.Raw))
-			a.Live.Key(key).Post(w.path, strings.ReplaceAll(w.body, `,`, " ,\n")).Is(w.status) // spaces are no difference
-			a.One(`select sum(position) from ledger_heads`, nil, &after)
+			a.Live.IdempotencyKey(key).Post(w.path, strings.ReplaceAll(w.body, `,`, " ,\n")).Is(w.status) // spaces are no difference
+			a.QueryRow(`select sum(position) from ledger_heads`, nil, &after)
 			require.Equal(t, before, after, w.path)
-			a.Live.Key(key).Post(w.path, w.other).Refused(409, "idempotency_conflict")
-			a.Live.Key(key).Delete("/v1/contacts/"+id).Refused(409, "idempotency_conflict")
+			a.Live.IdempotencyKey(key).Post(w.path, w.other).Refused(409, "idempotency_conflict")
+			a.Live.IdempotencyKey(key).Delete("/v1/contacts/"+id).Refused(409, "idempotency_conflict")
 		}
-		gone := a.Live.Key("d").Delete("/v1/contacts/" + id).Is(200)
-		again := a.Live.Key("d").Delete("/v1/contacts/" + id).Is(200)
+		gone := a.Live.IdempotencyKey("d").Delete("/v1/contacts/" + id).Is(200)
+		again := a.Live.IdempotencyKey("d").Delete("/v1/contacts/" + id).Is(200)
 		require.Equal(t, string(gone.Raw), string(again.Raw))
 		require.Equal(t, "true", again.Header.Get(replayed))
 	})
@@ -61,8 +61,8 @@ func TestAnIdempotencyKeyBelongsToItsWorkspace(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	other := a.NewWorkspace("Other")
-	one := a.Live.Key("k").Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201)
-	two := other.Live.Key("k").Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201)
+	one := a.Live.IdempotencyKey("k").Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201)
+	two := other.Live.IdempotencyKey("k").Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201)
 	require.Empty(t, two.Header.Get(replayed))
 	require.NotEqual(t, one.Text("id"), two.Text("id"))
 }
@@ -71,11 +71,11 @@ func TestAKeyIsForgottenAfterADay(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	body := app.Map{"to": a.Phone(), "body": "Hello"}
-	first := a.Live.Key("k").Post("/v1/messages", body).Is(201).Text("id")
+	first := a.Live.IdempotencyKey("k").Post("/v1/messages", body).Is(201).Text("id")
 	a.Advance(24*time.Hour - time.Millisecond)
-	require.Equal(t, first, a.Live.Key("k").Post("/v1/messages", body).Is(201).Text("id"))
+	require.Equal(t, first, a.Live.IdempotencyKey("k").Post("/v1/messages", body).Is(201).Text("id"))
 	a.Advance(time.Millisecond)
-	second := a.Live.Key("k").Post("/v1/messages", body).Is(201)
+	second := a.Live.IdempotencyKey("k").Post("/v1/messages", body).Is(201)
 	require.NotEqual(t, first, second.Text("id"))
 	require.Empty(t, second.Header.Get(replayed))
 }
@@ -100,15 +100,15 @@ func TestARefusalIsKeptAndARetryGetsTheSame(t *testing.T) {
 		{"/v1/messages", app.Map{"contact_id": "ctc_unknown", "body": "x"}, 404}, // unknown
 	} {
 		key := fmt.Sprint(i)
-		first := a.Live.Key(key).Post(w.path, w.body).Is(w.status)
-		again := a.Live.Key(key).Post(w.path, w.body).Is(w.status)
+		first := a.Live.IdempotencyKey(key).Post(w.path, w.body).Is(w.status)
+		again := a.Live.IdempotencyKey(key).Post(w.path, w.body).Is(w.status)
 		require.Equal(t, string(first.Raw), string(again.Raw))
 		require.Equal(t, "true", again.Header.Get(replayed))
 	}
 	// Also when the reason is gone.
 	a.Live.Post("/v1/contacts/"+out+"/consent", app.Map{"status": "opted_in", "source": "call"}).Is(200)
-	a.Live.Key("3").Post("/v1/messages", app.Map{"to": blocked, "body": "x"}).Is(422)
-	a.Live.Key("new").Post("/v1/messages", app.Map{"to": blocked, "body": "x"}).Is(201)
+	a.Live.IdempotencyKey("3").Post("/v1/messages", app.Map{"to": blocked, "body": "x"}).Is(422)
+	a.Live.IdempotencyKey("new").Post("/v1/messages", app.Map{"to": blocked, "body": "x"}).Is(201)
 }
 
 func TestARequestThatWasNotAcceptedAsOneKeepsNoKey(t *testing.T) {
@@ -116,8 +116,8 @@ func TestARequestThatWasNotAcceptedAsOneKeepsNoKey(t *testing.T) {
 	a := app.Start(t)
 	phone := a.Phone()
 	body := app.Map{"phone": phone}
-	c := a.Live.Key("k")
-	a.As("ll_live_nonsense").Key("k").Post("/v1/contacts", body).Is(401)
+	c := a.Live.IdempotencyKey("k")
+	a.As("ll_live_nonsense").IdempotencyKey("k").Post("/v1/contacts", body).Is(401)
 	c.Header("content-type", "text/plain").Post("/v1/contacts", body).Is(415)
 	c.Post("/v1/contacts", []byte(`{"phone":"`+strings.Repeat("x", 1<<20)+`"}`)).Is(413)
 	c.Post("/v1/contacts", body).Is(201)
@@ -134,7 +134,7 @@ func TestOfManyAlikeOneIsCarriedOut(t *testing.T) {
 			answers := make([]app.Answer, 12)
 			var all sync.WaitGroup
 			for n := range answers {
-				c := a.Live.Key(fmt.Sprint("k", i)).On(a.Nodes[n%2])
+				c := a.Live.IdempotencyKey(fmt.Sprint("k", i)).OnNode(a.Nodes[n%2])
 				all.Go(func() { answers[n] = c.Post("/v1/messages", app.Map{"to": phone, "body": "Hello"}) })
 			}
 			all.Wait()
@@ -161,7 +161,7 @@ func TestOfManyWithoutAKeyOneContactIsMadeAndTheOthersAreToldWhich(t *testing.T)
 	answers := make([]app.Answer, 16)
 	var all sync.WaitGroup
 	for n := range answers {
-		c := a.Live.On(a.Nodes[n%2])
+		c := a.Live.OnNode(a.Nodes[n%2])
 		all.Go(func() {
 			answers[n] = c.Post("/v1/contacts", app.Map{"phone": phone, "labels": []string{"new", "fresh"}})
 		})
@@ -185,20 +185,20 @@ func TestAnAnswerThatWasLostIsBuiltFromTheView(t *testing.T) {
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards, app.Nodes(app.Everything, app.Everything))
 		phone := a.Phone()
-		contact := a.Live.Key("c").Post("/v1/contacts", app.Map{"phone": phone}).Is(201)
+		contact := a.Live.IdempotencyKey("c").Post("/v1/contacts", app.Map{"phone": phone}).Is(201)
 		id := contact.Text("id")
-		sent := a.Live.Key("m").Post("/v1/messages", app.Map{"to": phone, "body": "x", "send_at": stamp(time.Hour)}).Is(201)
-		consent := a.Live.Key("s").Post("/v1/contacts/"+id+"/consent", app.Map{"status": "opted_in", "source": "x"}).Is(200)
-		canceled := a.Live.Key("x").Post("/v1/messages/"+sent.Text("id")+"/cancel", nil).Is(200)
+		sent := a.Live.IdempotencyKey("m").Post("/v1/messages", app.Map{"to": phone, "body": "x", "send_at": stamp(time.Hour)}).Is(201)
+		consent := a.Live.IdempotencyKey("s").Post("/v1/contacts/"+id+"/consent", app.Map{"status": "opted_in", "source": "x"}).Is(200)
+		canceled := a.Live.IdempotencyKey("x").Post("/v1/messages/"+sent.Text("id")+"/cancel", nil).Is(200)
 		a.Settle()
 		lose := func() { a.Exec(`update ledger_idempotency_records set body = null`) }
 		require.Eventually(t, func() bool { // bodies that are added after the answer
 			var missing int
-			a.One(`select count(*) from ledger_idempotency_records where body is null`, nil, &missing)
+			a.QueryRow(`select count(*) from ledger_idempotency_records where body is null`, nil, &missing)
 			return missing == 0
 		}, 5*time.Second, 5*time.Millisecond)
 		lose()
-		other := func(key string) *app.Client { return a.Live.Key(key).On(a.Nodes[1]) }
+		other := func(key string) *app.Client { return a.Live.IdempotencyKey(key).OnNode(a.Nodes[1]) }
 		again := other("c").Post("/v1/contacts", app.Map{"phone": phone}).Is(201)
 		require.Equal(t, id, again.Text("id"))
 		require.Equal(t, "true", again.Header.Get(replayed))
@@ -213,7 +213,7 @@ func TestAnAnswerThatWasLostIsBuiltFromTheView(t *testing.T) {
 		other("d").Delete("/v1/contacts/" + id).Is(200)
 		require.Eventually(t, func() bool {
 			var missing int
-			a.One(`select count(*) from ledger_idempotency_records where key = 'd' and body is null`, nil, &missing)
+			a.QueryRow(`select count(*) from ledger_idempotency_records where key = 'd' and body is null`, nil, &missing)
 			return missing == 0
 		}, 5*time.Second, 5*time.Millisecond)
 		lose()
@@ -226,7 +226,9 @@ func TestAnAnswerThatWasLostIsBuiltFromTheView(t *testing.T) {
 func TestTheFormOfAnIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
-	post := func(key string) app.Answer { return a.Live.Key(key).Post("/v1/contacts", app.Map{"phone": a.Phone()}) }
+	post := func(key string) app.Answer {
+		return a.Live.IdempotencyKey(key).Post("/v1/contacts", app.Map{"phone": a.Phone()})
+	}
 	post("!").Is(201)
 	post(strings.Repeat("k", 255)).Is(201)
 	post(strings.Repeat("k", 256)).Refused(400, "validation_failed", "header /idempotency-key too_long")

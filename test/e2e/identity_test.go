@@ -29,7 +29,7 @@ func TestAnIdentityHasATokenThatIsShownOnce(t *testing.T) {
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards, app.TwoNodes())
 		body := app.Map{"name": "Bot", "scopes": []string{"send", "read"}, "allowed_line_ids": []string{a.Lines[0].ID, a.Lines[0].ID}, "daily_limit": 10}
-		made := a.Live.Key("k").Post("/v1/service-identities", body).Is(201)
+		made := a.Live.IdempotencyKey("k").Post("/v1/service-identities", body).Is(201)
 		shown := made.JSON()
 		require.Regexp(t, `^ll_live_[a-z2-7]{48}$`, shown["token"])
 		delete(shown, "token")
@@ -37,7 +37,7 @@ func TestAnIdentityHasATokenThatIsShownOnce(t *testing.T) {
 			"id": made.Text("id"), "name": "Bot", "kind": "mcp_client", "status": "active", "scopes": []any{"read", "send"}, "env": "live",
 			"api_key_id": made.Text("api_key_id"), "allowed_line_ids": []any{a.Lines[0].ID}, "daily_limit": 10.0, "created_at": stamp(0),
 		}, shown)
-		require.Equal(t, made.JSON(), a.Live.Key("k").Post("/v1/service-identities", body).Is(201).JSON())
+		require.Equal(t, made.JSON(), a.Live.IdempotencyKey("k").Post("/v1/service-identities", body).Is(201).JSON())
 		require.Equal(t, []app.Map{shown}, a.Live.Get("/v1/service-identities").Is(200).Data())
 		key := a.Live.Get("/v1/api-keys").Is(200).Data()[0]
 		require.Equal(t, []any{made.Text("api_key_id"), "Bot"}, []any{key["id"], key["name"]})
@@ -212,7 +212,7 @@ func TestAllProcessesTogetherKeepAnIdentitysDailyLimit(t *testing.T) {
 	}
 	a.Settle()
 	var left int
-	a.One(`select count(*) from ledger_events where type = 'message.sent'`, nil, &left)
+	a.QueryRow(`select count(*) from ledger_events where type = 'message.sent'`, nil, &left)
 	require.Equal(t, 7, left)
 }
 
@@ -220,13 +220,13 @@ func TestATestIdentitySendsThroughTheSandboxLineIfItMay(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	_, bot := newIdentity(a, app.Map{"env": "test", "daily_limit": 1, "allowed_line_ids": []string{a.Sandbox.ID}})
-	first := send(bot, a.Scripted(0), "x")
+	first := send(bot, a.SandboxNumber(0), "x")
 	a.Settle()
-	second := send(bot, a.Scripted(1), "x")
+	second := send(bot, a.SandboxNumber(1), "x")
 	a.Settle()
 	require.Equal(t, []any{"delivered", "queued"}, []any{status(a.Test, first), status(a.Test, second)}, "sandbox traffic counts")
 	_, lost := newIdentity(a, app.Map{"env": "test", "allowed_line_ids": []string{a.Lines[0].ID}})
-	lost.Post("/v1/messages", app.Map{"to": a.Scripted(2), "body": "x"}).Refused(403, "forbidden")
+	lost.Post("/v1/messages", app.Map{"to": a.SandboxNumber(2), "body": "x"}).Refused(403, "forbidden")
 }
 
 func TestWhatAnIdentityMayMoreSetsFreeWhatWaited(t *testing.T) {

@@ -24,7 +24,7 @@ func imported(t *testing.T, a *app.App, c *app.Client, body app.Map) app.Answer 
 	job := a.Live.Get("/v1/contacts/imports/" + accepted.Text("id")).Is(200)
 	require.Equal(t, accepted.At("created_at"), job.At("created_at"))
 	var files int
-	a.One(`select count(*) from import_files`, nil, &files)
+	a.QueryRow(`select count(*) from import_files`, nil, &files)
 	require.Zero(t, files, "the file is gone with the end of its job")
 	return job
 }
@@ -88,8 +88,8 @@ func TestAnImportMakesContactsOfItsRows(t *testing.T) {
 		require.Equal(t, "key", actor["type"], "the evidence names who sent the file")
 		require.NotNil(t, trail[0]["ip"])
 		var origins, labels int
-		a.One(`select count(*) from ledger_events where type = 'contact.created' and data->>'origin' = 'import'`, nil, &origins)
-		a.One(`select count(*) from ledger_events where type = 'label.created'`, nil, &labels)
+		a.QueryRow(`select count(*) from ledger_events where type = 'contact.created' and data->>'origin' = 'import'`, nil, &origins)
+		a.QueryRow(`select count(*) from ledger_events where type = 'label.created'`, nil, &labels)
 		require.Equal(t, []int{3, 3}, []int{origins, labels})
 	})
 }
@@ -164,7 +164,7 @@ func TestAnImportThatCannotBeReadIsRefusedWhole(t *testing.T) {
 	a.Sessions["analyst"].Post("/v1/contacts/import", app.Map{"csv": "p\n", "mapping": phone}).Refused(403, "forbidden")
 
 	var staged, requested int
-	a.One(`select (select count(*) from import_files), (select count(*) from ledger_events where type like 'import.%')`, nil, &staged, &requested)
+	a.QueryRow(`select (select count(*) from import_files), (select count(*) from ledger_events where type like 'import.%')`, nil, &staged, &requested)
 	require.Zero(t, staged+requested, "nothing of a refused import is kept")
 	for _, id := range []string{"0195573c-0000-7000-8000-000000000000", "x"} {
 		require.Contains(t, []int{400, 404}, a.Live.Get("/v1/contacts/imports/"+id).Status)
@@ -176,7 +176,7 @@ func TestAnImportThatCannotBeReadIsRefusedWhole(t *testing.T) {
 
 // events counts the events of contacts, numbers and labels.
 func contactEvents(a *app.App) (n int) {
-	a.One(`select count(*) from ledger_events where type like 'contact.%' or type like 'number.%' or type like 'label.%'`, nil, &n)
+	a.QueryRow(`select count(*) from ledger_events where type like 'contact.%' or type like 'number.%' or type like 'label.%'`, nil, &n)
 	return n
 }
 
@@ -261,7 +261,7 @@ func TestAnExportOfOneWorkspaceMakesTheSameContactsInAnother(t *testing.T) {
 	require.ElementsMatch(t, same(rows), same(moved))
 	require.Equal(t, "opted_out", withPhone(t, other.Live, out.Text("phone"))["consent_status"], "an opt-out that a file tells is one")
 	var registered int
-	a.One(`select count(*) from ledger_events where type = 'number.opted_out' and organisation_id = $1`, []any{other.Organisation}, &registered)
+	a.QueryRow(`select count(*) from ledger_events where type = 'number.opted_out' and organisation_id = $1`, []any{other.Organisation}, &registered)
 	require.Equal(t, 1, registered, "and enters the register")
 }
 
@@ -314,7 +314,7 @@ func TestAnImportNeverOptsInWhoOptedOut(t *testing.T) {
 			require.Equal(t, want, withPhone(t, a.Live, phone)["consent_status"])
 		}
 		var lifted int
-		a.One(`select count(*) from ledger_events where type = 'number.opted_in'`, nil, &lifted)
+		a.QueryRow(`select count(*) from ledger_events where type = 'number.opted_in'`, nil, &lifted)
 		require.Zero(t, lifted)
 	})
 }
@@ -350,16 +350,16 @@ func TestAnImportIsAcceptedOnceUnderOneKey(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	body := app.Map{"csv": "p\n" + a.Phone() + "\n", "mapping": app.Map{"p": "phone"}}
-	first := a.Live.Key("once").Post("/v1/contacts/import", body).Is(202)
+	first := a.Live.IdempotencyKey("once").Post("/v1/contacts/import", body).Is(202)
 	a.Settle()
-	again := a.Live.Key("once").Post("/v1/contacts/import", body).Is(202)
+	again := a.Live.IdempotencyKey("once").Post("/v1/contacts/import", body).Is(202)
 	require.Equal(t, "true", again.Header.Get("idempotent-replayed"))
 	require.Equal(t, first.Text("id"), again.Text("id"))
 	body["update_existing"] = true
-	a.Live.Key("once").Post("/v1/contacts/import", body).Refused(409, "idempotency_conflict")
+	a.Live.IdempotencyKey("once").Post("/v1/contacts/import", body).Refused(409, "idempotency_conflict")
 	a.Settle()
 	var jobs, files int
-	a.One(`select (select count(*) from ledger_events where type = 'import.requested'), (select count(*) from import_files)`, nil, &jobs, &files)
+	a.QueryRow(`select (select count(*) from ledger_events where type = 'import.requested'), (select count(*) from import_files)`, nil, &jobs, &files)
 	require.Equal(t, []int{1, 0}, []int{jobs, files})
 }
 
@@ -369,7 +369,7 @@ func TestContactsOfATestKeysImportAreTestContacts(t *testing.T) {
 	job := imported(t, a, a.Test, app.Map{"csv": "p\n" + a.Phone() + "\n", "mapping": app.Map{"p": "phone"}})
 	require.Equal(t, "completed of 1: 1 imported, 0 updated, 0 skipped, 0 errors", outcome(job))
 	var tests int
-	a.One(`select count(*) from ledger_events where type = 'contact.created' and (data->>'is_test')::boolean`, nil, &tests)
+	a.QueryRow(`select count(*) from ledger_events where type = 'contact.created' and (data->>'is_test')::boolean`, nil, &tests)
 	require.Equal(t, 1, tests)
 }
 
@@ -405,7 +405,7 @@ func TestAnImportGoesOnWhenItsNodeEndsAndNoRowIsCarriedOutTwice(t *testing.T) {
 		a.Settle()
 		require.Equal(t, fmt.Sprintf("completed of %d: %d imported, 0 updated, 0 skipped, 0 errors", n, n), outcome(a.Live.Get(path).Is(200)))
 		var created, linked, phones, labels, read int
-		a.One(`select (select count(*) from ledger_events where type = 'contact.created'), (select count(*) from ledger_events where type = 'number.linked'),
+		a.QueryRow(`select (select count(*) from ledger_events where type = 'contact.created'), (select count(*) from ledger_events where type = 'number.linked'),
 			(select count(distinct stream) from ledger_events where type = 'number.linked'), (select count(*) from ledger_events where type = 'label.created'),
 			(select count(*) from read.contacts)`, nil, &created, &linked, &phones, &labels, &read)
 		require.Equal(t, []int{n, n, n, 3, n}, []int{created, linked, phones, labels, read})
@@ -421,7 +421,7 @@ func TestAnImportAndRequestsForTheSameNumbersMakeEachContactOnce(t *testing.T) {
 	var mu sync.Mutex
 	made := 0
 	for w := range 4 {
-		c := a.Live.On(a.Nodes[w%2])
+		c := a.Live.OnNode(a.Nodes[w%2])
 		writers.Go(func() {
 			for i := w; i < n; i += 4 {
 				answer := c.Post("/v1/contacts", app.Map{"phone": fmt.Sprintf("+1628%07d", 2_000_000+(n-1-i)), "labels": []string{"label 1"}})
@@ -440,7 +440,7 @@ func TestAnImportAndRequestsForTheSameNumbersMakeEachContactOnce(t *testing.T) {
 	job := a.Live.Get("/v1/contacts/imports/" + accepted.Text("id")).Is(200)
 	require.Equal(t, fmt.Sprintf("completed of %d: %d imported, 0 updated, %d skipped, %d errors", n, n-made, made, made), outcome(job))
 	var contacts, labels int
-	a.One(`select (select count(*) from read.contacts), (select count(*) from read.labels)`, nil, &contacts, &labels)
+	a.QueryRow(`select (select count(*) from read.contacts), (select count(*) from read.labels)`, nil, &contacts, &labels)
 	require.Equal(t, []int{n, 3}, []int{contacts, labels})
 }
 

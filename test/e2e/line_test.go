@@ -219,7 +219,7 @@ func TestOfManyRequestsForLinesAtOnceFiveAreTaken(t *testing.T) {
 	statuses := map[int]int{}
 	for i := range 12 {
 		all.Go(func() {
-			answer := a.Live.On(a.Nodes[i%2]).Post("/v1/line-requests", app.Map{"count": 1})
+			answer := a.Live.OnNode(a.Nodes[i%2]).Post("/v1/line-requests", app.Map{"count": 1})
 			mu.Lock()
 			defer mu.Unlock()
 			statuses[answer.Status]++

@@ -23,7 +23,7 @@ func TestALookupIsRememberedForThirtyDaysByTheWholeOrganisation(t *testing.T) {
 	a := app.Start(t, app.TwoNodes())
 	other := a.NewWorkspace("Other")
 	stranger := a.NewOrganisation("Stranger")
-	on, off := a.Scripted(1), a.Scripted(80)
+	on, off := a.SandboxNumber(1), a.SandboxNumber(80)
 	contact := a.Live.Post("/v1/contacts", app.Map{"phone": on}).Is(201)
 	require.Nil(t, contact.At("chat_capable"))
 
@@ -57,7 +57,7 @@ func TestALookupIsForReadersAndSendersAndForTestKeysWithinTheSandbox(t *testing.
 	lookup(a.Sessions[organisation.Manager], phone).Is(200)
 	lookup(a.Sessions[organisation.Agent], phone).Refused(403, "forbidden")
 
-	require.Equal(t, false, lookup(a.Test, a.Scripted(88)).Is(200).At("chat"))
+	require.Equal(t, false, lookup(a.Test, a.SandboxNumber(88)).Is(200).At("chat"))
 	lookup(a.Test, phone).Refused(400, "validation_failed", "body /phone not_sandbox")
 	lookup(a.Live, "12").Refused(400, "validation_failed", "body /phone invalid_phone")
 	a.Live.Post("/v1/lookup", app.Map{}).Refused(400, "validation_failed", "body /phone required")
@@ -83,8 +83,8 @@ func TestARepeatedLookupGetsTheFirstAnswer(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	phone := a.Phone()
-	first := lookup(a.Live.Key("k1"), phone).Is(200)
-	again := lookup(a.Live.Key("k1"), phone).Is(200)
+	first := lookup(a.Live.IdempotencyKey("k1"), phone).Is(200)
+	again := lookup(a.Live.IdempotencyKey("k1"), phone).Is(200)
 	require.Equal(t, string(first.Raw), string(again.Raw), "also cached is as it was")
 	require.Equal(t, "true", again.Header.Get("idempotent-replayed"))
 }

@@ -146,7 +146,7 @@ func TestAToolOverMCPAnswersAsItDoesOverREST(t *testing.T) {
 	handed := callTool(t, session, "handoff_to_human", app.Map{"conversation_id": ada.conversation, "reason": "x"})
 	require.NoError(t, outputs["handoff_to_human"].Validate(handed.StructuredContent))
 	var actor string
-	a.One(`select actor_type || ' ' || actor_id from ledger_events where type = 'message.queued' order by position desc limit 1`, nil, &actor)
+	a.QueryRow(`select actor_type || ' ' || actor_id from ledger_events where type = 'message.queued' order by position desc limit 1`, nil, &actor)
 	require.Equal(t, "identity "+made.Text("id"), actor)
 }
 
@@ -227,7 +227,7 @@ func TestWhoIsNotLetInAtTheMCPServer(t *testing.T) {
 	a := app.Start(t)
 	const list = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
 	rpc(a.Live, list).Is(200)
-	require.Equal(t, "Bearer", rpc(a.Nobody(), list).Refused(401, "unauthorized").Header.Get("www-authenticate"))
+	require.Equal(t, "Bearer", rpc(a.Anonymous(), list).Refused(401, "unauthorized").Header.Get("www-authenticate"))
 	rpc(a.As("nonsense"), list).Refused(401, "unauthorized")
 	rpc(a.Key(apikey.Live, []string{"203.0.113.1"}, apikey.Read), list).Refused(403, "forbidden")
 	rpc(a.As(a.Session(a.Users[organisation.Owner])), list).Is(200)

@@ -23,7 +23,7 @@ func TestNodesShareTheWorkAndNothingIsSentTwiceOrOutOfOrder(t *testing.T) {
 		}
 		close(phones)
 		for w := range 6 {
-			c := a.Live.On(a.Nodes[w%2])
+			c := a.Live.OnNode(a.Nodes[w%2])
 			writers.Go(func() {
 				for i := range phones {
 					for n := range each {
@@ -45,7 +45,7 @@ func TestNodesShareTheWorkAndNothingIsSentTwiceOrOutOfOrder(t *testing.T) {
 			require.Equal(t, accepted[i], departures(a, text(message(a.Live, accepted[i][0]), "contact_id")))
 		}
 		var lines int
-		a.One(`select count(distinct line_id) from read.messages`, nil, &lines)
+		a.QueryRow(`select count(distinct line_id) from read.messages`, nil, &lines)
 		require.Equal(t, len(a.Lines), lines, "contacts are spread over the lines")
 	})
 }
@@ -57,7 +57,7 @@ func TestManyChangesOfOneContactAtOnceAreAllCarriedOut(t *testing.T) {
 	var writers sync.WaitGroup
 	const callers, each = 16, 5
 	for w := range callers {
-		c := a.Live.On(a.Nodes[w%2])
+		c := a.Live.OnNode(a.Nodes[w%2])
 		writers.Go(func() {
 			for n := range each {
 				switch (w + n) % 3 {
@@ -91,7 +91,7 @@ func TestManyChangesOfOneContactAtOnceAreAllCarriedOut(t *testing.T) {
 	}
 	require.Equal(t, at, a.Live.Get("/v1/contacts/"+contact).Is(200).At("consent_status"))
 	var late int
-	a.One(`select count(*) from ledger_events s where s.type = 'message.sending' and exists (
+	a.QueryRow(`select count(*) from ledger_events s where s.type = 'message.sending' and exists (
 		select from ledger_events o where o.stream = $1 and o.position < s.position and o.type = 'contact.opted_out'
 		and not exists (select from ledger_events i where i.stream = $1 and i.position between o.position and s.position and i.type = 'contact.opted_in'))`, []any{contact}, &late)
 	require.Zero(t, late, "nothing leaves after an opt-out has been committed")

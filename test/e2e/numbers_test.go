@@ -45,7 +45,7 @@ func TestTheScriptedNumbersBehaveAsWritten(t *testing.T) {
 	for _, c := range cases { // one after the other: they share the clock
 		ids := make([]string, len(c.digits))
 		for i, d := range c.digits {
-			ids[i] = send(a.Test, a.Scripted(d), fmt.Sprintf("to %02d", d))
+			ids[i] = send(a.Test, a.SandboxNumber(d), fmt.Sprintf("to %02d", d))
 		}
 		for _, m := range c.moments {
 			a.Advance(m.after)
@@ -63,7 +63,7 @@ func TestTheScriptedNumbersBehaveAsWritten(t *testing.T) {
 func TestTheTimelineTellsItsTimesAsAllTimesAreTold(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
-	id := a.Test.Post("/v1/messages", app.Map{"to": a.Scripted(86), "body": "x", "send_at": "2026-03-02T19:00:00.5+01:00"}).Is(201).Text("id")
+	id := a.Test.Post("/v1/messages", app.Map{"to": a.SandboxNumber(86), "body": "x", "send_at": "2026-03-02T19:00:00.5+01:00"}).Is(201).Text("id")
 	a.Advance(time.Hour + 500*time.Millisecond)
 	a.Advance(30 * time.Second)
 	a.Advance(2 * time.Minute)
@@ -82,7 +82,7 @@ func TestTheScriptedRepliesTakeEffect(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	written := func(digits int, body string) (phone string, messages []app.Map) {
-		phone = a.Scripted(digits)
+		phone = a.SandboxNumber(digits)
 		id := send(a.Test, phone, body)
 		a.Settle()
 		rows := a.Test.Get("/v1/messages?contact_id=" + text(message(a.Test, id), "contact_id")).Is(200).Data()

@@ -12,7 +12,7 @@ import (
 
 // departures are the messages in the order in which the ledger tells that they were sent.
 func departures(a *app.App, contactID string) (ids []string) {
-	a.One(`select coalesce(array_agg(stream order by position), '{}') from ledger_events
+	a.QueryRow(`select coalesce(array_agg(stream order by position), '{}') from ledger_events
 		where type = 'message.sent' and data->>'contact_id' = $1`, []any{contactID}, &ids)
 	return ids
 }
@@ -81,7 +81,7 @@ func TestARetryKeepsTheOrder(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards)
-		phone := a.Scripted(86) // each message is refused twice
+		phone := a.SandboxNumber(86) // each message is refused twice
 		first, second := send(a.Test, phone, "first"), send(a.Test, phone, "second")
 		a.Settle()
 		require.Equal(t, "sending", status(a.Test, first))
@@ -96,7 +96,7 @@ func TestARetryKeepsTheOrder(t *testing.T) {
 func TestAMessageThatFailsKeepsNobodyWaiting(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
-	phone := a.Scripted(80)
+	phone := a.SandboxNumber(80)
 	first, second := send(a.Test, phone, "first"), send(a.Test, phone, "second")
 	a.Settle()
 	require.Equal(t, "failed", status(a.Test, first))
@@ -170,7 +170,7 @@ func TestACanceledMessageLeavesTheQueueForRoom(t *testing.T) {
 	held := a.Live.Post("/v1/messages", app.Map{"to": a.Phone(), "body": "held", "line_id": a.Lines[0].ID}).Is(201).Text("id")
 	waiting := func() (n int) {
 		a.Settle()
-		a.One(`select count(*) from sending_waiting`, nil, &n)
+		a.QueryRow(`select count(*) from sending_waiting`, nil, &n)
 		return n
 	}
 	require.Equal(t, 1, waiting())
@@ -189,7 +189,7 @@ func TestAnAutomaticTextThatWaitsForItsLineHoldsUpNobody(t *testing.T) {
 	a.Settle()
 	require.Equal(t, "delivered", status(a.Live, other))
 	var answer string
-	a.One(`select id from read.messages where direction = 'outbound' and source is null`, nil, &answer)
+	a.QueryRow(`select id from read.messages where direction = 'outbound' and source is null`, nil, &answer)
 	require.Equal(t, []any{"line_unavailable"}, deferrals(a.Live, answer))
 	_, err := a.Nodes[0].App.ChangeLineState(t.Context(), a.Operator(), a.Lines[0].ID, "ready", nil)
 	require.NoError(t, err)

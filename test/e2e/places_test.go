@@ -38,7 +38,7 @@ func shortly(t *testing.T, a *app.App, sql string, args ...any) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		var yes bool
-		a.One(sql, args, &yes)
+		a.QueryRow(sql, args, &yes)
 		return yes
 	}, 30*time.Second, 10*time.Millisecond, sql)
 }

@@ -90,7 +90,7 @@ func TestWhoWasLetGoInVainRestsUntilThereIsRoomThatWillDo(t *testing.T) {
 		a.Settle()
 	}
 	var stage string
-	a.One(`select stage from sending_waiting`, nil, &stage)
+	a.QueryRow(`select stage from sending_waiting`, nil, &stage)
 	require.Equal(t, "unfit", stage)
 	a.Advance(23 * time.Hour) // the next day, when it is light
 	require.NotEqual(t, "queued", status(a.Live, held))

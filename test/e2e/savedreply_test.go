@@ -16,7 +16,7 @@ func TestSavedRepliesAreKeptUnderATitleOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards)
-		made := a.Live.Key("s").Post("/v1/saved-replies", app.Map{"title": " Hours ", "body": "We are open\nfrom nine."}).Is(201)
+		made := a.Live.IdempotencyKey("s").Post("/v1/saved-replies", app.Map{"title": " Hours ", "body": "We are open\nfrom nine."}).Is(201)
 		id := made.Text("id")
 		require.Equal(t, app.Map{"id": id, "title": "Hours", "body": "We are open\nfrom nine.", "team_id": nil, "created_at": stamp(0), "updated_at": stamp(0)}, made.JSON())
 		a.Live.Post("/v1/saved-replies", app.Map{"title": "HOURS", "body": "x"}).Refused(409, "conflict")

@@ -172,7 +172,7 @@ func TestCapacityIsNeverExceededByAnyNumberOfProcessesAndWhatWaitsIsReleasedInOr
 	const sends, callers = 500, 16
 	var group sync.WaitGroup
 	for caller := range callers {
-		c := a.Live.On(a.Nodes[caller%4])
+		c := a.Live.OnNode(a.Nodes[caller%4])
 		group.Go(func() {
 			for i := caller; i < sends; i += callers {
 				c.Post("/v1/messages", app.Map{"to": fmt.Sprintf("+1212777%04d", i), "body": fmt.Sprint("Hello ", i)}).Is(201)
@@ -223,14 +223,14 @@ func TestCapacityIsNeverExceededByAnyNumberOfProcessesAndWhatWaitsIsReleasedInOr
 	}
 	for _, l := range a.Lines {
 		var routed int
-		a.One(`select count(*) from ledger_events where type = 'message.routed' and data->>'line_id' = $1`, []any{l.ID}, &routed)
+		a.QueryRow(`select count(*) from ledger_events where type = 'message.routed' and data->>'line_id' = $1`, []any{l.ID}, &routed)
 		require.Equal(t, 2*limits.NewContactsPerDay, routed, "every line to its cap, exactly")
 	}
 }
 
 // column reads one column of texts with SQL.
 func column(a *app.App, sql string, args ...any) (list []string) {
-	a.One(`select coalesce(array_agg(t.x), '{}') from (`+sql+`) t (x)`, args, &list)
+	a.QueryRow(`select coalesce(array_agg(t.x), '{}') from (`+sql+`) t (x)`, args, &list)
 	return list
 }
 
@@ -246,7 +246,7 @@ func TestALineWhoseNewContactsStaySilentIsPausedUntilOneReplies(t *testing.T) {
 	}
 	a.Settle()
 	state := func() (state string) {
-		a.One(`select state from read.lines where id = $1`, []any{to}, &state)
+		a.QueryRow(`select state from read.lines where id = $1`, []any{to}, &state)
 		return state
 	}
 	a.Advance(24*time.Hour - time.Millisecond)
@@ -270,16 +270,16 @@ func TestALineThatFailsIsThrottledAndRecoversWhenItsBadDaysArePast(t *testing.T)
 		if i%2 == 0 {
 			digits = 85
 		}
-		a.Live.Post("/v1/messages", app.Map{"to": a.Scripted(digits), "body": "Hello", "line_id": to}).Is(201)
+		a.Live.Post("/v1/messages", app.Map{"to": a.SandboxNumber(digits), "body": "Hello", "line_id": to}).Is(201)
 	}
 	a.Settle()
 	state := func() (state string, score int) {
-		a.One(`select state, health_score from read.lines where id = $1`, []any{to}, &state, &score)
+		a.QueryRow(`select state, health_score from read.lines where id = $1`, []any{to}, &state, &score)
 		return state, score
 	}
 	var told []string
 	history := func() []string {
-		a.One(`select array_agg(type order by position) from ledger_events where stream = $1 and type in ('line.degraded', 'line.recovered')`, []any{to}, &told)
+		a.QueryRow(`select array_agg(type order by position) from ledger_events where stream = $1 and type in ('line.degraded', 'line.recovered')`, []any{to}, &told)
 		return told
 	}
 	throttled, score := state()
@@ -314,10 +314,10 @@ func TestADryRunTellsWhatWouldHappenAndWritesNothing(t *testing.T) {
 	head := `select max(position) from ledger_events`
 	phone := a.Phone()
 	ask := func(body app.Map) app.Map {
-		return a.Live.Key("dry").Post("/v1/messages?dry_run=true", body).Is(200).JSON()
+		return a.Live.IdempotencyKey("dry").Post("/v1/messages?dry_run=true", body).Is(200).JSON()
 	}
 	a.Settle()
-	a.One(head, nil, &before)
+	a.QueryRow(head, nil, &before)
 	shows(t, ask(app.Map{"to": phone, "body": "Hello", "line_id": a.Lines[0].ID}), app.Map{
 		"outcome": "send", "at": stamp(0), "line_id": a.Lines[0].ID, "from": a.Lines[0].Phone, "to": phone, "contact_id": nil, "reason": nil,
 	})
@@ -332,7 +332,7 @@ func TestADryRunTellsWhatWouldHappenAndWritesNothing(t *testing.T) {
 		a.Live.Post("/v1/messages"+flag, app.Map{"to": phone, "body": "Hi"}).Refused(400, "validation_failed", "query "+wrong)
 	}
 	a.Live.Post("/v1/messages?dry_run=true", app.Map{"to": "12", "body": ""}).Refused(400, "validation_failed", "body /to invalid_phone", "body /body required")
-	a.One(head, nil, &after)
+	a.QueryRow(head, nil, &after)
 	require.Equal(t, before, after)
 
 	send(a.Live, a.Phone(), "Hello")
@@ -352,7 +352,7 @@ func TestAMessageThatChatCannotCarryGoesBySMSWhereItsPoolAllows(t *testing.T) {
 	a.Settle()
 	pool := func(mode string) string {
 		id := "pool_" + mode
-		a.One(`select id from read.pools where name = $1`, []any{mode}, &id)
+		a.QueryRow(`select id from read.pools where name = $1`, []any{mode}, &id)
 		return id
 	}
 	for _, mode := range []string{"off", "not_chat", "not_chat_or_failed"} {
@@ -374,7 +374,7 @@ func TestAMessageThatChatCannotCarryGoesBySMSWhereItsPoolAllows(t *testing.T) {
 		{"not_chat_or_failed", 85, nil, "delivered", "sms", nil},
 		{"not_chat", 88, nil, "failed", "sms", "sms_undeliverable"},
 	} {
-		body := app.Map{"to": a.Scripted(row.digits), "body": "Hello", "pool_id": pool(row.mode)}
+		body := app.Map{"to": a.SandboxNumber(row.digits), "body": "Hello", "pool_id": pool(row.mode)}
 		if row.fallback != nil {
 			body["fallback"] = row.fallback
 		}
@@ -392,8 +392,8 @@ func TestAMessageThatChatCannotCarryGoesBySMSWhereItsPoolAllows(t *testing.T) {
 func TestOnlyAMessageThatIsQueuedOrScheduledIsCanceled(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
-	later := a.Test.Post("/v1/messages", app.Map{"to": a.Scripted(0), "body": "later", "send_at": stamp(time.Hour)}).Is(201).Text("id")
-	retried := send(a.Test, a.Scripted(86), "it is refused twice")
+	later := a.Test.Post("/v1/messages", app.Map{"to": a.SandboxNumber(0), "body": "later", "send_at": stamp(time.Hour)}).Is(201).Text("id")
+	retried := send(a.Test, a.SandboxNumber(86), "it is refused twice")
 	a.Settle()
 	require.Equal(t, "sending", status(a.Test, retried))
 	a.Test.Post("/v1/messages/"+retried+"/cancel", nil).Refused(409, "conflict")
@@ -416,7 +416,7 @@ func TestATestKeyCancelsNoLiveMessage(t *testing.T) {
 func TestMessagesThatWereNeverSentDoNotCountTowardTheThreeBeforeAReply(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.Limits(line.DefaultLimits()))
-	phone := a.Scripted(80) // not on chat
+	phone := a.SandboxNumber(80) // not on chat
 	var ids []string
 	for i := range 5 {
 		ids = append(ids, send(a.Test, phone, fmt.Sprintf("Message %d", i+1)))
@@ -425,7 +425,7 @@ func TestMessagesThatWereNeverSentDoNotCountTowardTheThreeBeforeAReply(t *testin
 	for _, id := range ids {
 		shows(t, message(a.Test, id), app.Map{"status": "failed", "error_code": "not_on_chat"})
 	}
-	refused := a.Scripted(85) // sent, and then it fails
+	refused := a.SandboxNumber(85) // sent, and then it fails
 	for i := range 4 {
 		ids[i] = send(a.Test, refused, fmt.Sprintf("Message %d", i+1))
 	}
@@ -440,7 +440,7 @@ func TestAPauseHoldsWhatWasAcceptedAndTheResumeLetsItGo(t *testing.T) {
 	org := a.Nodes[0].App
 	phone := a.Phone()
 	due := a.Live.Post("/v1/messages", app.Map{"to": phone, "body": "later", "send_at": stamp(time.Hour)}).Is(201).Text("id")
-	test := a.Test.Post("/v1/messages", app.Map{"to": a.Scripted(0), "body": "later", "send_at": stamp(time.Hour)}).Is(201).Text("id")
+	test := a.Test.Post("/v1/messages", app.Map{"to": a.SandboxNumber(0), "body": "later", "send_at": stamp(time.Hour)}).Is(201).Text("id")
 	_, err := org.PauseOrganisation(t.Context(), a.Operator(), "unpaid")
 	require.NoError(t, err)
 	a.Advance(time.Hour)
@@ -451,7 +451,7 @@ func TestAPauseHoldsWhatWasAcceptedAndTheResumeLetsItGo(t *testing.T) {
 	a.Inbound(phone, a.Lines[0].Phone, "HELP")
 	a.Settle()
 	var answered string
-	a.One(`select status from read.messages where direction = 'outbound' and source is null`, nil, &answered)
+	a.QueryRow(`select status from read.messages where direction = 'outbound' and source is null`, nil, &answered)
 	require.Equal(t, "delivered", answered, "what a contact asks is answered")
 	_, err = org.ResumeOrganisation(t.Context(), a.Operator())
 	require.NoError(t, err)

@@ -162,7 +162,7 @@ func TestAScheduledMessageIsQueuedWhenItIsDueAndCanBeCanceledBefore(t *testing.T
 func TestTestKeysSendThroughTheSandboxLineAlone(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
-	id := send(a.Test, a.Scripted(1), "Hello")
+	id := send(a.Test, a.SandboxNumber(1), "Hello")
 	a.Settle()
 	m := message(a.Test, id)
 	require.Equal(t, "delivered", m["status"])
@@ -170,7 +170,7 @@ func TestTestKeysSendThroughTheSandboxLineAlone(t *testing.T) {
 	require.Equal(t, a.Sandbox.ID, m["line_id"])
 	require.Equal(t, a.Sandbox.Phone, m["from"])
 	a.Test.Post("/v1/messages", app.Map{"to": a.Phone(), "body": "x"}).Refused(400, "validation_failed", "body /to not_sandbox")
-	a.Test.Post("/v1/messages", app.Map{"to": a.Scripted(1), "body": "x", "line_id": a.Lines[0].ID}).
+	a.Test.Post("/v1/messages", app.Map{"to": a.SandboxNumber(1), "body": "x", "line_id": a.Lines[0].ID}).
 		Refused(400, "validation_failed", "body /line_id not_sandbox")
 	a.Live.Post("/v1/messages", app.Map{"to": a.Phone(), "body": "x", "line_id": a.Sandbox.ID}).
 		Refused(400, "validation_failed", "body /line_id sandbox")

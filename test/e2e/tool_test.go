@@ -99,9 +99,9 @@ func TestToolsThatSendAreRepeatedByTheKeyInTheirInput(t *testing.T) {
 		use(a.Live, tool, input).Refused(400, "validation_failed", "body /idempotency_key invalid_characters")
 	}
 	// It is the workspace's key, whatever endpoint it was used at; a header is none.
-	a.Live.Key("k1").Post("/v1/messages", app.Map{"contact_id": ada.contact, "body": "Hello"}).Refused(409, "idempotency_conflict")
+	a.Live.IdempotencyKey("k1").Post("/v1/messages", app.Map{"contact_id": ada.contact, "body": "Hello"}).Refused(409, "idempotency_conflict")
 	one, two := app.Map{"contact_id": ada.contact, "body": "one"}, app.Map{"contact_id": ada.contact, "body": "two"}
-	require.NotEqual(t, use(a.Live.Key("k3"), "send_message", one).Is(200).Text("id"), use(a.Live.Key("k3"), "send_message", two).Is(200).Text("id"))
+	require.NotEqual(t, use(a.Live.IdempotencyKey("k3"), "send_message", one).Is(200).Text("id"), use(a.Live.IdempotencyKey("k3"), "send_message", two).Is(200).Text("id"))
 	owner := use(a.Sessions[organisation.Owner], "send_message", one).Is(200)
 	require.Equal(t, []any{"mcp", true}, []any{owner.At("source"), owner.At("sent_by_staff")})
 }
@@ -177,7 +177,7 @@ func TestAHandoffGivesAConversationToPeople(t *testing.T) {
 		require.Equal(t, true, handed.At("handed_off"))
 		shows(t, object(handed.At("conversation")), app.Map{"id": ada.conversation, "handled_by": "team", "team_id": team.Ref})
 		var handoffs int
-		a.One(`select count(*) from ledger_events where type = 'agent.handoff' and stream = $1`, []any{ada.conversation}, &handoffs)
+		a.QueryRow(`select count(*) from ledger_events where type = 'agent.handoff' and stream = $1`, []any{ada.conversation}, &handoffs)
 		require.Equal(t, 1, handoffs)
 
 		other, err := a.Nodes[0].App.CreateTeam(t.Context(), a.Operator(), "Sales")
@@ -186,7 +186,7 @@ func TestAHandoffGivesAConversationToPeople(t *testing.T) {
 		again := use(bot, "handoff_to_human", ask).Is(200)
 		require.Equal(t, false, again.At("handed_off"))
 		require.Equal(t, other.Ref, again.Text("conversation.team_id"))
-		a.One(`select count(*) from ledger_events where type = 'agent.handoff' and stream = $1`, []any{ada.conversation}, &handoffs)
+		a.QueryRow(`select count(*) from ledger_events where type = 'agent.handoff' and stream = $1`, []any{ada.conversation}, &handoffs)
 		require.Equal(t, 1, handoffs)
 		notes := a.Live.Get("/v1/conversations/" + ada.conversation).Is(200)
 		require.Equal(t, []any{"About a price.", "The contact asks for a person."}, []any{notes.At("notes.0.body"), notes.At("notes.1.body")})
@@ -224,7 +224,7 @@ func TestAToolTakesTheRightsAndTheLimitOfTheEndpointThatItRuns(t *testing.T) {
 				answer.Refused(403, "forbidden")
 			}
 		}
-		use(a.Nobody(), tool, app.Map{}).Refused(401, "unauthorized")
+		use(a.Anonymous(), tool, app.Map{}).Refused(401, "unauthorized")
 	}
 }
 

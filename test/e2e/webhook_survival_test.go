@@ -25,7 +25,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 func hanging(t *testing.T, s *sink.Sink, status int) (release func()) {
 	t.Helper()
 	gate := make(chan struct{})
-	s.Do(func(w http.ResponseWriter, r *http.Request) {
+	s.AnswerWith(func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-gate:
 		case <-r.Context().Done():
@@ -65,7 +65,7 @@ func TestAnAttemptThatWasCutOffIsCountedAndMadeUpFor(t *testing.T) {
 		require.Len(t, attempts, 2)
 		shows(t, object(attempts[0]), app.Map{"number": 1.0, "status_code": nil, "latency_ms": nil})
 		require.Contains(t, object(attempts[0])["error"], "interrupted")
-		require.Len(t, s.Got(), 2, "attempts are as many as there were requests")
+		require.Len(t, s.Requests(), 2, "attempts are as many as there were requests")
 		require.InDelta(t, 0, a.Live.Get("/v1/webhooks").Is(200).Data()[0]["failure_rate_7d"], 0, "it was not the endpoint's fault")
 	})
 }
@@ -84,7 +84,7 @@ func TestAnOutcomeThatNobodyCouldTellIsCountedWhenTheNodeComesBack(t *testing.T)
 	a.Live.Do("PATCH", path, app.Map{"status": "active"}).Is(200)
 	a.Settle()
 	shows(t, deliveries(a.Live, endpoint, "")[0], app.Map{"status": "succeeded", "attempt": 2.0})
-	require.Len(t, s.Got(), 1)
+	require.Len(t, s.Requests(), 1)
 }
 
 func TestAHangingEndpointHoldsNobodyElseUp(t *testing.T) {
@@ -103,7 +103,7 @@ func TestAHangingEndpointHoldsNobodyElseUp(t *testing.T) {
 	eventually(t, "the others' deliveries are told", func() bool {
 		return len(deliveries(a.Live, endpoint, "?status=succeeded")) == events
 	})
-	require.Len(t, slow.Got(), 5)
+	require.Len(t, slow.Requests(), 5)
 	release()
 	slow.Wait(events)
 	a.Settle()
@@ -123,9 +123,9 @@ func TestADeletionInTheMiddleOfAnAttemptEndsEverything(t *testing.T) {
 	release()
 	a.Settle()
 	a.Advance(time.Hour)
-	require.Len(t, s.Got(), 5, "nothing is begun after the answer")
+	require.Len(t, s.Requests(), 5, "nothing is begun after the answer")
 	var left int
-	a.One(`select (select count(*) from webhook_deliveries) + (select count(*) from webhook_endpoints) + (select count(*) from webhook_begun)`, nil, &left)
+	a.QueryRow(`select (select count(*) from webhook_deliveries) + (select count(*) from webhook_endpoints) + (select count(*) from webhook_begun)`, nil, &left)
 	require.Zero(t, left)
 }
 
@@ -169,8 +169,8 @@ func TestRedirectsAreFailures(t *testing.T) {
 	a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201)
 	a.Settle()
 	shows(t, deliveries(a.Live, endpoint, "")[0], app.Map{"status": "pending", "status_code": 302.0})
-	require.Len(t, s.Got(), 1)
-	require.Equal(t, "/hook", s.Got()[0].Path)
+	require.Len(t, s.Requests(), 1)
+	require.Equal(t, "/hook", s.Requests()[0].Path)
 }
 
 func TestInProductionOnlyPublicAddressesOverTLSAreCalled(t *testing.T) {
@@ -185,7 +185,7 @@ func TestInProductionOnlyPublicAddressesOverTLSAreCalled(t *testing.T) {
 	shows(t, deliveries(a.Live, endpoint, "")[0], app.Map{
 		"status": "pending", "attempt": 1.0, "status_code": nil, "error": "refused: the address is not on the public internet",
 	})
-	require.Empty(t, s.Got())
+	require.Empty(t, s.Requests())
 }
 
 func TestAJumpOfTheClockAttemptsEverythingThatBecameDueOnce(t *testing.T) {
@@ -198,9 +198,9 @@ func TestAJumpOfTheClockAttemptsEverythingThatBecameDueOnce(t *testing.T) {
 		a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone(), "fields": app.Map{"n": strconv.Itoa(i)}}).Is(201)
 	}
 	a.Settle()
-	require.Len(t, s.Got(), 3)
+	require.Len(t, s.Requests(), 3)
 	a.Advance(100 * time.Hour)
-	require.Len(t, s.Got(), 6)
+	require.Len(t, s.Requests(), 6)
 }
 
 func TestManyDeliveriesToAPausedEndpointAreGivenUpInPages(t *testing.T) {
@@ -215,8 +215,8 @@ func TestManyDeliveriesToAPausedEndpointAreGivenUpInPages(t *testing.T) {
 		select gen_random_uuid(), endpoint_id, event_id, event_type, false, 'pending', created_at, created_at from webhook_deliveries, generate_series(1, 1200)`)
 	a.Advance(72 * time.Hour)
 	var failed, pages int
-	a.One(`select count(*) from webhook_deliveries where error = 'endpoint_paused' and status = 'failed'`, nil, &failed)
-	a.One(`select count(*) from ledger_events where type = 'webhook.given_up'`, nil, &pages)
+	a.QueryRow(`select count(*) from webhook_deliveries where error = 'endpoint_paused' and status = 'failed'`, nil, &failed)
+	a.QueryRow(`select count(*) from ledger_events where type = 'webhook.given_up'`, nil, &pages)
 	require.Equal(t, 1201, failed)
 	require.Equal(t, 3, pages)
 }
@@ -237,6 +237,6 @@ func TestDeliveriesAreShownForAMonth(t *testing.T) {
 	require.Empty(t, deliveries(a.Live, endpoint, ""))
 	a.Advance(4 * 24 * time.Hour)
 	var left int
-	a.One(`select (select count(*) from webhook_events) + (select count(*) from webhook_rates)`, nil, &left)
+	a.QueryRow(`select (select count(*) from webhook_events) + (select count(*) from webhook_rates)`, nil, &left)
 	require.Zero(t, left)
 }

@@ -42,14 +42,14 @@ func TestAMessagesLifeIsToldToTheEndpointAsTheAPIShowedItThen(t *testing.T) {
 		endpoint := hook(a.Live, s.URL+"/hook", "message.status", "message.received", "contact.created")
 		require.Regexp(t, `^whk_[0-9a-z]{26}$`, endpoint["id"])
 		require.Regexp(t, `^whsec_[A-Za-z0-9+/]{43}=$`, endpoint["secret"])
-		phone := a.Scripted(93) // replies with an echo
+		phone := a.SandboxNumber(93) // replies with an echo
 		id := send(a.Live, phone, "Hello")
 		a.Settle()
 		a.Advance(2 * time.Second)
 
 		var told []string
 		last := app.Map{}
-		for _, r := range s.Got() {
+		for _, r := range s.Requests() {
 			body := verified(t, r, text(endpoint, "secret"))
 			require.Equal(t, body["id"], r.Header.Get("webhook-id"))
 			require.Regexp(t, `^evt_[0-9a-z]{26}$`, body["id"])
@@ -105,7 +105,7 @@ func TestConsentAndAssignmentAndLinesAreTold(t *testing.T) {
 	require.NoError(t, err)
 	a.Settle()
 	told := map[string]app.Map{}
-	for _, r := range s.Got() {
+	for _, r := range s.Requests() {
 		body := verified(t, r, text(endpoint, "secret"))
 		require.NotContains(t, told, body["type"])
 		told[text(body, "type")] = object(body["data"])
@@ -131,10 +131,10 @@ func TestSandboxTrafficIsToldAsSuch(t *testing.T) {
 	a := app.Start(t)
 	s := sink.Start(t)
 	hook(a.Test, s.URL, "message.status", "message.received", "contact.created", "contact.opted_out")
-	send(a.Test, a.Scripted(90), "Hello") // replies STOP
+	send(a.Test, a.SandboxNumber(90), "Hello") // replies STOP
 	a.Settle()
 	kinds := map[string]bool{}
-	for _, r := range s.Got() {
+	for _, r := range s.Requests() {
 		body := r.JSON(t)
 		require.Equal(t, true, body["is_test"], body["type"])
 		kinds[text(body, "type")] = true
@@ -163,22 +163,22 @@ func TestAnEndpointThatFailsIsTriedTenTimesOnTheSchedule(t *testing.T) {
 			wait := next.Sub(a.Clock.Now())
 			require.InDelta(t, delay.Seconds(), wait.Seconds(), delay.Seconds()*0.2+0.001)
 			a.Advance(wait - time.Millisecond)
-			require.Len(t, s.Got(), i+1, "not before it is due")
+			require.Len(t, s.Requests(), i+1, "not before it is due")
 			a.Advance(time.Millisecond)
-			require.Len(t, s.Got(), i+2)
+			require.Len(t, s.Requests(), i+2)
 		}
 		row := deliveries(a.Live, endpoint, "")[0]
 		shows(t, row, app.Map{"status": "failed", "attempt": 10.0, "next_attempt_at": nil})
 		require.Len(t, row["attempts"], 10)
 		a.Advance(30 * time.Hour)
-		require.Len(t, s.Got(), 10)
-		first := s.Got()[0]
-		for _, r := range s.Got() {
+		require.Len(t, s.Requests(), 10)
+		first := s.Requests()[0]
+		for _, r := range s.Requests() {
 			require.Equal(t, first.Header.Get("webhook-id"), r.Header.Get("webhook-id"))
 			require.Equal(t, first.Body, r.Body, "the very same bytes")
 			verified(t, r, text(endpoint, "secret"))
 		}
-		require.NotEqual(t, first.Header.Get("webhook-timestamp"), s.Got()[1].Header.Get("webhook-timestamp"))
+		require.NotEqual(t, first.Header.Get("webhook-timestamp"), s.Requests()[1].Header.Get("webhook-timestamp"))
 		require.InDelta(t, 1, a.Live.Get("/v1/webhooks").Is(200).Data()[0]["failure_rate_7d"], 0)
 		require.Equal(t, "active", a.Live.Get("/v1/webhooks").Is(200).Data()[0]["status"], "one event is not enough to be disabled for")
 	})
@@ -202,10 +202,10 @@ func TestAnEndpointWithoutASuccessForFiveDaysIsDisabledAndCanBeEnabledAgain(t *t
 	a.Advance(time.Second)
 	shows(t, a.Live.Get("/v1/webhooks").Is(200).Data()[0], app.Map{"status": "disabled", "disabled_reason": "failing"})
 
-	before := len(s.Got())
+	before := len(s.Requests())
 	a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201)
 	a.Settle()
-	require.Len(t, s.Got(), before)
+	require.Len(t, s.Requests(), before)
 	missed := deliveries(a.Live, endpoint, "")[0]
 	shows(t, missed, app.Map{"status": "failed", "attempt": 0.0, "error": "endpoint_disabled", "next_attempt_at": nil})
 	replay := "/v1/webhook-deliveries/" + text(missed, "id") + "/replay"
@@ -258,13 +258,13 @@ func TestDeliveriesToAPausedEndpointWaitForThreeDays(t *testing.T) {
 	a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201)
 	a.Settle()
 	require.Len(t, deliveries(a.Live, endpoint, "?status=pending"), 2)
-	require.Empty(t, s.Got())
+	require.Empty(t, s.Requests())
 	a.Advance(71*time.Hour + time.Millisecond)
 	shows(t, deliveries(a.Live, endpoint, "?status=failed")[0], app.Map{"error": "endpoint_paused", "attempt": 0.0})
 	require.Len(t, deliveries(a.Live, endpoint, "?status=pending"), 1)
 	a.Live.Do("PATCH", path, app.Map{"status": "active"}).Is(200)
 	a.Settle()
-	require.Len(t, s.Got(), 1)
+	require.Len(t, s.Requests(), 1)
 	require.Len(t, deliveries(a.Live, endpoint, "?status=succeeded"), 1)
 }
 
@@ -274,16 +274,16 @@ func TestAfterARotationBothSecretsSignForADay(t *testing.T) {
 	s := sink.Start(t)
 	endpoint := hook(a.Live, s.URL, "contact.created")
 	path := "/v1/webhooks/" + text(endpoint, "id")
-	rotated := a.Live.Key("rotate").Post(path+"/rotate", nil).Is(200)
-	again := a.Live.Key("rotate").Post(path+"/rotate", nil).Is(200)
+	rotated := a.Live.IdempotencyKey("rotate").Post(path+"/rotate", nil).Is(200)
+	again := a.Live.IdempotencyKey("rotate").Post(path+"/rotate", nil).Is(200)
 	require.Equal(t, rotated.Raw, again.Raw, "the secret is in the stored answer")
 	require.NotEqual(t, endpoint["secret"], rotated.Text("secret"))
 	tell := func() sink.Received {
-		s.Forget()
+		s.Reset()
 		a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201)
 		a.Settle()
-		require.Len(t, s.Got(), 1)
-		return s.Got()[0]
+		require.Len(t, s.Requests(), 1)
+		return s.Requests()[0]
 	}
 	r := tell()
 	require.Len(t, strings.Split(r.Header.Get("webhook-signature"), " "), 2)
@@ -311,7 +311,7 @@ func TestTestEventsAreExamplesThatAreAttemptedOnce(t *testing.T) {
 		answer := a.Live.Post(path, app.Map{"type": kind}).Is(202)
 		require.Equal(t, kind, answer.Text("event_type"))
 		a.Settle()
-		got := s.Got()[i]
+		got := s.Requests()[i]
 		body := verified(t, got, text(endpoint, "secret"))
 		shows(t, body, app.Map{"id": answer.Text("event_id"), "type": kind, "is_test": true, "workspace_id": a.ID.String()})
 		require.NotEmpty(t, body["data"])
@@ -340,17 +340,17 @@ func TestAReplaySendsTheSameEventOnceMore(t *testing.T) {
 	row := deliveries(a.Live, endpoint, "")[0]
 	shows(t, row, app.Map{"id": id, "status": "failed", "attempt": 2.0, "next_attempt_at": nil})
 	s.Answer(200)
-	a.Live.Key("r").Post(replay, nil).Is(202)
+	a.Live.IdempotencyKey("r").Post(replay, nil).Is(202)
 	a.Settle()
-	a.Live.Key("r").Post(replay, nil).Is(202)
+	a.Live.IdempotencyKey("r").Post(replay, nil).Is(202)
 	a.Settle()
-	require.Len(t, s.Got(), 3)
+	require.Len(t, s.Requests(), 3)
 	shows(t, deliveries(a.Live, endpoint, "")[0], app.Map{"status": "succeeded", "attempt": 3.0})
-	for _, r := range s.Got() {
-		require.Equal(t, s.Got()[0].Body, r.Body)
-		require.Equal(t, s.Got()[0].Header.Get("webhook-id"), r.Header.Get("webhook-id"))
+	for _, r := range s.Requests() {
+		require.Equal(t, s.Requests()[0].Body, r.Body)
+		require.Equal(t, s.Requests()[0].Header.Get("webhook-id"), r.Header.Get("webhook-id"))
 	}
-	require.NotEqual(t, s.Got()[0].Header.Get("webhook-signature"), s.Got()[1].Header.Get("webhook-signature"))
+	require.NotEqual(t, s.Requests()[0].Header.Get("webhook-signature"), s.Requests()[1].Header.Get("webhook-signature"))
 	a.Live.Do("PATCH", "/v1/webhooks/"+text(endpoint, "id"), app.Map{"status": "paused"}).Is(200)
 	a.Live.Post(replay, nil).Refused(409, "conflict")
 	a.NewWorkspace("Other").Live.Post(replay, nil).Refused(404, "not_found")
@@ -421,20 +421,20 @@ func TestADeletedEndpointGetsNothingMoreAndLeavesNothing(t *testing.T) {
 	a := app.Start(t)
 	s := sink.Start(t)
 	s.Answer(500)
-	endpoint := hook(a.Live.Key("make"), s.URL, "contact.created")
+	endpoint := hook(a.Live.IdempotencyKey("make"), s.URL, "contact.created")
 	path := "/v1/webhooks/" + text(endpoint, "id")
 	a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201)
 	a.Settle()
 	id := text(deliveries(a.Live, endpoint, "")[0], "id")
 	require.Equal(t, app.Map{"deleted": true, "id": endpoint["id"]}, a.Live.Delete(path).Is(200).JSON())
 	a.Advance(100 * time.Hour)
-	require.Len(t, s.Got(), 1)
+	require.Len(t, s.Requests(), 1)
 	a.Live.Get(path+"/deliveries").Refused(404, "not_found")
 	a.Live.Post("/v1/webhook-deliveries/"+id+"/replay", nil).Refused(404, "not_found")
 	a.Live.Delete(path).Refused(404, "not_found")
 	require.Empty(t, a.Live.Get("/v1/webhooks").Is(200).Data())
 	var left int
-	a.One(`select (select count(*) from webhook_deliveries) + (select count(*) from webhook_endpoints) + (select count(*) from webhook_begun)
+	a.QueryRow(`select (select count(*) from webhook_deliveries) + (select count(*) from webhook_endpoints) + (select count(*) from webhook_begun)
 		+ (select count(*) from webhook_rates) + (select count(*) from ledger_keys where subject = $1 and wrapped is not null)`, []any{endpoint["id"]}, &left)
 	require.Zero(t, left)
 }
@@ -449,11 +449,11 @@ func TestAnErasedContactIsToldOfNoMore(t *testing.T) {
 	a.Settle()
 	a.Live.Delete("/v1/contacts/" + contact).Is(200)
 	a.Advance(time.Minute)
-	require.Len(t, s.Got(), 1)
+	require.Len(t, s.Requests(), 1)
 	row := deliveries(a.Live, endpoint, "")[0]
 	shows(t, row, app.Map{"status": "failed", "error": "erased", "attempt": 1.0})
 	a.Live.Post("/v1/webhook-deliveries/"+text(row, "id")+"/replay", nil).Refused(409, "conflict")
 	var left int
-	a.One(`select count(*) from webhook_events`, nil, &left)
+	a.QueryRow(`select count(*) from webhook_events`, nil, &left)
 	require.Zero(t, left)
 }

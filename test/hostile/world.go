@@ -1,6 +1,6 @@
-// Package hostile is the outside world at its worst, for tests: a carrier that takes messages and does not say so, says so
-// late, refuses, and tells receipts twice, in any order, late or never. What it does with a message depends on a seed and on
-// the message alone, not on who asks first. It keeps what truly left.
+// Package hostile is a carrier for tests that fails in every way a carrier can: it accepts messages without an
+// answer, answers late, refuses, and sends receipts twice, out of order, late or never. What it does with a message
+// depends only on the seed and on the message, not on the order of calls. It records what it really accepted.
 package hostile
 
 import (
@@ -14,15 +14,15 @@ import (
 	"ledgerline/processes/carrier"
 )
 
-// Departure is a message that truly left, as often as it did.
+// Departure is one acceptance of a message. A message that was sent twice has two.
 type Departure struct {
 	carrier.Outbound
-	Called    int64     // place among all that happens, see World.Tick, at which the carrier was called
+	CallOrder int64     // number of the call in the order of World.Tick
 	CalledAt  time.Time // by the service's clock
 	CarrierID string
 }
 
-// World is shared by the carriers of all nodes.
+// World is the state that the carriers of all nodes share. Its methods may be called concurrently.
 type World struct {
 	clock clock.Clock
 	seed  uint64
@@ -31,32 +31,32 @@ type World struct {
 	ticks      int64
 	departures []Departure
 	calls      map[string]*history // by message and channel
-	agenda     []Due
-	gate       chan struct{} // closed when calls that hang may go on
-	hanging    []string      // numbers that calls are about which hang
+	receipts   []ScheduledReceipt
+	gate       chan struct{} // closed: hanging calls go on
+	hanging    []string      // numbers of the calls that hang
 }
 
-// history is what happened with one message on one channel.
+// history records what happened to one message on one channel.
 type history struct {
-	sends, probes, asks int
-	underway            int // calls that hang undecided
-	taken               *carrier.Accepted
+	sends, probes, lookups int
+	hanging                int // calls that hang before the message is accepted
+	accepted               *carrier.Accepted
 }
 
-// Due is a receipt and when it is told.
-type Due struct {
+// ScheduledReceipt is a receipt and the time at which it is sent.
+type ScheduledReceipt struct {
 	At      time.Time
 	Receipt carrier.Receipt
 }
 
-// New makes a world without calls that hang.
+// New returns a world in which no calls hang.
 func New(c clock.Clock, seed uint64) *World {
 	w := &World{clock: c, seed: seed, calls: map[string]*history{}, gate: make(chan struct{})}
 	close(w.gate)
 	return w
 }
 
-// Tick gives a place in the order of all that happens here and in the test.
+// Tick returns the next number in the order of everything that happens here and in the test.
 func (w *World) Tick() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,21 +64,21 @@ func (w *World) Tick() int64 {
 	return w.ticks
 }
 
-// Departures are all that left, in order.
+// Departures returns every acceptance of a message, in order.
 func (w *World) Departures() []Departure {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.departures)
 }
 
-// Hang lets some of the calls from now on hang until Resume.
+// Hang lets some of the following calls hang until Resume.
 func (w *World) Hang() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.gate = make(chan struct{})
 }
 
-// Resume lets the calls that hang go on, and no more of them hang.
+// Resume lets the hanging calls go on; no further call hangs.
 func (w *World) Resume() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -89,43 +89,37 @@ func (w *World) Resume() {
 	}
 }
 
-// Hanging are the numbers that calls are about which hang just now.
+// Hanging returns the numbers of the calls that hang now.
 func (w *World) Hanging() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.hanging)
 }
 
-// Due takes the receipts that are to be told by now off the agenda. Who cannot tell one puts it back with Later.
-func (w *World) Due() []Due {
+// TakeDueReceipts removes and returns the receipts that are due. A caller that cannot send one puts it back with
+// ScheduleReceipt.
+func (w *World) TakeDueReceipts() []ScheduledReceipt {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.clock.Now()
-	slices.SortStableFunc(w.agenda, func(a, b Due) int { return cmp.Compare(a.At.UnixNano(), b.At.UnixNano()) })
+	slices.SortStableFunc(w.receipts, func(a, b ScheduledReceipt) int { return cmp.Compare(a.At.UnixNano(), b.At.UnixNano()) })
 	n := 0
-	for n < len(w.agenda) && !w.agenda[n].At.After(now) {
+	for n < len(w.receipts) && !w.receipts[n].At.After(now) {
 		n++
 	}
-	due := slices.Clone(w.agenda[:n])
-	w.agenda = slices.Delete(w.agenda, 0, n)
+	due := slices.Clone(w.receipts[:n])
+	w.receipts = slices.Delete(w.receipts, 0, n)
 	return due
 }
 
-// Later puts a receipt on the agenda.
-func (w *World) Later(d Due) {
+// ScheduleReceipt adds a receipt.
+func (w *World) ScheduleReceipt(d ScheduledReceipt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.agenda = append(w.agenda, d)
+	w.receipts = append(w.receipts, d)
 }
 
-// Pending tells how many receipts will still be told.
-func (w *World) Pending() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.agenda)
-}
-
-// chance is a number from 0 to 99 that depends on the seed and on what it is about alone.
+// chance returns a number from 0 to 99 that depends only on the seed, about and n.
 func (w *World) chance(about string, n int) int {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(about))
@@ -138,7 +132,7 @@ func (w *World) chance(about string, n int) int {
 	return int(x % 100) //nolint:gosec // under 100
 }
 
-func (w *World) of(messageID, channel string) *history {
+func (w *World) historyOf(messageID, channel string) *history {
 	key := messageID + " " + channel
 	l := w.calls[key]
 	if l == nil {

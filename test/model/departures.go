@@ -46,7 +46,7 @@ func (m *Model) Departures(left []hostile.Departure, ends []End) {
 		m.asTold(msg, d)
 		for _, e := range before[msg.contact.id] {
 			concerned := (e.To == "" || e.To == d.To) && (e.Automatic || msg.automatic == "")
-			if concerned && d.Called > e.Answered && (e.Until == 0 || d.Called < e.Until) {
+			if concerned && d.CallOrder > e.Answered && (e.Until == 0 || d.CallOrder < e.Until) {
 				m.wrong("a message leaves after an answered "+e.What, "%s, %s; the answer came at %d; %s", d, msg.automatic, e.Answered, strings.Join(msg.trace, ", "))
 			}
 		}

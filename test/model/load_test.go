@@ -297,7 +297,7 @@ func (s *site) quarantine(r *rand.Rand, g *ground) {
 
 // tell tells the receipts that are due, each through any node.
 func (s *site) tell(r *rand.Rand) {
-	for _, due := range s.world.Due() {
+	for _, due := range s.world.TakeDueReceipts() {
 		s.again(r, "a receipt", func(n *app.Node) error {
 			return on(s.t.Context(), n, func(ctx context.Context, n *app.Node) error {
 				return processes.NewInbox(n.App).Receipt(ctx, due.Receipt)

@@ -272,7 +272,7 @@ func (s *site) compare() {
 	})
 	require.NoError(s.t, err)
 	var parked int
-	s.app.One(`select count(*) from feed_parked`, nil, &parked)
+	s.app.QueryRow(`select count(*) from feed_parked`, nil, &parked)
 	if parked > 0 {
 		m.Wrong("parked events", "%d", parked)
 	}

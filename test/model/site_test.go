@@ -166,9 +166,9 @@ func open(t *testing.T, shards, people int, seed uint64, start time.Time) *site 
 		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: 30 * time.Second},
 	}
 	s.world = hostile.New(s.clock, seed)
-	s.app = app.Start(t, app.Shards(shards), app.Limits(limits()), app.At(s.clock), app.Nodes(service.All, service.All), app.Killable(lease),
+	s.app = app.Start(t, app.Shards(shards), app.Limits(limits()), app.WithClock(s.clock), app.Nodes(service.All, service.All), app.Killable(lease),
 		app.Carrier(func(n *app.Node) carrier.Carrier {
-			return &hostile.Carrier{World: s.world, Gone: n.Gone(), Inbox: func() carrier.Inbox { return processes.NewInbox(n.App) }}
+			return &hostile.Carrier{World: s.world, Killed: n.Killed(), Inbox: func() carrier.Inbox { return processes.NewInbox(n.App) }}
 		}))
 	t.Cleanup(s.http.CloseIdleConnections)
 	s.nodes = append(s.nodes, s.app.Nodes...)
@@ -272,7 +272,7 @@ func on(ctx context.Context, n *app.Node, do func(context.Context, *app.Node) er
 	defer close(over)
 	go func() {
 		select {
-		case <-n.Gone():
+		case <-n.Killed():
 			cancel(errGone)
 		case <-over:
 		}

@@ -1,4 +1,4 @@
-// Package sink is a receiver of webhooks for tests: it keeps what it gets, and answers as it is told to.
+// Package sink is a receiver of webhooks for tests. It records every request and answers as the test says.
 package sink
 
 import (
@@ -13,14 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Received is one request as it came in.
+// Received is one recorded request.
 type Received struct {
 	Path   string
 	Header http.Header
 	Body   []byte
 }
 
-// JSON is the body.
+// JSON returns the body as a JSON object.
 func (r Received) JSON(t testing.TB) map[string]any {
 	t.Helper()
 	var all map[string]any
@@ -28,18 +28,18 @@ func (r Received) JSON(t testing.TB) map[string]any {
 	return all
 }
 
-// Sink is a receiver.
+// Sink is a receiver. Its methods may be called concurrently.
 type Sink struct {
 	URL    string
 	Server *httptest.Server
 
-	t      testing.TB
-	mu     sync.Mutex
-	answer http.HandlerFunc
-	got    []Received
+	t        testing.TB
+	mu       sync.Mutex
+	answer   http.HandlerFunc
+	requests []Received
 }
 
-// Start starts a receiver that answers 204, and stops it when the test has ended.
+// Start starts a receiver that answers 204, and stops it when the test ends.
 func Start(t testing.TB) *Sink {
 	t.Helper()
 	s := &Sink{t: t}
@@ -47,7 +47,7 @@ func Start(t testing.TB) *Sink {
 	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
 	s.URL = s.Server.URL
 	t.Cleanup(func() {
-		s.Server.CloseClientConnections() // what hangs
+		s.Server.CloseClientConnections() // ends requests whose handler hangs
 		s.Server.Close()
 	})
 	return s
@@ -56,15 +56,15 @@ func Start(t testing.TB) *Sink {
 func (s *Sink) serve(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	s.mu.Lock()
-	s.got = append(s.got, Received{r.URL.Path, r.Header.Clone(), body})
+	s.requests = append(s.requests, Received{r.URL.Path, r.Header.Clone(), body})
 	answer := s.answer
 	s.mu.Unlock()
 	answer(w, r)
 }
 
-// Answer has it answer with a status, and with headers in pairs, from now on.
+// Answer makes the receiver answer with a status, and with headers given in pairs, from now on.
 func (s *Sink) Answer(status int, headers ...string) {
-	s.Do(func(w http.ResponseWriter, _ *http.Request) {
+	s.AnswerWith(func(w http.ResponseWriter, _ *http.Request) {
 		for i := 0; i < len(headers); i += 2 {
 			w.Header().Set(headers[i], headers[i+1])
 		}
@@ -72,30 +72,30 @@ func (s *Sink) Answer(status int, headers ...string) {
 	})
 }
 
-// Do has it answer with a handler from now on.
-func (s *Sink) Do(answer http.HandlerFunc) {
+// AnswerWith makes the receiver answer with a handler from now on.
+func (s *Sink) AnswerWith(answer http.HandlerFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answer = answer
 }
 
-// Got is everything that has come in so far, in order.
-func (s *Sink) Got() []Received {
+// Requests returns all requests so far, in order.
+func (s *Sink) Requests() []Received {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]Received(nil), s.got...)
+	return append([]Received(nil), s.requests...)
 }
 
-// Forget empties it.
-func (s *Sink) Forget() {
+// Reset forgets all requests so far.
+func (s *Sink) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.got = nil
+	s.requests = nil
 }
 
-// Wait returns when at least n have come in.
+// Wait returns once at least n requests have come in.
 func (s *Sink) Wait(n int) []Received {
 	s.t.Helper()
-	require.Eventually(s.t, func() bool { return len(s.Got()) >= n }, 20*time.Second, 2*time.Millisecond, "%d requests", n)
-	return s.Got()
+	require.Eventually(s.t, func() bool { return len(s.Requests()) >= n }, 20*time.Second, 2*time.Millisecond, "%d requests", n)
+	return s.Requests()
 }

@@ -23,16 +23,17 @@ import (
 	"ledgerline/migrations"
 )
 
-// databaseURLEnv names an existing server to test on, in place of a private one. Its user must be allowed to create databases.
+// databaseURLEnv names an existing server to test on in place of a private one. Its user must be allowed to create
+// databases.
 const databaseURLEnv = "DATABASE_URL_TEST"
 
-// templateName is the migrated database that every test's own is a copy of.
+// templateName is the migrated database that the tests' databases are copied from.
 const templateName = "ledgerline_template"
 
-// startLimit bounds the start of the server, a download included.
+// startLimit bounds the start of the server, including its download.
 const startLimit = 5 * time.Minute
 
-// testSettings trade durability for speed: what a test server holds is thrown away. They leave room for many tests at once.
+// testSettings trade durability for speed: the data of a test server is thrown away. They allow many tests at once.
 var testSettings = map[string]string{
 	"fsync":              "off",
 	"synchronous_commit": "off",
@@ -45,14 +46,14 @@ var testSettings = map[string]string{
 // Migrate brings a database to the newest schema. It runs once, on the template.
 var Migrate func(ctx context.Context, dsn string) error = migrations.Up
 
-// testServer is where the databases of this test binary live.
+// testServer is the PostgreSQL server of this test binary.
 type testServer struct {
 	dsn      func(dbname string) string
-	template bool      // whether there is a template; not on a server of others, where nobody would ever drop it
-	reaper   io.Closer // kept so that the reaper's input is closed when the process ends, and not when it is collected
+	template bool      // there is a template; not on an existing server, where it would never be dropped
+	reaper   io.Closer // referenced, so that its input is closed by the end of the process and not by the garbage collector
 }
 
-// sharedServer starts the binary's server once, when the first test asks for it.
+// sharedServer starts the server of the binary once, when the first test needs it.
 var sharedServer = sync.OnceValues(func() (*testServer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
@@ -64,15 +65,15 @@ var sharedServer = sync.OnceValues(func() (*testServer, error) {
 
 var databases atomic.Int64
 
-// Database gives the test a database of its own, migrated and empty, on a real PostgreSQL, and drops it when the test has
-// ended, whoever is still connected. The server is private to the test binary and ends with it, however that ends;
-// DATABASE_URL_TEST names an existing one instead. Without a server the test fails.
+// Database returns the DSN of a database for this test, migrated and empty, on a real PostgreSQL, and drops it when
+// the test ends, even if connections are open. The server belongs to the test binary and ends with it, however that
+// ends; DATABASE_URL_TEST names an existing one instead. Without a server the test fails.
 func Database(t testing.TB) (dsn string) {
 	t.Helper()
 	return database(t, true)
 }
 
-// EmptyDatabase is Database without the schema, for the tests of the schema itself.
+// EmptyDatabase is Database without the schema.
 func EmptyDatabase(t testing.TB) (dsn string) {
 	t.Helper()
 	return database(t, false)
@@ -84,7 +85,7 @@ func database(t testing.TB, migrated bool) string {
 	if err != nil {
 		t.Fatalf("testpg: no PostgreSQL to test on: %v", err)
 	}
-	// Unique among the binaries that share a server, too.
+	// The name is unique also among the binaries that share an existing server.
 	name := fmt.Sprintf("test_%d_%d_%d", os.Getpid(), time.Now().UnixNano(), databases.Add(1))
 	statement := "create database " + name
 	if migrated && server.template {
@@ -94,7 +95,7 @@ func database(t testing.TB, migrated bool) string {
 		t.Fatalf("testpg: %v", err)
 	}
 	t.Cleanup(func() {
-		// With force: a test that lost a connection must not fail for it.
+		// With force, so that a connection that a test left open does not fail the test.
 		if err := server.exec(context.WithoutCancel(t.Context()), "drop database if exists "+name+" with (force)"); err != nil {
 			t.Errorf("testpg: %v", err)
 		}
@@ -108,7 +109,7 @@ func database(t testing.TB, migrated bool) string {
 	return dsn
 }
 
-// exec runs one statement that concerns the server as a whole.
+// exec runs one statement on the server's maintenance database.
 func (s *testServer) exec(ctx context.Context, statement string) error {
 	conn, err := pgx.Connect(ctx, s.dsn("postgres"))
 	if err != nil {
@@ -121,7 +122,7 @@ func (s *testServer) exec(ctx context.Context, statement string) error {
 	return nil
 }
 
-// existingServer uses the server of DATABASE_URL_TEST, a URL.
+// existingServer uses the server of DATABASE_URL_TEST, which must be a URL.
 func existingServer(ctx context.Context, dsn string) (*testServer, error) {
 	address, err := url.Parse(dsn)
 	if err != nil || address.Scheme == "" {
@@ -138,13 +139,13 @@ func existingServer(ctx context.Context, dsn string) (*testServer, error) {
 	return server, nil
 }
 
-// privateServer starts a server in a temporary directory and makes the template.
+// privateServer starts a server in a temporary directory and creates the template.
 func privateServer(ctx context.Context) (*testServer, error) {
-	dir, err := os.MkdirTemp(roomyBase(), "ledgerline-test-")
+	dir, err := os.MkdirTemp(baseDir(), "ledgerline-test-")
 	if err != nil {
 		return nil, err
 	}
-	// The server's user must pass through when that is another; what lies below is its own.
+	// A server that runs as another user must be able to traverse the directory.
 	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // see above
 		return nil, err
 	}
@@ -152,7 +153,7 @@ func privateServer(ctx context.Context) (*testServer, error) {
 		DataDir:  filepath.Join(dir, "postgres"),
 		Settings: testSettings,
 		Progress: func(line string) {
-			if strings.HasPrefix(line, "downloading") { // the one that takes long enough to be told
+			if strings.HasPrefix(line, "downloading") { // the only step that takes long
 				fmt.Fprintln(os.Stderr, "testpg:", line)
 			}
 		},
@@ -174,27 +175,27 @@ func privateServer(ctx context.Context) (*testServer, error) {
 	return &testServer{dsn: started.DSN, template: true, reaper: reaper}, nil
 }
 
-// memory is where Linux lets everybody keep files in memory, and roomy what must be free there for a test run.
+// memoryDir is Linux's directory for files in memory; minFreeMemory is how many bytes of it a test run needs.
 const (
-	memory = "/dev/shm"
-	roomy  = 2 << 30
+	memoryDir     = "/dev/shm"
+	minFreeMemory = 2 << 30
 )
 
-// roomyBase is where the server's directory goes: into memory where there is room, since a test database is made of 300
-// files, which take 15 times longer on an ordinary disk (300 ms against 20 ms). A TMPDIR that is set is obeyed.
-func roomyBase() string {
+// baseDir returns where the server's directory is created; "" is the system's temporary directory. It prefers memory: a
+// test database has 300 files, which take 15 times longer on an ordinary disk (300 ms against 20 ms). TMPDIR overrides it.
+func baseDir() string {
 	var disk syscall.Statfs_t
-	if os.Getenv("TMPDIR") != "" || syscall.Statfs(memory, &disk) != nil || disk.Bavail*uint64(disk.Bsize) < roomy { //nolint:unconvert // the types differ between systems
+	if os.Getenv("TMPDIR") != "" || syscall.Statfs(memoryDir, &disk) != nil || disk.Bavail*uint64(disk.Bsize) < minFreeMemory { //nolint:unconvert // the types differ between systems
 		return "" // the system's temporary directory
 	}
-	return memory
+	return memoryDir
 }
 
-// reapScript waits until its input is closed, that is until the test binary has ended, then ends the server and removes what
-// it has left: a test binary has no last moment of its own, least of all when it is killed or panics.
+// reapScript waits until its input is closed, which happens when the test binary has ended, even killed or by a
+// panic. Then it stops the server and removes its files.
 const reapScript = `read -r _; kill -QUIT "$1"; while kill -0 "$1"; do sleep 0.1; done; shift; rm -rf "$@"`
 
-// reap starts the script. Its input stays open as long as this process lives and what is returned is held.
+// reap starts the script. Its input stays open as long as this process lives and the returned value is referenced.
 func reap(server *localpg.Server, dir string) (io.Closer, error) {
 	cmd := exec.CommandContext(context.Background(), "/bin/sh", "-c", reapScript, "sh", strconv.Itoa(server.PID()), server.Dir(), dir)
 	cmd.Dir = "/"
