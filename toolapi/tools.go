@@ -20,7 +20,7 @@ type CheckChatInput struct {
 	}
 }
 
-// lookup is the endpoint's own request.
+// lookup converts the input into the endpoint's request.
 func (in *CheckChatInput) lookup() *writeapi.Lookup {
 	l := writeapi.Lookup{}
 	l.Body.Phone = in.Body.Phone
@@ -47,7 +47,7 @@ func (in *GetContactInput) Check() []fault.Issue {
 	if (in.Body.ContactID == nil) == (in.Body.Phone == nil) {
 		return []fault.Issue{{Location: "body", Path: "/contact_id", Code: "exactly_one", Message: "Exactly one of contact_id and phone is needed."}}
 	}
-	if in.Body.Phone != nil && *in.Body.Phone == "" { // to the list, that is any contact
+	if in.Body.Phone != nil && *in.Body.Phone == "" { // the list endpoint would find any contact
 		return []fault.Issue{{Location: "body", Path: "/phone", Code: "invalid_phone", Message: "This is not a valid phone number."}}
 	}
 	return nil
@@ -72,8 +72,9 @@ func (a *API) getContact(ctx context.Context, c *httpapi.Call, in *GetContactInp
 	return found.Data[0], nil
 }
 
-// inBody says where in a tool's input an issue lies that the endpoint found in its query; both call the place alike.
-func inBody(err error, place string) error {
+// inBody changes the location of an issue from the query of the endpoint to the body of the tool's input, where the
+// property has the same pointer.
+func inBody(err error, pointer string) error {
 	f := fault.Of(err)
 	if f == nil || len(f.Issues) == 0 {
 		return err
@@ -81,7 +82,7 @@ func inBody(err error, place string) error {
 	moved := *f
 	moved.Issues = slices.Clone(f.Issues)
 	for i := range moved.Issues {
-		if moved.Issues[i].Location == "query" && moved.Issues[i].Path == place {
+		if moved.Issues[i].Location == "query" && moved.Issues[i].Path == pointer {
 			moved.Issues[i].Location = "body"
 		}
 	}
@@ -109,7 +110,7 @@ type GetMessageStatusInput struct {
 	}
 }
 
-// MessageStatus is its output.
+// MessageStatus is the output of get_message_status.
 type MessageStatus struct {
 	Events  []projections.TimelineEvent `json:"events" nullable:"false" doc:"Oldest first"`
 	Message projections.Message         `json:"message"`
@@ -131,7 +132,7 @@ type HandoffToHumanInput struct {
 	}
 }
 
-// HandedOff is its output.
+// HandedOff is the output of handoff_to_human.
 type HandedOff struct {
 	Conversation projections.Conversation `json:"conversation"`
 	HandedOff    bool                     `json:"handed_off" doc:"false when people handled it already"`
@@ -170,7 +171,7 @@ type ListLinesInput struct {
 func (a *API) listLines(ctx context.Context, c *httpapi.Call, in *ListLinesInput) (lines, error) {
 	var query readapi.ListLines
 	if id := in.Body.PoolID; id != nil {
-		if query.PoolID = *id; query.PoolID == "" { // to the list, that is no pool in particular
+		if query.PoolID = *id; query.PoolID == "" { // the list endpoint would list all pools
 			return lines{}, fault.Invalid("/pool_id", "invalid_format", "Expected an id that begins with pool_.")
 		}
 	}
@@ -187,15 +188,15 @@ type ReplyToConversationInput struct {
 	}
 }
 
-// Keyed is the idempotency key of an input.
+// Keyed is the property of an input that holds the idempotency key (rule ACC-29).
 type Keyed struct {
 	IdempotencyKey string `json:"idempotency_key,omitempty" maxLength:"255" doc:"Printable characters without spaces, remembered for 24 hours; not beginning with outreach:, workflow: or agent:"`
 }
 
-// IdempotencyKey is where httpapi looks for it.
+// IdempotencyKey gives httpapi the key.
 func (in *ReplyToConversationInput) IdempotencyKey() string { return in.Body.Keyed.IdempotencyKey }
 
-// reply is the endpoint's own request.
+// reply converts the input into the endpoint's request.
 func (in *ReplyToConversationInput) reply() *writeapi.ReplyToConversation {
 	r := writeapi.ReplyToConversation{}
 	r.ID, r.Body.Body = in.Body.ConversationID, in.Body.Body
@@ -235,10 +236,10 @@ type SendMessageInput struct {
 	}
 }
 
-// IdempotencyKey is where httpapi looks for it.
+// IdempotencyKey gives httpapi the key.
 func (in *SendMessageInput) IdempotencyKey() string { return in.Body.Keyed.IdempotencyKey }
 
-// message is the endpoint's own request.
+// message converts the input into the endpoint's request.
 func (in *SendMessageInput) message() *writeapi.SendMessage {
 	b, m := &in.Body, writeapi.SendMessage{}
 	m.Body.Body, m.Body.To, m.Body.ContactID, m.Body.Fallback, m.Body.PoolID = b.Body, b.To, b.ContactID, b.Fallback, b.PoolID

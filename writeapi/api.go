@@ -1,5 +1,5 @@
-// Package writeapi holds the endpoints that change something, one file per resource. An endpoint converts a request into
-// a command and names the view that answers it: resource.view in view.go. Commands decide; endpoints do not.
+// Package writeapi holds the endpoints that change something, one file per resource. An endpoint converts a request
+// into a command and names the view that answers it: resource.view in view.go. Commands decide; endpoints do not.
 package writeapi
 
 import (

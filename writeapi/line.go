@@ -57,7 +57,7 @@ func (a *API) resumeLine(ctx context.Context, c *httpapi.Call, in *MoveLine) (ht
 	return result(a.app.ResumeLine(ctx, request(c), in.ID, in.reason()))
 }
 
-// lines are read for one organisation, because their usage counts the messages of all its workspaces.
+// lines needs the organisation, because the usage of a line is stored by organisation.
 func (a *API) lines(organisation uuid.UUID) resource[projections.Line] {
 	find := func(ctx context.Context, v projections.Viewer, id string) (projections.Line, bool, error) {
 		return a.store.LineNow(ctx, organisation, v, id)

@@ -135,8 +135,7 @@ func attachments(media []MediaInput) (list []commands.Media) {
 	return list
 }
 
-// accept accepts a message in the name of the caller and answers from its event, without waiting for a read model (rule
-// API-29).
+// accept accepts a message from the caller and answers from its event, without waiting for a read model (rule API-29).
 func (a *API) accept(ctx context.Context, c *httpapi.Call, message commands.AcceptMessage) (httpapi.WriteResult, error) {
 	message.Source = "api"
 	if c.Kind == auth.KindSession {

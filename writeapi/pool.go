@@ -18,13 +18,13 @@ type CreatePool struct {
 	}
 }
 
-// Fallback is when a pool goes by SMS. The deprecated field counts only without the other one.
+// Fallback says when a pool sends by SMS instead. The deprecated field counts only when the other one is not given.
 type Fallback struct {
 	Mode httpapi.Optional[string] `json:"fallback_sms_mode,omitzero" enum:"off,not_chat,not_chat_or_failed"`
 	Old  httpapi.Optional[bool]   `json:"fallback_sms,omitzero" deprecated:"true" doc:"true is not_chat, false is off; fallback_sms_mode wins"`
 }
 
-// mode is nil when neither was given.
+// mode returns nil when neither field is given.
 func (f *Fallback) mode() *line.FallbackMode {
 	var mode line.FallbackMode
 	switch {

@@ -67,9 +67,9 @@ func (a *API) UpsertContact(ctx context.Context, c *httpapi.Call, in *UpsertCont
 	return contact, created, err
 }
 
-// HandOff makes the team the handler of a conversation, assigns it to a team if one is given, and adds the reason as a
-// note, in one append (rule INB-16). It returns the conversation as it is afterwards, and whether an agent or a workflow
-// had handled it before.
+// HandOff makes the team the handler of a conversation, assigns it to a team if one is given, and adds the reason as
+// a note, in one append (rule INB-16). It returns the conversation as it is afterwards, and whether an agent or a
+// workflow had handled it before.
 func (a *API) HandOff(
 	ctx context.Context, c *httpapi.Call, id, reason string, team *uuid.UUID,
 ) (projections.Conversation, bool, error) {
