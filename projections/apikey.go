@@ -136,7 +136,7 @@ const (
 
 // KeyUsed writes down that a key was used.
 func (s *Store) KeyUsed(ctx context.Context, id string, at time.Time) error {
-	if _, err := s.Pool().Exec(ctx, keyUsedSQL, id, at); err != nil {
+	if _, err := s.DB().Exec(ctx, keyUsedSQL, id, at); err != nil {
 		return fmt.Errorf("projections: key used: %w", err)
 	}
 	return nil

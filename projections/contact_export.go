@@ -38,7 +38,7 @@ func (s *Store) ExportContacts(ctx context.Context, v Viewer, by ContactFilter, 
 	if empty {
 		return to.Begin(nil, false)
 	}
-	err = pgx.BeginTxFunc(ctx, s.Pool(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+	err = pgx.BeginTxFunc(ctx, s.DB(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		fields, more, err := fieldColumns(ctx, tx, f)
 		if err != nil {
 			return err

@@ -1,11 +1,6 @@
 package projections
 
 import (
-	"context"
-
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-
 	"ledgerline/domain/line"
 	"ledgerline/events"
 	"ledgerline/eventstore"
@@ -13,32 +8,55 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-var linesTable = &readmodel.Table{Name: "lines", Key: []string{"id"}, Columns: []readmodel.Column{
-	{Name: "id", Type: `text collate "C" not null`},
-	{Name: "workspace_id", Type: "uuid not null"},
-	{Name: "phone", Type: "text not null"},
-	{Name: "display_name", Type: "text"},
-	{Name: "pool_id", Type: `text collate "C"`},
-	{Name: "is_sandbox", Type: "boolean not null"},
-	{Name: "carrier", Type: "text not null"},
-	{Name: "state", Type: "text not null"},
-	{Name: "paused_from", Type: "text"},
-	{Name: "throttled_from", Type: "text"},
-	{Name: "warming_since", Type: "date"},
-	{Name: "health_score", Type: "integer not null"},
-	{Name: "state_reason", Type: "text"},
-	{Name: "state_changed_at", Type: "timestamptz"},
-	{Name: "card_name", Type: "text"},
-	{Name: "card_image_url", Type: "text"},
-	{Name: "created_at", Type: "timestamptz not null"},
-}}
+// Line is a line as the API shows it, and the table of its fields: see readmodel.TableOf.
+type Line struct {
+	ID             string      `json:"id" doc:"ln_ id" sql:"text collate \"C\" not null"`
+	Phone          string      `json:"phone" doc:"E.164" sql:"text not null"`
+	DisplayName    *string     `json:"display_name" sql:"text"`
+	State          string      `json:"state" enum:"provisioning,ready,warming,active,throttled,paused,quarantined,retired" sql:"text not null"`
+	StateChangedAt *string     `json:"state_changed_at" format:"date-time" sql:"timestamptz"`
+	StateReason    *string     `json:"state_reason" sql:"text"`
+	HealthScore    int         `json:"health_score" minimum:"0" maximum:"100" sql:"integer not null"`
+	IsSandbox      bool        `json:"is_sandbox" sql:"boolean not null"`
+	PoolID         *string     `json:"pool_id" doc:"pool_ id" sql:"text collate \"C\""`
+	WarmupDay      int         `json:"warmup_day" minimum:"0" doc:"From 1 on the first day; 0 when it has not begun"`
+	DailyNewCap    int         `json:"daily_new_cap" minimum:"0" doc:"New contacts a day at this moment"`
+	ContactCard    ContactCard `json:"contact_card"`
+	UsageToday     LineUsage   `json:"usage_today"`
+	CreatedAt      string      `json:"created_at" format:"date-time" sql:"timestamptz not null"`
+}
+
+// ContactCard is how a line presents itself. A field that is not set is empty.
+type ContactCard struct {
+	Name     string `json:"name" maxLength:"100"`
+	ImageURL string `json:"image_url" maxLength:"2048"`
+}
+
+// LineUsage is the use of a line on its usage day, and the caps of that day (rules LIN-13 and LIN-20).
+type LineUsage struct {
+	Day            string `json:"day" format:"date" doc:"In America/New_York, from 3 AM on"`
+	NewContacts    int    `json:"new_contacts" minimum:"0"`
+	NewContactsCap int    `json:"new_contacts_cap" minimum:"0"`
+	Sends          int    `json:"sends" minimum:"0"`
+	SendsCap       int    `json:"sends_cap" minimum:"0"`
+}
+
+var linesTable = readmodel.TableOf[Line]("lines", []string{"id"},
+	readmodel.Column{Name: "workspace_id", Type: "uuid not null"},
+	readmodel.Column{Name: "carrier", Type: "text not null"},
+	readmodel.Column{Name: "paused_from", Type: "text"},    // state before a pause
+	readmodel.Column{Name: "throttled_from", Type: "text"}, // state before throttling
+	readmodel.Column{Name: "warming_since", Type: "date"},  // first usage day of the warm-up
+	readmodel.Column{Name: "card_name", Type: "text"},
+	readmodel.Column{Name: "card_image_url", Type: "text"},
+)
 
 var sendingLimitsTable = &readmodel.Table{Name: "sending_limits", Key: []string{"organisation_id"}, Columns: []readmodel.Column{
 	{Name: "organisation_id", Type: "uuid not null"},
 	{Name: "limits", Type: "jsonb not null"},
 }}
 
-// Lines are the lines and pools of the workspaces as they are now.
+// Lines are the lines and pools of all workspaces as they are now, and the sending limits of organisations.
 var Lines = &readmodel.Projection{
 	ID: "lines", Program: 4,
 	Tables:  []*readmodel.Table{linesTable, poolsTable, sendingLimitsTable},
@@ -88,7 +106,7 @@ func warmingSince(to line.State, r *eventstore.Recorded) any {
 	return line.DayOf(r.OccurredAt).Date
 }
 
-// lineStateChanged follows the same rules as the aggregate in domain/line.
+// lineStateChanged keeps what the state and the caps are computed from, by the same rules as the aggregate in domain/line.
 func lineStateChanged(c *readmodel.Changes, e *events.LineStateChanged, r *eventstore.Recorded) {
 	row := readmodel.Row{"id": e.LineID, "state": e.To, "state_reason": e.Reason, "state_changed_at": readmodel.Stamp(r.OccurredAt)}
 	from, to := line.State(e.From), line.State(e.To)
@@ -103,16 +121,4 @@ func lineStateChanged(c *readmodel.Changes, e *events.LineStateChanged, r *event
 		row["warming_since"] = warmingSince(to, r)
 	}
 	c.Update(linesTable, row)
-}
-
-// LineIDs lists the lines of a workspace that are in service, oldest first: the live ones, or the sandbox line. What
-// they can do is the ledger's to say.
-func (s *Store) LineIDs(ctx context.Context, workspace uuid.UUID, sandbox bool) ([]string, error) {
-	return readmodel.List(ctx, s.Reader, "line ids", pgx.RowTo[string],
-		`select id from read.lines where workspace_id = $1 and is_sandbox = $2 and state not in ('provisioning', 'retired') order by created_at, id`, workspace, sandbox)
-}
-
-// LinesOf lists the lines that a carrier serves, in all workspaces, except those that are retired.
-func (s *Store) LinesOf(ctx context.Context, carrier string) ([]string, error) {
-	return readmodel.List(ctx, s.Reader, "lines of a carrier", pgx.RowTo[string], `select id from read.lines where carrier = $1 and state <> 'retired' order by id`, carrier)
 }

@@ -2,7 +2,6 @@ package projections
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -11,87 +10,64 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// Line is a line as the API shows it (administration 2.4).
-type Line struct {
-	ID             string      `json:"id" doc:"ln_ id"`
-	Phone          string      `json:"phone" doc:"E.164"`
-	DisplayName    *string     `json:"display_name"`
-	State          string      `json:"state" enum:"provisioning,ready,warming,active,throttled,paused,quarantined,retired"`
-	StateChangedAt *string     `json:"state_changed_at" format:"date-time"`
-	StateReason    *string     `json:"state_reason"`
-	HealthScore    int         `json:"health_score" minimum:"0" maximum:"100"`
-	IsSandbox      bool        `json:"is_sandbox"`
-	PoolID         *string     `json:"pool_id" doc:"pool_ id"`
-	WarmupDay      int         `json:"warmup_day" minimum:"0" doc:"From 1 on the first day; 0 when it has not begun"`
-	DailyNewCap    int         `json:"daily_new_cap" minimum:"0" doc:"New contacts a day at this moment"`
-	ContactCard    ContactCard `json:"contact_card"`
-	UsageToday     LineUsage   `json:"usage_today"`
-	CreatedAt      string      `json:"created_at" format:"date-time"`
+// lineRow is a line with what its warm-up day and caps are computed from.
+type lineRow struct {
+	Line
+	PausedFrom    line.State   `json:"-" column:"paused_from"`
+	ThrottledFrom line.State   `json:"-" column:"throttled_from"`
+	WarmingSince  string       `json:"-" column:"warming_since"`
+	Limits        *line.Limits `json:"-" column:"limits"` // nil: the defaults
 }
 
-// ContactCard is how a line presents itself; what is not set is empty.
-type ContactCard struct {
-	Name     string `json:"name" maxLength:"100"`
-	ImageURL string `json:"image_url" maxLength:"2048"`
-}
+var lineFields = readmodel.Select[lineRow](linesTable, "l", map[string]string{
+	"warmup_day": readmodel.FilledIn, "daily_new_cap": readmodel.FilledIn, "usage_today.day": readmodel.FilledIn,
+	"usage_today.new_contacts_cap": readmodel.FilledIn, "usage_today.sends_cap": readmodel.FilledIn,
+	"usage_today.new_contacts": "coalesce(d.new_contacts, 0)", "usage_today.sends": "coalesce(d.sends, 0)",
+	"contact_card.name": "coalesce(l.card_name, '')", "contact_card.image_url": "coalesce(l.card_image_url, '')",
+	"paused_from": "coalesce(l.paused_from, '')", "throttled_from": "coalesce(l.throttled_from, '')",
+	"warming_since": "coalesce(l.warming_since::text, '')", "limits": "s.limits",
+})
 
-// LineUsage is what a line has done on its usage day, and what it may do.
-type LineUsage struct {
-	Day            string `json:"day" format:"date" doc:"In America/New_York, from 3 AM on"`
-	NewContacts    int    `json:"new_contacts" minimum:"0"`
-	NewContactsCap int    `json:"new_contacts_cap" minimum:"0"`
-	Sends          int    `json:"sends" minimum:"0"`
-	SendsCap       int    `json:"sends_cap" minimum:"0"`
-}
-
-// lineSQL reads lines with what they did on a day ($1) and the limits of their organisation ($2).
-const lineSQL = `select l.id, l.phone, l.display_name, l.state, l.state_changed_at, l.state_reason, l.health_score, l.is_sandbox, l.pool_id,
-	coalesce(l.card_name, ''), coalesce(l.card_image_url, ''), l.created_at, coalesce(l.paused_from, ''), coalesce(l.throttled_from, ''),
-	coalesce(l.warming_since::text, ''), coalesce(d.new_contacts, 0), coalesce(d.sends, 0), s.limits
-	from read.lines l left join read.line_days d on d.line_id = l.id and d.day = $1::date
+// lineSQL reads lines with their use on a day ($1) and the limits of their organisation ($2).
+var lineSQL = `select ` + lineFields.SQL + ` from read.lines l left join read.line_days d on d.line_id = l.id and d.day = $1::date
 	left join read.sending_limits s on s.organisation_id = $2`
 
-// scanLine computes what a line may do from the row as the line itself does.
+// scanLine computes the warm-up day and the caps of a day as the aggregate does.
 func scanLine(day line.Day) pgx.RowToFunc[Line] {
 	return func(row pgx.CollectableRow) (Line, error) {
-		var shown Line
-		var changed *time.Time
-		var created time.Time
-		var limits *line.Limits
-		var state line.Line
-		err := row.Scan(&shown.ID, &shown.Phone, &shown.DisplayName, &shown.State, &changed, &shown.StateReason, &shown.HealthScore, &shown.IsSandbox, &shown.PoolID,
-			&shown.ContactCard.Name, &shown.ContactCard.ImageURL, &created, &state.PausedFrom, &state.ThrottledFrom,
-			&state.WarmingSince, &shown.UsageToday.NewContacts, &shown.UsageToday.Sends, &limits)
-		if limits == nil {
-			standard := line.DefaultLimits()
-			limits = &standard
+		l, err := lineFields.Scan(row)
+		if l.Limits == nil {
+			l.Limits = new(line.DefaultLimits())
 		}
-		state.State = line.State(shown.State)
-		caps := state.Caps(limits, day)
-		shown.WarmupDay, shown.DailyNewCap = state.WarmupDay(day), caps.NewPerDay
-		shown.UsageToday.Day, shown.UsageToday.NewContactsCap, shown.UsageToday.SendsCap = day.Date, caps.NewPerDay, caps.SendsPerDay
-		shown.StateChangedAt, shown.CreatedAt = readmodel.StampOrNull(changed), readmodel.Stamp(created)
-		return shown, err
+		state := line.Line{State: line.State(l.State), PausedFrom: l.PausedFrom, ThrottledFrom: l.ThrottledFrom, WarmingSince: l.WarmingSince}
+		caps := state.Caps(l.Limits, day)
+		l.WarmupDay, l.DailyNewCap = state.WarmupDay(day), caps.NewPerDay
+		l.UsageToday.Day, l.UsageToday.NewContactsCap, l.UsageToday.SendsCap = day.Date, caps.NewPerDay, caps.SendsPerDay
+		return l.Line, err
 	}
 }
 
-// LineFilter are the filters of the list of lines (administration 4.4); empty ones do not filter.
+// LineFilter has the filters of the list of lines. An empty one does not apply.
 type LineFilter struct{ PoolID, State string }
 
-// LinesNow lists the lines of a workspace as they are now, oldest first. Lines and Usage must be current.
-func (s *Store) LinesNow(ctx context.Context, organisation uuid.UUID, v Viewer, by LineFilter) ([]Line, error) {
+// lines begins a query of the lines of an organisation as they are today.
+func (s *Store) lines(organisation uuid.UUID) (*readmodel.Filter, line.Day) {
 	day := line.DayOf(s.Ledger().Now())
-	f := &readmodel.Filter{Args: []any{day.Date, organisation}}
+	return &readmodel.Filter{Args: []any{day.Date, organisation}}, day
+}
+
+// Lines lists the lines of a workspace as they are now, oldest first. The caller waits for Lines and Usage.
+func (s *Store) Lines(ctx context.Context, organisation uuid.UUID, v Viewer, by LineFilter) ([]Line, error) {
+	f, day := s.lines(organisation)
 	f.Add("l.workspace_id = %s", v.Workspace)
 	f.Equal("l.pool_id", by.PoolID)
 	f.Equal("l.state", by.State)
 	return readmodel.List(ctx, s.Reader, "lines", scanLine(day), lineSQL+f.Where()+` order by l.created_at, l.id`, f.Args...)
 }
 
-// LineNow finds one; found is false when there is none.
-func (s *Store) LineNow(ctx context.Context, organisation uuid.UUID, v Viewer, id string) (Line, bool, error) {
-	day := line.DayOf(s.Ledger().Now())
-	f := &readmodel.Filter{Args: []any{day.Date, organisation}}
+// Line finds a line of a workspace; found is false when there is none.
+func (s *Store) Line(ctx context.Context, organisation uuid.UUID, v Viewer, id string) (l Line, found bool, err error) {
+	f, day := s.lines(organisation)
 	f.Add("l.workspace_id = %s", v.Workspace)
 	f.Add("l.id = %s", id)
 	return readmodel.One(ctx, s.Reader, "line", scanLine(day), lineSQL+f.Where(), f.Args...)
@@ -99,8 +75,24 @@ func (s *Store) LineNow(ctx context.Context, organisation uuid.UUID, v Viewer, i
 
 // LinesByID finds lines of an organisation in no order; ids that do not exist are left out.
 func (s *Store) LinesByID(ctx context.Context, organisation uuid.UUID, ids []string) ([]Line, error) {
-	day := line.DayOf(s.Ledger().Now())
-	f := &readmodel.Filter{Args: []any{day.Date, organisation}}
+	f, day := s.lines(organisation)
 	f.Add("l.id = any(%s::text[])", ids)
-	return readmodel.List(ctx, s.Reader, "lines", scanLine(day), lineSQL+f.Where(), f.Args...)
+	return readmodel.List(ctx, s.Reader, "lines by id", scanLine(day), lineSQL+f.Where(), f.Args...)
+}
+
+const (
+	lineIDsSQL = `select id from read.lines where workspace_id = $1 and is_sandbox = $2 and state not in ('provisioning', 'retired')
+		order by created_at, id`
+	carrierLinesSQL = `select id from read.lines where carrier = $1 and state <> 'retired' order by id`
+)
+
+// LineIDs lists the lines of a workspace that are in service, oldest first: the live lines, or the sandbox line. Only the
+// ledger says what they can send.
+func (s *Store) LineIDs(ctx context.Context, workspace uuid.UUID, sandbox bool) ([]string, error) {
+	return readmodel.List(ctx, s.Reader, "line ids", pgx.RowTo[string], lineIDsSQL, workspace, sandbox)
+}
+
+// LinesOf lists the lines of a carrier in all workspaces, without those that are retired.
+func (s *Store) LinesOf(ctx context.Context, carrier string) ([]string, error) {
+	return readmodel.List(ctx, s.Reader, "lines of a carrier", pgx.RowTo[string], carrierLinesSQL, carrier)
 }

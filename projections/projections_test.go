@@ -139,7 +139,7 @@ func (n *node) dump(t *testing.T, schema string) map[string][]string {
 			if table.Name == "contact_totals" { // counts what was written, which a replay does in fewer steps
 				continue
 			}
-			rows, err := n.Pool().Query(context.Background(), "select to_jsonb(x)::text from "+schema+"."+table.Name+" x order by 1")
+			rows, err := n.Ledger.Pool().Query(context.Background(), "select to_jsonb(x)::text from "+schema+"."+table.Name+" x order by 1")
 			require.NoError(t, err)
 			dump[table.Name], err = pgx.CollectRows(rows, pgx.RowTo[string])
 			require.NoError(t, err)
@@ -301,7 +301,7 @@ func TestAPoisonEventIsParkedAndStopsNobody(t *testing.T) {
 	n.append(t, stream("ctc_a", 0, created("ctc_a")))
 	bad := n.append(t, stream("ctc_b", 0, created("ctc_b")))
 	n.append(t, stream("ctc_c", 0, created("ctc_c")))
-	_, err := n.Pool().Exec(ctx, `update ledger_events set data = '{"contact_id": 7}' where position = $1`, bad.Last)
+	_, err := n.Ledger.Pool().Exec(ctx, `update ledger_events set data = '{"contact_id": 7}' where position = $1`, bad.Last)
 	require.NoError(t, err)
 	n.run()
 	require.NoError(t, n.Current(ctx, 0, projections.All()...))
@@ -320,7 +320,7 @@ func TestAPoisonEventIsParkedAndStopsNobody(t *testing.T) {
 	require.ElementsMatch(t, []string{"contacts", "conversations"}, wanting, "by each that wants it")
 
 	require.Error(t, feed.RetryParkedEvent(ctx, n.Ledger, projections.Contacts, 0, bad.Last))
-	_, err = n.Pool().Exec(ctx, `update ledger_events set data = $2 where position = $1`, bad.Last, `{"contact_id": "ctc_b", "number_hash": "h"}`)
+	_, err = n.Ledger.Pool().Exec(ctx, `update ledger_events set data = $2 where position = $1`, bad.Last, `{"contact_id": "ctc_b", "number_hash": "h"}`)
 	require.NoError(t, err)
 	require.NoError(t, feed.RetryParkedEvent(ctx, n.Ledger, projections.Contacts, 0, bad.Last))
 	_, found, err := n.Contact(ctx, n.viewer, "ctc_b")

@@ -148,7 +148,7 @@ func (s *Store) shown(ctx context.Context, v Viewer, rows []segmentRow) ([]Segme
 	}
 	names := map[uuid.UUID]string{}
 	if len(ids) > 0 {
-		found, err := s.Pool().Query(ctx, labelNamesSQL, v.Workspace, ids)
+		found, err := s.DB().Query(ctx, labelNamesSQL, v.Workspace, ids)
 		if err != nil {
 			return nil, fmt.Errorf("projections: labels of segments: %w", err)
 		}

@@ -58,7 +58,7 @@ func (sc *segmentCounts) fill(ctx context.Context, s *Store, v Viewer, rows []se
 		return nil
 	}
 	var changes string
-	if err := s.Pool().QueryRow(ctx, contactChangesSQL, v.Workspace).Scan(&changes); err != nil {
+	if err := s.DB().QueryRow(ctx, contactChangesSQL, v.Workspace).Scan(&changes); err != nil {
 		return fmt.Errorf("projections: changes of contacts: %w", err)
 	}
 	patience := time.NewTimer(countPatience)
@@ -123,7 +123,7 @@ func (sc *segmentCounts) count(s *Store, workspace uuid.UUID, row *segmentRow, c
 }
 
 func (s *Store) countContacts(ctx context.Context, f *readmodel.Filter) (count int64, err error) {
-	if err := s.Pool().QueryRow(ctx, `select count(*) from read.contacts c`+f.Where(), f.Args...).Scan(&count); err != nil {
+	if err := s.DB().QueryRow(ctx, `select count(*) from read.contacts c`+f.Where(), f.Args...).Scan(&count); err != nil {
 		return 0, fmt.Errorf("projections: count a segment: %w", err)
 	}
 	return count, nil

@@ -25,7 +25,7 @@ func (a *API) lines(ctx context.Context, c *httpapi.Call, in *ListLines) (httpap
 	if err := a.store.Current(ctx, v.Shard, projections.Lines, projections.Usage); err != nil {
 		return httpapi.List[projections.Line]{}, err
 	}
-	found, err := a.store.LinesNow(ctx, c.OrganisationID, v, projections.LineFilter{PoolID: in.PoolID, State: in.State})
+	found, err := a.store.Lines(ctx, c.OrganisationID, v, projections.LineFilter{PoolID: in.PoolID, State: in.State})
 	return httpapi.List[projections.Line]{Data: found}, err
 }
 
@@ -34,7 +34,7 @@ func (a *API) line(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (p
 	if err := a.store.Current(ctx, v.Shard, projections.Lines, projections.Usage); err != nil {
 		return projections.Line{}, err
 	}
-	found, ok, err := a.store.LineNow(ctx, c.OrganisationID, v, in.ID)
+	found, ok, err := a.store.Line(ctx, c.OrganisationID, v, in.ID)
 	if err == nil && !ok {
 		err = fault.New(fault.NotFound, "There is no such line.")
 	}
@@ -46,7 +46,7 @@ func (a *API) pools(ctx context.Context, c *httpapi.Call, _ *struct{}) (httpapi.
 	if err := a.store.Current(ctx, v.Shard, projections.Lines); err != nil {
 		return httpapi.List[projections.Pool]{}, err
 	}
-	found, err := a.store.PoolsNow(ctx, v)
+	found, err := a.store.Pools(ctx, v)
 	return httpapi.List[projections.Pool]{Data: found}, err
 }
 

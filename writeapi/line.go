@@ -60,7 +60,7 @@ func (a *API) resumeLine(ctx context.Context, c *httpapi.Call, in *MoveLine) (ht
 // lines needs the organisation, because the usage of a line is stored by organisation.
 func (a *API) lines(organisation uuid.UUID) resource[projections.Line] {
 	find := func(ctx context.Context, v projections.Viewer, id string) (projections.Line, bool, error) {
-		return a.store.LineNow(ctx, organisation, v, id)
+		return a.store.Line(ctx, organisation, v, id)
 	}
 	return resource[projections.Line]{a.store, "line", find, consumers(projections.Lines, projections.Usage)}
 }

@@ -68,5 +68,5 @@ func (a *API) updatePool(ctx context.Context, c *httpapi.Call, in *UpdatePool) (
 }
 
 func (a *API) pools() resource[projections.Pool] {
-	return resource[projections.Pool]{a.store, "pool", a.store.PoolNow, consumers(projections.Lines)}
+	return resource[projections.Pool]{a.store, "pool", a.store.Pool, consumers(projections.Lines)}
 }

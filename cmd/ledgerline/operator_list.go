@@ -81,7 +81,7 @@ func (c *lineListCommand) Run(ctx context.Context, con *console) error {
 	defer w.Close()
 	list, err := inWorkspaces(ctx, w, c.Workspace, func(of projections.Workspace, v projections.Viewer) ([]listedLine, error) {
 		var list []listedLine
-		lines, err := w.Store.LinesNow(ctx, of.OrganisationID, v, projections.LineFilter{State: c.State})
+		lines, err := w.Store.Lines(ctx, of.OrganisationID, v, projections.LineFilter{State: c.State})
 		for _, l := range lines {
 			list = append(list, listedLine{whose{of.OrganisationID, of.WorkspaceID}, l})
 		}
@@ -107,7 +107,7 @@ func (c *poolListCommand) Run(ctx context.Context, con *console) error {
 	defer w.Close()
 	list, err := inWorkspaces(ctx, w, c.Workspace, func(of projections.Workspace, v projections.Viewer) ([]listedPool, error) {
 		var list []listedPool
-		pools, err := w.Store.PoolsNow(ctx, v)
+		pools, err := w.Store.Pools(ctx, v)
 		for _, p := range pools {
 			list = append(list, listedPool{whose{of.OrganisationID, of.WorkspaceID}, p})
 		}

@@ -36,8 +36,8 @@ func NewReader(ledger *eventstore.Ledger, progress *feed.Progress) *Reader {
 // Ledger is the ledger that the read models are built from.
 func (r *Reader) Ledger() *eventstore.Ledger { return r.ledger }
 
-// Pool is the connection pool of the read models.
-func (r *Reader) Pool() *pgxpool.Pool { return r.pool }
+// DB is the connection pool of the database with the read models.
+func (r *Reader) DB() *pgxpool.Pool { return r.pool }
 
 // Current waits until the projections show everything that the ledger holds now. After Bound it fails with
 // fault.Unavailable.
