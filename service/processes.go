@@ -6,6 +6,7 @@ import (
 	"ledgerline/adapters/poster"
 	"ledgerline/eventstore/feed"
 	"ledgerline/processes"
+	"ledgerline/processes/webhooks"
 )
 
 // processList is every process: an empty value, for its name and the events that it consumes, and the function that makes
@@ -22,10 +23,10 @@ var processList = []struct {
 	{&processes.Snooze{}, func(_ *Node, cfg processes.Config) (processes.Process, error) { return processes.NewSnooze(cfg) }},
 	{&processes.Lines{}, func(_ *Node, cfg processes.Config) (processes.Process, error) { return processes.NewLines(cfg) }},
 	{&processes.Importing{}, func(_ *Node, cfg processes.Config) (processes.Process, error) { return processes.NewImporting(cfg) }},
-	{&processes.Webhooks{}, func(n *Node, cfg processes.Config) (processes.Process, error) {
+	{&webhooks.Process{}, func(n *Node, cfg processes.Config) (processes.Process, error) {
 		post := poster.New(poster.Config{Inside: n.cfg.Inside, TLS: n.cfg.WebhooksTLS})
 		n.closers = append(n.closers, post.Close)
-		return processes.NewWebhooks(cfg, post)
+		return webhooks.New(cfg, post)
 	}},
 	{&processes.Leaving{}, func(_ *Node, cfg processes.Config) (processes.Process, error) { return processes.NewLeaving(cfg) }},
 }
@@ -59,8 +60,8 @@ func (n *Node) startProcesses(ctx, run context.Context) error {
 // WakeWebhooks makes the node look for webhook endpoints to serve now, for tests that change the database themselves.
 func (n *Node) WakeWebhooks() {
 	for _, p := range n.processes {
-		if webhooks, ok := p.(*processes.Webhooks); ok {
-			webhooks.Wake()
+		if w, ok := p.(*webhooks.Process); ok {
+			w.Wake()
 		}
 	}
 }

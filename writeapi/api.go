@@ -8,6 +8,7 @@ import (
 	"ledgerline/commands"
 	"ledgerline/httpapi"
 	"ledgerline/httpapi/auth"
+	"ledgerline/processes/webhooks/payload"
 	"ledgerline/projections"
 )
 
@@ -217,7 +218,7 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 		Access:      developer,
 		Description: "One more attempt of a finished delivery whose endpoint is active: the same event id, a new signature. At most 30 a minute in a workspace.",
 	}, a.replayDelivery, delivery)
-	for _, w := range projections.WebhookDocs() {
+	for _, w := range payload.Docs() {
 		r.Webhook(httpapi.Webhook{Type: w.Type, Summary: w.Summary, Description: w.Description, Body: w.Body})
 	}
 }

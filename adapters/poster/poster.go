@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"ledgerline/adapters/outward"
-	"ledgerline/processes"
+	"ledgerline/processes/webhooks"
 )
 
 // Config says how to post. Zero values are filled in where a default is stated.
@@ -30,7 +30,7 @@ type Config struct {
 	UserAgent string // default: Ledgerline-Webhooks/1
 }
 
-// Poster implements processes.Poster. Connections are kept and used again, a few for each receiver.
+// Poster implements webhooks.Poster. Connections are kept and used again, a few for each receiver.
 type Poster struct {
 	transport *http.Transport
 	timeout   time.Duration
@@ -55,7 +55,7 @@ const (
 // New makes a poster.
 func New(cfg Config) *Poster {
 	if cfg.Timeout <= 0 {
-		cfg.Timeout = processes.PostTimeout
+		cfg.Timeout = webhooks.PostTimeout
 	}
 	if cfg.UserAgent == "" {
 		cfg.UserAgent = "Ledgerline-Webhooks/1"
@@ -77,13 +77,13 @@ func New(cfg Config) *Poster {
 // Close gives up the connections that wait to be used again.
 func (p *Poster) Close() { p.transport.CloseIdleConnections() }
 
-// Post implements processes.Poster. Redirects are answers like any other.
-func (p *Poster) Post(ctx context.Context, post processes.Post) processes.Posted {
+// Post implements webhooks.Poster. Redirects are answers like any other.
+func (p *Poster) Post(ctx context.Context, post webhooks.Post) webhooks.PostResult {
 	bounded, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(bounded, http.MethodPost, post.URL, bytes.NewReader(post.Body))
 	if err != nil {
-		return processes.Posted{Error: "the address is not valid"}
+		return webhooks.PostResult{Error: "the address is not valid"}
 	}
 	request.Header = http.Header{
 		"Content-Type": {"application/json"}, "User-Agent": p.agent, "Webhook-Id": {post.ID},
@@ -93,12 +93,12 @@ func (p *Poster) Post(ctx context.Context, post processes.Post) processes.Posted
 	response, err := p.transport.RoundTrip(request)
 	took := time.Since(began)
 	if err != nil {
-		posted := processes.Posted{Latency: took, Error: p.describe(err)}
+		posted := webhooks.PostResult{Latency: took, Error: p.describe(err)}
 		posted.Canceled = ctx.Err() != nil
 		return posted
 	}
 	drain(response, cancel)
-	posted := processes.Posted{Status: response.StatusCode, Latency: took, RetryAfter: response.Header.Get("Retry-After")}
+	posted := webhooks.PostResult{Status: response.StatusCode, Latency: took, RetryAfter: response.Header.Get("Retry-After")}
 	if response.StatusCode < 200 || response.StatusCode > 299 {
 		posted.Error = fmt.Sprintf("the receiver answered %d", response.StatusCode)
 		if response.StatusCode >= 300 && response.StatusCode < 400 {

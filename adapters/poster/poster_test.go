@@ -19,14 +19,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ledgerline/adapters/poster"
-	"ledgerline/processes"
+	"ledgerline/processes/webhooks"
 )
 
-func post(t *testing.T, cfg poster.Config, url string) processes.Posted {
+func post(t *testing.T, cfg poster.Config, url string) webhooks.PostResult {
 	t.Helper()
 	p := poster.New(cfg)
 	t.Cleanup(p.Close)
-	return p.Post(t.Context(), processes.Post{URL: url, ID: "evt_1", At: time.Unix(1772371200, 0), Signature: "v1,abc", Body: []byte(`{"a":1}`)})
+	return p.Post(t.Context(), webhooks.Post{URL: url, ID: "evt_1", At: time.Unix(1772371200, 0), Signature: "v1,abc", Body: []byte(`{"a":1}`)})
 }
 
 // open may go anywhere, and is not patient.
@@ -199,7 +199,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	p := poster.New(open)
 	t.Cleanup(p.Close)
 	for range 20 {
-		require.Empty(t, p.Post(t.Context(), processes.Post{URL: s.URL}).Error)
+		require.Empty(t, p.Post(t.Context(), webhooks.Post{URL: s.URL}).Error)
 	}
 	require.EqualValues(t, 1, connections.Load())
 }
@@ -294,7 +294,7 @@ func TestANameThatLeadsInsideIsRefusedWhateverItSaidBefore(t *testing.T) {
 	p := poster.New(rebinding)
 	t.Cleanup(p.Close)
 	for range 3 {
-		posted := p.Post(t.Context(), processes.Post{URL: "http://rebind.example.com:" + port})
+		posted := p.Post(t.Context(), webhooks.Post{URL: "http://rebind.example.com:" + port})
 		require.Equal(t, "refused: the address is not on the public internet", posted.Error)
 	}
 	require.False(t, reached)
@@ -321,5 +321,5 @@ func TestAnAttemptThatWeCutOffIsNobodysFault(t *testing.T) {
 	go func() { <-arrived; cancel() }()
 	p := poster.New(poster.Config{Inside: true})
 	t.Cleanup(p.Close)
-	require.True(t, p.Post(ctx, processes.Post{URL: url}).Canceled)
+	require.True(t, p.Post(ctx, webhooks.Post{URL: url}).Canceled)
 }

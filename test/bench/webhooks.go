@@ -17,6 +17,7 @@ import (
 
 	"ledgerline/commands"
 	"ledgerline/domain/webhook"
+	"ledgerline/processes/webhooks/payload"
 	"ledgerline/projections"
 	"ledgerline/service"
 )
@@ -275,7 +276,7 @@ func webhookRate(ctx context.Context, b *bench) error {
 
 // bareClient posts a signed body as fast as it goes.
 func (b *bench) bareClient(ctx context.Context, r *receiver) (float64, error) {
-	body, err := projections.Example("contact.created", uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7()))
+	body, err := payload.Example("contact.created", uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7()))
 	if err != nil {
 		return 0, err
 	}

@@ -1,4 +1,4 @@
-package processes
+package webhooks
 
 import (
 	"testing"
@@ -13,19 +13,19 @@ import (
 	"ledgerline/test/testpg"
 )
 
-// Two endpoints with very much to get, and ten deliveries of a third one.
-const pendingCrowdSQL = `insert into webhook_deliveries (id, endpoint_id, event_id, event_type, test, status, created_at, next_attempt_at)
+// 50,000 pending deliveries: ten are of the endpoint whk_3, the others of two more endpoints.
+const manyDeliveriesSQL = `insert into webhook_deliveries (id, endpoint_id, event_id, event_type, test, status, created_at, next_attempt_at)
 	select gen_random_uuid(), 'whk_' || case when i <= 10 then 3 else i % 2 end, gen_random_uuid(), 'contact.created', false, 'pending',
 		'2026-03-01 12:00Z', '2026-03-01 12:00Z' from generate_series(1, 50000) i`
 
-const deliveryReadsSQL = `select coalesce(sum(seq_scan), 0), coalesce(sum(idx_tup_fetch + seq_tup_read), 0) from pg_stat_xact_user_tables
+const readsSQL = `select coalesce(sum(seq_scan), 0), coalesce(sum(idx_tup_fetch + seq_tup_read), 0) from pg_stat_xact_user_tables
 	where relname in ('webhook_deliveries', 'webhook_events', 'webhook_begun')`
 
-func TestDeliveriesAreFoundByIndexBesideManyOfOtherEndpoints(t *testing.T) {
+func TestDeliveriesAreFoundByIndexAmongManyOfOtherEndpoints(t *testing.T) {
 	t.Parallel()
 	for name, statements := range map[string][]string{
-		"statistics up to date":        {pendingCrowdSQL, "vacuum analyze webhook_deliveries"},
-		"statistics of an empty table": {"vacuum analyze webhook_deliveries", pendingCrowdSQL},
+		"statistics up to date":        {manyDeliveriesSQL, "vacuum analyze webhook_deliveries"},
+		"statistics of an empty table": {"vacuum analyze webhook_deliveries", manyDeliveriesSQL},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -43,25 +43,25 @@ func TestDeliveriesAreFoundByIndexBesideManyOfOtherEndpoints(t *testing.T) {
 			require.NoError(t, err)
 			noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 			one, texts := []int32{1}, []string{"failed"}
-			for what, queue := range map[string]func(*pgx.Batch){
+			for what, addTo := range map[string]func(*pgx.Batch){
 				"due":      func(b *pgx.Batch) { b.Queue(dueSQL, "whk_3", noon, 64) },
-				"earliest": func(b *pgx.Batch) { b.Queue(earliestSQL, "whk_3") },
-				"waiting":  func(b *pgx.Batch) { b.Queue(waitingSQL, "whk_3", noon, 500) },
-				"begin":    func(b *pgx.Batch) { b.Queue(beginSQL, []string{"whk_3"}, ids[:1], one, []int64{1}, noon) },
-				"given up": func(b *pgx.Batch) { b.Queue(givenUpSQL, ids[:1], "erased") },
-				"replayed": func(b *pgx.Batch) { b.Queue(replayedSQL, ids[:1], []time.Time{noon}) },
+				"earliest": func(b *pgx.Batch) { b.Queue(earliestDueSQL, "whk_3") },
+				"pending":  func(b *pgx.Batch) { b.Queue(pendingSQL, "whk_3", noon, 500) },
+				"start":    func(b *pgx.Batch) { b.Queue(startSQL, []string{"whk_3"}, ids[:1], one, []int64{1}, noon) },
+				"given up": func(b *pgx.Batch) { b.Queue(giveUpSQL, ids[:1], "erased") },
+				"replayed": func(b *pgx.Batch) { b.Queue(replaySQL, ids[:1], []time.Time{noon}) },
 				"attempted": func(b *pgx.Batch) {
-					b.Queue(attemptedSQL, ids[:1], one, texts, []*int{nil}, []*int{nil}, []*string{nil}, []*time.Time{nil}, []*time.Time{nil}, []string{"{}"})
+					b.Queue(applyAttemptsSQL, ids[:1], one, texts, []*int{nil}, []*int{nil}, []*string{nil}, []*time.Time{nil}, []*time.Time{nil}, []string{"{}"})
 				},
 			} {
 				tx, err := pool.Begin(t.Context())
 				require.NoError(t, err)
 				var b pgx.Batch
 				b.Queue(eventstore.ForceIndexScansSQL)
-				queue(&b)
+				addTo(&b)
 				require.NoError(t, tx.SendBatch(t.Context(), &b).Close(), what)
 				var scans, fetched int
-				require.NoError(t, tx.QueryRow(t.Context(), deliveryReadsSQL).Scan(&scans, &fetched))
+				require.NoError(t, tx.QueryRow(t.Context(), readsSQL).Scan(&scans, &fetched))
 				require.NoError(t, tx.Rollback(t.Context()))
 				require.Zero(t, scans, what)
 				require.Less(t, fetched, 200, what)

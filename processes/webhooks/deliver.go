@@ -1,0 +1,313 @@
+package webhooks
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ledgerline/domain/webhook"
+	"ledgerline/events"
+	"ledgerline/processes/tasks"
+	"ledgerline/projections"
+)
+
+// dueDelivery is a delivery that is to be attempted.
+type dueDelivery struct {
+	ID       uuid.UUID
+	EventID  uuid.UUID
+	Test     bool
+	Replays  int
+	Attempts int    // made so far
+	Body     []byte // nil when it was erased
+}
+
+const dueSQL = `select d.id, d.event_id, d.test, d.replays, d.attempt, e.body
+	from webhook_deliveries d left join webhook_events e on e.id = d.event_id
+	where d.endpoint_id = $1 and d.status = 'pending' and d.next_attempt_at <= $2
+	and not exists (select from webhook_begun b where b.endpoint_id = d.endpoint_id and b.delivery_id = d.id)
+	order by d.next_attempt_at limit $3`
+
+const (
+	// duePage is how many deliveries are read at a time.
+	duePage = 64
+	// After failuresInARow failures without a success, the run pauses for failurePause in real time before it reads the
+	// next, smaller page (rule WHK-13): a hundred thousand deliveries to a receiver that refuses each at once must not keep
+	// the node busy.
+	failuresInARow = 32
+	failurePause   = time.Second
+	failingPage    = 8
+)
+
+// delivering is the run of an endpoint's task that attempts its due deliveries.
+type delivering struct {
+	*Process
+	task tasks.Leased
+	e    *endpoint
+
+	slots    chan struct{}  // holds a value for each attempt in progress
+	ended    chan struct{}  // signals that an attempt has ended
+	attempts sync.WaitGroup // attempts in progress
+	unsaved  sync.WaitGroup // results that are not in the ledger yet
+
+	mu       sync.Mutex
+	started  map[uuid.UUID]bool // deliveries with an attempt in progress
+	failures int                // in a row
+	stopped  bool               // no further attempt is made
+	gone     bool               // the receiver answered 410
+	err      error              // the first error
+}
+
+// deliverDue attempts everything that is due, and returns when every result is in the ledger. gone says that the receiver
+// answered 410.
+func (p *Process) deliverDue(ctx context.Context, task tasks.Leased, e *endpoint) (gone bool, err error) {
+	d := &delivering{
+		Process: p, task: task, e: e, slots: make(chan struct{}, webhook.MaxInFlight), ended: make(chan struct{}, 1), started: map[uuid.UUID]bool{},
+	}
+	woken := make(chan struct{}, 1)
+	p.mu.Lock()
+	p.delivering[woken] = struct{}{}
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		delete(p.delivering, woken)
+		p.mu.Unlock()
+	}()
+	err = d.run(ctx, woken)
+	d.attempts.Wait()
+	d.unsaved.Wait()
+	if err == nil {
+		err = d.err
+	}
+	return d.gone, err
+}
+
+func (d *delivering) run(ctx context.Context, woken <-chan struct{}) error {
+	for !d.isStopped(ctx) {
+		page, err := d.readDue(ctx)
+		if err != nil {
+			return err
+		}
+		if len(page) == 0 {
+			if d.isIdle() {
+				return nil
+			}
+			select { // new deliveries need not wait for a slow attempt
+			case <-woken:
+			case <-d.ended:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		var erased []uuid.UUID
+		for _, one := range page {
+			if one.Body == nil {
+				erased = append(erased, one.ID)
+				continue
+			}
+			select {
+			case d.slots <- struct{}{}:
+			case <-ctx.Done():
+			}
+			if d.isStopped(ctx) {
+				return nil
+			}
+			d.start(ctx, one)
+		}
+		if len(erased) > 0 {
+			if err := d.giveUp(ctx, d.e, erased, webhook.ErrorErased); err != nil {
+				return err
+			}
+		}
+		if d.isFailing() {
+			d.attempts.Wait()
+			if !sleep(ctx, failurePause) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// isStopped reports whether no further attempt may be made.
+func (d *delivering) isStopped(ctx context.Context) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.stopped || ctx.Err() != nil
+}
+
+// isIdle reports whether no attempt is in progress. Deliveries that become due later schedule the task again.
+func (d *delivering) isIdle() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.started) == 0
+}
+
+func (d *delivering) isFailing() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.failures >= failuresInARow
+}
+
+// readDue reads the next due deliveries without an attempt in progress.
+func (d *delivering) readDue(ctx context.Context) ([]dueDelivery, error) {
+	var list []dueDelivery
+	var b pgx.Batch
+	limit := duePage
+	if d.isFailing() {
+		limit = failingPage
+	}
+	b.Queue(dueSQL, d.e.ID, d.clock.Now(), limit+webhook.MaxInFlight).Query(func(rows pgx.Rows) (err error) {
+		list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[dueDelivery])
+		return err
+	})
+	d.mu.Lock()
+	before := make(map[uuid.UUID]bool, len(d.started)) // as of before the query: an attempt may end meanwhile
+	for id := range d.started {
+		before[id] = true
+	}
+	d.mu.Unlock()
+	if err := d.execByIndex(ctx, &b); err != nil {
+		return nil, err
+	}
+	fresh := list[:0]
+	for _, one := range list {
+		if !before[one.ID] {
+			fresh = append(fresh, one)
+		}
+	}
+	return fresh, nil
+}
+
+func (d *delivering) start(ctx context.Context, one dueDelivery) {
+	d.mu.Lock()
+	d.started[one.ID] = true
+	d.mu.Unlock()
+	d.attempts.Go(func() {
+		d.attempt(ctx, one)
+		d.mu.Lock()
+		delete(d.started, one.ID)
+		d.mu.Unlock()
+		<-d.slots
+		select {
+		case d.ended <- struct{}{}:
+		default:
+		}
+	})
+}
+
+// stop makes no further attempts; err is nil when that is no error of the run.
+func (d *delivering) stop(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stopped = true
+	if d.err == nil {
+		d.err = err
+	}
+}
+
+// attempt makes one attempt, if it may still be made, and hands its result to the writer of results.
+func (d *delivering) attempt(ctx context.Context, one dueDelivery) {
+	number := one.Attempts + 1
+	start := d.recordStart(ctx, startRequest{endpoint: d.e.ID, delivery: one.ID, number: number, fence: d.task.Fence})
+	if start.err != nil {
+		d.stop(start.err)
+		return
+	}
+	if !start.ok {
+		d.stop(nil) // the endpoint has changed: its next run reads it anew
+		return
+	}
+	state, err := d.currentState(ctx, start.version)
+	if err != nil {
+		d.stop(err) // the next run counts the attempt as interrupted
+		return
+	}
+	at := d.clock.Now()
+	id := projections.EventID(one.EventID)
+	signature, err := webhook.Sign(id, at, one.Body, state.SigningSecrets(at)...)
+	if err != nil {
+		d.stop(err)
+		return
+	}
+	posted := d.poster.Post(ctx, Post{URL: state.URL, ID: id, At: at, Signature: signature, Body: one.Body})
+	result := d.resultOf(&one, number, at, &posted)
+	d.mu.Lock()
+	if posted.Error == "" {
+		d.failures = 0
+	} else {
+		d.failures++
+	}
+	if result.Gone {
+		d.gone, d.stopped = true, true
+	}
+	d.mu.Unlock()
+	d.unsaved.Add(1)
+	d.results <- attemptResult{endpoint: &state, attempt: result, done: d.unsaved.Done}
+}
+
+// currentState returns the state of the endpoint, read again if the run has read it before a version.
+func (d *delivering) currentState(ctx context.Context, version int) (webhook.Endpoint, error) {
+	d.mu.Lock()
+	state, known := d.e.state, d.e.Version
+	d.mu.Unlock()
+	if version <= known {
+		return state, nil
+	}
+	state, version, err := d.app.FindWebhook(ctx, d.e.ID)
+	if err != nil {
+		return state, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if version > d.e.Version {
+		d.e.state, d.e.Version = state, version
+	}
+	return state, nil
+}
+
+// resultOf is the result of an attempt, with the time of the next one (rule WHK-11).
+func (d *delivering) resultOf(one *dueDelivery, number int, at time.Time, posted *PostResult) events.WebhookAttempt {
+	single := one.Test || one.Replays > 0
+	if posted.Canceled {
+		return d.interrupted(startedAttempt{DeliveryID: one.ID, Number: number, At: at, EventID: one.EventID, Single: single})
+	}
+	a := events.WebhookAttempt{
+		DeliveryID: one.ID, EventID: one.EventID, Number: number, At: at, StatusCode: posted.Status, LatencyMS: int(posted.Latency.Milliseconds()),
+		Error: posted.Error, Uncounted: single,
+	}
+	if a.Error == "" || single {
+		return a
+	}
+	if posted.Status == http.StatusGone {
+		a.Gone = true
+		return a
+	}
+	var after time.Duration
+	if posted.Status == http.StatusTooManyRequests || posted.Status == http.StatusServiceUnavailable {
+		after = retryAfter(posted.RetryAfter, at)
+	}
+	if delay, again := webhook.RetryDelay(number, rand.Float64(), after); again { //nolint:gosec // jitter is no secret
+		next := at.Add(delay).Truncate(time.Millisecond)
+		a.Next = &next
+	}
+	return a
+}
+
+// retryAfter parses the header of that name, which has seconds or a date; 0 for anything else.
+func retryAfter(header string, now time.Time) time.Duration {
+	header = strings.TrimSpace(header)
+	if seconds, err := strconv.ParseInt(header, 10, 32); err == nil {
+		return time.Duration(max(seconds, 0)) * time.Second
+	}
+	if at, err := http.ParseTime(header); err == nil {
+		return max(at.Sub(now), 0)
+	}
+	return 0
+}

@@ -1,0 +1,139 @@
+package payload
+
+import (
+	"ledgerline/events"
+	"ledgerline/eventstore"
+	"ledgerline/projections"
+	"ledgerline/projections/readmodel"
+)
+
+// MessageChange is the data of message.status.
+type MessageChange struct {
+	projections.Message
+	PreviousStatus string `json:"previous_status" enum:"queued,scheduled,sending,sent,delivered,read,failed"`
+}
+
+// ContactConsent is the data of contact.opted_out and contact.opted_in.
+type ContactConsent struct {
+	projections.Contact
+	PreviousConsentStatus string `json:"previous_consent_status" enum:"unknown,opted_in,opted_out"`
+}
+
+// ConversationAssignment is the data of conversation.assigned.
+type ConversationAssignment struct {
+	projections.Conversation
+	PreviousAssigneeUserID *string `json:"previous_assignee_user_id" format:"uuid"`
+}
+
+// Handoff is the data of agent.handoff.
+type Handoff struct {
+	projections.Conversation
+	PreviousHandledBy string `json:"previous_handled_by" doc:"Who handed it off: agent:<agent id> or workflow:<run id>"`
+	Reason            string `json:"reason"`
+}
+
+// LineState is the data of line.state_changed.
+type LineState struct {
+	projections.Line
+	PreviousState string `json:"previous_state" enum:"provisioning,ready,warming,active,throttled,paused,quarantined,retired"`
+}
+
+// RunStep is one step of a workflow's run.
+type RunStep struct {
+	NodeID string         `json:"node_id"`
+	Status string         `json:"status" enum:"completed,skipped,failed,waiting"`
+	At     string         `json:"at" format:"date-time"`
+	Detail map[string]any `json:"detail"`
+}
+
+// WorkflowRun is the data of workflow.run.completed.
+type WorkflowRun struct {
+	ID                string    `json:"id" format:"uuid"`
+	WorkflowID        string    `json:"workflow_id" format:"uuid"`
+	WorkflowVersionID string    `json:"workflow_version_id" format:"uuid"`
+	Version           int       `json:"version" minimum:"1"`
+	ContactID         *string   `json:"contact_id" doc:"ctc_ id"`
+	Status            string    `json:"status" enum:"completed,failed,cancelled"`
+	ErrorCode         *string   `json:"error_code"`
+	StartedAt         string    `json:"started_at" format:"date-time"`
+	FinishedAt        *string   `json:"finished_at" format:"date-time"`
+	ResumeAt          *string   `json:"resume_at" format:"date-time"`
+	Steps             []RunStep `json:"steps" nullable:"false"`
+}
+
+// WorkflowCall is the data of workflow.webhook: what the webhook node of a workflow sends.
+type WorkflowCall struct {
+	WorkflowID string         `json:"workflow_id" format:"uuid"`
+	RunID      string         `json:"run_id" format:"uuid"`
+	NodeID     string         `json:"node_id"`
+	ContactID  *string        `json:"contact_id" doc:"ctc_ id"`
+	Name       string         `json:"name"`
+	Data       map[string]any `json:"data" doc:"As the node's config has it"`
+}
+
+func renderReceived(r *eventstore.Recorded, e *events.MessageReceived, res *resources) (rendered, bool) {
+	m, _, ok := res.store.MessageAt([]eventstore.Recorded{*r}, r.Version)
+	return rendered{m, e.IsTest, e.ContactID}, ok
+}
+
+// sendStatus is the rule for one type of event that may change the status of a message. The message is rendered as it was
+// right after the event, whatever has happened to it since.
+func sendStatus[E any](messageID func(*E) string) rule {
+	return send("message.status", func(_ *eventstore.Recorded, e *E, res *resources) { res.addStream(messageID(e)) },
+		func(r *eventstore.Recorded, e *E, res *resources) (rendered, bool) {
+			m, before, ok := res.store.MessageAt(res.streams[messageID(e)], r.Version)
+			return rendered{MessageChange{m, before}, m.IsTest, m.ContactID}, ok && before != "" && before != m.Status
+		})
+}
+
+func renderCreated(_ *eventstore.Recorded, e *events.ContactCreated, res *resources) (rendered, bool) {
+	c, ok := res.contacts[e.ContactID]
+	return rendered{c, e.IsTest, e.ContactID}, ok
+}
+
+// renderConsent renders a change of consent. Evidence that only confirms the present consent is not sent.
+func renderConsent(r *eventstore.Recorded, e *events.ConsentEvidence, res *resources) (rendered, bool) {
+	c, ok := res.contacts[e.ContactID]
+	at := readmodel.Stamp(r.OccurredAt)
+	c.ConsentStatus, c.ConsentAt, c.ConsentSource = e.To, &at, e.Source
+	return rendered{ContactConsent{c, e.From}, res.isSandboxConsent(e), e.ContactID}, ok && e.From != e.To
+}
+
+// isSandboxConsent reports whether a change of consent is sandbox traffic: it came in through a sandbox line, or its contact
+// was created with a test key.
+func (res *resources) isSandboxConsent(e *events.ConsentEvidence) bool {
+	if e.LineID != nil {
+		return res.lines[*e.LineID].IsSandbox
+	}
+	for _, r := range res.streams[e.ContactID] {
+		if created, ok := r.Event.(*events.ContactCreated); ok {
+			return created.IsTest
+		}
+	}
+	return false
+}
+
+func renderAssigned(_ *eventstore.Recorded, e *events.ConversationAssigned, res *resources) (rendered, bool) {
+	c, ok := res.conversations[e.ConversationID]
+	c.AssigneeUserID = readmodel.ZeroToNil(readmodel.NilToZero(e.To))
+	return rendered{ConversationAssignment{c, readmodel.ZeroToNil(readmodel.NilToZero(e.From))}, e.IsTest, e.ContactID}, ok
+}
+
+func renderHandoff(_ *eventstore.Recorded, e *events.AgentHandoff, res *resources) (rendered, bool) {
+	c, ok := res.conversations[e.ConversationID]
+	return rendered{Handoff{c, e.From, e.Why.Reason}, e.IsTest, e.ContactID}, ok
+}
+
+func renderLineState(r *eventstore.Recorded, e *events.LineStateChanged, res *resources) (rendered, bool) {
+	l, ok := res.lines[e.LineID]
+	at := readmodel.Stamp(r.OccurredAt)
+	l.State, l.StateReason, l.StateChangedAt = e.To, e.Reason, &at
+	return rendered{LineState{l, e.From}, l.IsSandbox, ""}, ok
+}
+
+// renderHealth renders a line that was degraded or has recovered. The change of its state is an event of its own.
+func renderHealth(lineID string, score int, res *resources) (rendered, bool) {
+	l, ok := res.lines[lineID]
+	l.HealthScore = score
+	return rendered{l, l.IsSandbox, ""}, ok
+}
