@@ -6,19 +6,20 @@ import (
 	"time"
 )
 
-// ErrBackwards refuses to move a clock back: what has happened already would then lie in the future.
+// ErrBackwards refuses to move a clock back: recorded events would then lie in the future.
 var ErrBackwards = errors.New("clock: time moves forward only")
 
-// longestWait bounds one wait on the machine's timer. Those follow the monotonic clock, so a timer looks at the wall
-// clock again after this long: a laptop that slept or a corrected clock then delays it by no more.
-const longestWait = time.Minute
+// maxWait bounds one wait on a timer of the machine. These follow the monotonic clock and not the wall clock, so a timer of
+// this package compares with the wall clock again after maxWait. A laptop that slept, or a corrected clock, then delays it
+// by no more than that.
+const maxWait = time.Minute
 
-// Movable is a clock that can be moved forward by hand: the dev mode's and the tests'. Between moves it either stands
-// still (Frozen) or goes on with real time (Running). It is safe for concurrent use.
+// Movable is a clock that can be moved forward by hand, for the dev mode and for tests. Between moves it either stands still
+// (Frozen) or runs at the pace of real time (Running). It is safe for concurrent use.
 type Movable struct {
 	mu      sync.Mutex
 	frozen  bool
-	stands  time.Time     // the time, when frozen
+	at      time.Time     // the time, when frozen
 	ahead   time.Duration // of real time, when running
 	changed chan struct{}
 	timers  map[*timer]struct{}
@@ -30,12 +31,12 @@ type timer struct {
 	real  *time.Timer // nil on a frozen clock
 }
 
-// Frozen stands at t until it is moved.
+// Frozen returns a clock that stands at t until it is moved.
 func Frozen(t time.Time) *Movable {
-	return &Movable{frozen: true, stands: t, changed: make(chan struct{}), timers: map[*timer]struct{}{}}
+	return &Movable{frozen: true, at: t, changed: make(chan struct{}), timers: map[*timer]struct{}{}}
 }
 
-// Running shows real time until it is moved, and goes on from there at the pace of real time.
+// Running returns a clock that shows real time until it is moved, and runs on from there at the pace of real time.
 func Running() *Movable {
 	return &Movable{changed: make(chan struct{}), timers: map[*timer]struct{}{}}
 }
@@ -68,7 +69,7 @@ func (m *Movable) Timer(t time.Time) (fired <-chan time.Time, stop func()) {
 	}
 }
 
-// Advance moves the clock forward by d and answers the new time. A negative d is refused with ErrBackwards.
+// Advance moves the clock forward by d and returns the new time. A negative d is refused with ErrBackwards.
 func (m *Movable) Advance(d time.Duration) (time.Time, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -79,7 +80,7 @@ func (m *Movable) Advance(d time.Duration) (time.Time, error) {
 	return m.now(), nil
 }
 
-// Set moves the clock forward to t and answers the new time. A t before now is refused with ErrBackwards.
+// Set moves the clock forward to t and returns the new time. A t before now is refused with ErrBackwards.
 func (m *Movable) Set(t time.Time) (time.Time, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,7 +93,7 @@ func (m *Movable) Set(t time.Time) (time.Time, error) {
 
 func (m *Movable) move(d time.Duration) {
 	if m.frozen {
-		m.stands = m.stands.Add(d)
+		m.at = m.at.Add(d)
 	} else {
 		m.ahead += d
 	}
@@ -103,9 +104,10 @@ func (m *Movable) move(d time.Duration) {
 	}
 }
 
+// exact is the time without truncation.
 func (m *Movable) exact() time.Time {
 	if m.frozen {
-		return m.stands
+		return m.at
 	}
 	return time.Now().Add(m.ahead)
 }
@@ -114,19 +116,19 @@ func (m *Movable) now() time.Time {
 	return m.exact().UTC().Truncate(time.Millisecond)
 }
 
-// fireOrArm fires a timer whose time has come, and else has the machine's timer look again.
+// fireOrArm fires a timer whose time has come. Otherwise it arms a timer of the machine, which calls it again.
 func (m *Movable) fireOrArm(w *timer) {
 	now := m.now()
 	if !now.Before(w.at) {
-		w.fired <- now // has room: a timer fires once
+		w.fired <- now // never blocks: a timer fires once
 		m.drop(w)
 		return
 	}
 	if m.frozen {
 		return
 	}
-	// At least a millisecond, since the time shown is cut to one.
-	wait := min(max(w.at.Sub(m.exact()), time.Millisecond), longestWait)
+	// At least a millisecond, since the shown time is truncated to one.
+	wait := min(max(w.at.Sub(m.exact()), time.Millisecond), maxWait)
 	if w.real != nil {
 		w.real.Reset(wait)
 		return
@@ -134,7 +136,7 @@ func (m *Movable) fireOrArm(w *timer) {
 	w.real = time.AfterFunc(wait, func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if _, waits := m.timers[w]; waits {
+		if _, active := m.timers[w]; active {
 			m.fireOrArm(w)
 		}
 	})
@@ -149,12 +151,12 @@ func (m *Movable) drop(w *timer) {
 
 type system struct{ clock *Movable }
 
-// System is the real clock.
+// System returns the real clock.
 func System() Clock { return system{Running()} }
 
 func (s system) Now() time.Time { return s.clock.Now() }
 
-// Changed is nil: nobody can move this clock, and a receive from nil waits for ever.
+// Changed returns nil, from which a receive waits forever: this clock cannot be moved.
 func (s system) Changed() <-chan struct{} { return nil }
 
 func (s system) Timer(t time.Time) (<-chan time.Time, func()) { return s.clock.Timer(t) }

@@ -21,7 +21,7 @@ func fired(c <-chan time.Time) bool {
 	}
 }
 
-func TestTimeIsUTCAndCutToMilliseconds(t *testing.T) {
+func TestTimeIsInUTCAndTruncatedToMilliseconds(t *testing.T) {
 	t.Parallel()
 	east := time.FixedZone("east", 3600)
 	for _, c := range []clock.Clock{clock.System(), clock.Running(), clock.Frozen(noon.Add(1234567).In(east))} {
@@ -112,7 +112,7 @@ func TestTimeNeverMovesBack(t *testing.T) {
 	require.Equal(t, noon, now)
 }
 
-func TestMoveIsTold(t *testing.T) {
+func TestAMoveClosesChanged(t *testing.T) {
 	t.Parallel()
 	c := clock.Frozen(noon)
 	before := c.Changed()
@@ -127,7 +127,7 @@ func TestMoveIsTold(t *testing.T) {
 	require.Nil(t, clock.System().Changed())
 }
 
-func TestManyTimersAndMovesAtOnce(t *testing.T) {
+func TestTimersFireUnderConcurrentMoves(t *testing.T) {
 	t.Parallel()
 	for _, c := range []*clock.Movable{clock.Running(), clock.Frozen(noon)} {
 		start := c.Now()

@@ -53,7 +53,7 @@ func TestRowsAreNumberedAsASpreadsheetDoes(t *testing.T) {
 	require.Equal(t, []int{5, 7, 8}, numbers)
 }
 
-func TestARowOfAnotherWidthIsToldAndBounded(t *testing.T) {
+func TestARowOfAnotherWidthReportsItsWidthAndKeepsNoMoreCellsThanTheHeader(t *testing.T) {
 	t.Parallel()
 	r, err := csvfile.NewReader("a,b\n1\n1,2,3\n" + strings.Repeat(",", 100_000) + "\n")
 	require.NoError(t, err)
@@ -65,7 +65,7 @@ func TestARowOfAnotherWidthIsToldAndBounded(t *testing.T) {
 	}
 }
 
-func TestAFileThatCannotBeReadIsRefusedWithItsProblemAndPlace(t *testing.T) {
+func TestAFileThatCannotBeReadIsRefusedWithProblemAndRow(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]csvfile.Error{
 		"":                              {Problem: csvfile.Empty},
@@ -97,14 +97,14 @@ func TestAFileThatCannotBeReadIsRefusedWithItsProblemAndPlace(t *testing.T) {
 	}
 }
 
-func TestAFileWithOneColumnIsNoWrongSeparator(t *testing.T) {
+func TestAFileWithOneColumnIsAccepted(t *testing.T) {
 	t.Parallel()
 	header, rows, _ := read(t, "phone\n+1;2\n")
 	require.Equal(t, []string{"phone"}, header)
 	require.Equal(t, [][]string{{"+1;2"}}, rows)
 }
 
-func TestWhatASpreadsheetWouldRunIsGuarded(t *testing.T) {
+func TestCellsThatASpreadsheetWouldComputeAreEscaped(t *testing.T) {
 	t.Parallel()
 	for _, cell := range []string{
 		"=1+1", "+14155550123", "-5", "@sum(1)", "\t=1", "\r=1", "\n=1", "\tx", "\rx", " =1", "\u00a0+1", "\u200b=1", "\ufeff@x", "\x01=1",
@@ -120,7 +120,7 @@ func TestWhatASpreadsheetWouldRunIsGuarded(t *testing.T) {
 	}
 }
 
-func TestAFileOpensRightInASpreadsheet(t *testing.T) {
+func TestAFileOpensCorrectlyInASpreadsheet(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	w, err := csvfile.NewWriter(&out, "name", "note")
@@ -136,7 +136,7 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-func TestAWriterTellsThatItCannotWrite(t *testing.T) {
+func TestAWriterReturnsTheErrorOfTheUnderlyingWriter(t *testing.T) {
 	t.Parallel()
 	w, err := csvfile.NewWriter(broken{}, "a")
 	require.NoError(t, err)
@@ -170,7 +170,7 @@ func FuzzWhatIsWrittenIsReadBackToTheLetter(f *testing.F) {
 	})
 }
 
-// FuzzAnyTextIsReadAsTheStandardLibraryDoes holds the reader against encoding/csv, on what both understand.
+// FuzzAnyTextIsReadAsTheStandardLibraryDoes compares the reader with encoding/csv on texts that both accept.
 func FuzzAnyTextIsReadAsTheStandardLibraryDoes(f *testing.F) {
 	for _, text := range []string{"a,b\n1,2\n", "a\n\"x\"\"y\"\n", "a,b\n\n\"1\n2\",3", "a;b", "\"", "a\n\"b\"c", ",\n,\n", "a,b,\n1"} {
 		f.Add(text)
@@ -192,7 +192,7 @@ func FuzzAnyTextIsReadAsTheStandardLibraryDoes(f *testing.F) {
 		whole := errors.Is(err, io.EOF)
 		require.True(t, whole || errors.As(err, &problem))
 		if strings.ContainsAny(text, "\r'\ufeff\x00") || !utf8.ValidString(text) {
-			return // read otherwise on purpose
+			return // deliberately read differently
 		}
 		standard := csv.NewReader(strings.NewReader(text))
 		standard.FieldsPerRecord = -1

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Reader goes through the rows of a file that is in memory. Cells share the file's memory where they can, so a row costs
-// little more than the list of its cells, and never more than its header's width of them.
+// Reader reads the rows of a file that is in memory. Cells share the memory of the file where possible, and a row has at most
+// as many cells as the header, so a row costs little more than the list of its cells.
 type Reader struct {
 	text   string
 	header []string
@@ -15,18 +15,18 @@ type Reader struct {
 	cells  []string
 }
 
-// Row is one record.
+// Row is one row of a file.
 type Row struct {
-	// Number is the row's number as a spreadsheet shows it: the header is 1 (unless blank lines come before it), blank rows
-	// count, line breaks within a cell do not.
+	// Number is the row's number in a spreadsheet: the header is 1 unless blank lines come before it, blank rows count, and
+	// line breaks within a cell do not count.
 	Number int
-	// Cells are as many as the header has, or fewer; valid until the next row is read.
+	// Cells are at most as many as the header has. They are valid until the next row is read.
 	Cells []string
-	// Width is how many cells the row really has.
+	// Width is how many cells the row has in the file.
 	Width int
 }
 
-// NewReader reads the header of a file; an *Error says why it is none.
+// NewReader reads the header of a file. It returns an *Error when the file cannot be read.
 func NewReader(text string) (*Reader, error) {
 	text = strings.TrimPrefix(text, byteOrderMark)
 	if !utf8.ValidString(text) || strings.IndexByte(text, 0) >= 0 {
@@ -36,12 +36,12 @@ func NewReader(text string) (*Reader, error) {
 	if name := otherSeparator(text); name != "" {
 		return nil, &Error{Problem: WrongSeparator, Message: "The columns are separated by " + name + ". They must be separated by commas."}
 	}
-	header, err := r.record(MaxColumns)
+	header, err := r.readRow(MaxColumns)
 	for err == nil && blank(header.Cells) {
-		header, err = r.record(MaxColumns)
+		header, err = r.readRow(MaxColumns)
 	}
 	switch {
-	case err == io.EOF: //nolint:errorlint // as record returns it
+	case err == io.EOF: //nolint:errorlint // as readRow returns it
 		return nil, &Error{Problem: Empty, Message: "The file has no header."}
 	case err != nil:
 		return nil, err
@@ -52,14 +52,14 @@ func NewReader(text string) (*Reader, error) {
 	return r, nil
 }
 
-// Header is the names of the columns, as they are written.
+// Header is the names of the columns, as written in the file.
 func (r *Reader) Header() []string { return r.header }
 
-// Next reads the next row that holds anything: rows without any text are passed over. It returns io.EOF at the end, and an
-// *Error when the rest of the file makes no sense. A row that is wider or narrower than the header is no error.
+// Next reads the next row that is not blank. It returns io.EOF at the end, and an *Error when the rest of the file cannot be
+// read. A row that is wider or narrower than the header is no error.
 func (r *Reader) Next() (Row, error) {
 	for {
-		row, err := r.record(len(r.header))
+		row, err := r.readRow(len(r.header))
 		if err != nil || row.Width > len(row.Cells) || !blank(row.Cells) {
 			return row, err
 		}
@@ -75,8 +75,8 @@ func blank(cells []string) bool {
 	return true
 }
 
-// record reads one record and keeps its first most cells.
-func (r *Reader) record(most int) (Row, error) {
+// readRow reads one row and keeps its first maxCells cells.
+func (r *Reader) readRow(maxCells int) (Row, error) {
 	if r.text == "" {
 		return Row{}, io.EOF
 	}
@@ -88,7 +88,7 @@ func (r *Reader) record(most int) (Row, error) {
 		if err != nil {
 			return Row{}, err
 		}
-		if row.Width++; row.Width <= most {
+		if row.Width++; row.Width <= maxCells {
 			r.cells = append(r.cells, UnescapeFormula(cell))
 		}
 		if ended {
@@ -98,7 +98,7 @@ func (r *Reader) record(most int) (Row, error) {
 	}
 }
 
-// cell reads one cell with what ends it; ended tells that the record ends as well.
+// cell reads one cell and the separator after it; ended is true when the row ends there.
 func (r *Reader) cell() (cell string, ended bool, err error) {
 	if strings.HasPrefix(r.text, `"`) {
 		if cell, err = r.quoted(); err != nil {
@@ -129,7 +129,7 @@ func (r *Reader) cell() (cell string, ended bool, err error) {
 	return cell, true, nil
 }
 
-// quoted reads a quoted cell up to behind its closing quote.
+// quoted reads a quoted cell with its closing quote.
 func (r *Reader) quoted() (string, error) {
 	var parts strings.Builder
 	rest := r.text[1:]
@@ -151,8 +151,8 @@ func (r *Reader) quoted() (string, error) {
 	}
 }
 
-// otherSeparator names what separates the columns of a file whose first line has no commas at all; "" when it cannot be
-// told from a file with one column.
+// otherSeparator names the separator of a file whose first line has no commas, for an error message; "" when the file may have
+// just one column.
 func otherSeparator(text string) string {
 	text = strings.TrimLeft(text, "\r\n")
 	if end := strings.IndexAny(text, "\r\n"); end >= 0 {

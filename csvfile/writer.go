@@ -7,15 +7,16 @@ import (
 	"strings"
 )
 
-// Writer writes a file with a header, for spreadsheets and for Readers: UTF-8 with a byte order mark, CRLF, cells guarded
-// against being run as formulas. It buffers; Flush must be called at the end.
+// Writer writes a file with a header, for spreadsheets and for Readers: UTF-8 with a byte order mark, lines that end in CRLF,
+// cells escaped by EscapeFormula. It buffers; call Flush at the end.
 type Writer struct {
 	out *bufio.Writer
 }
 
 const bufferSize = 32 << 10
 
-// NewWriter begins a file. Nothing reaches w before a buffer has filled, so that a failure can still be told in another way.
+// NewWriter begins a file. Nothing is written to w before the buffer is full, so the caller can still answer differently when
+// something fails early.
 func NewWriter(w io.Writer, header ...string) (*Writer, error) {
 	f := &Writer{bufio.NewWriterSize(w, bufferSize)}
 	if _, err := f.out.WriteString(byteOrderMark); err != nil {
@@ -27,11 +28,11 @@ func NewWriter(w io.Writer, header ...string) (*Writer, error) {
 	return f, nil
 }
 
-// Write adds a row.
+// Write writes a row.
 func (f *Writer) Write(cells ...string) error {
 	for i, cell := range cells {
 		if i > 0 {
-			_ = f.out.WriteByte(',') // the error stays, and the last write tells it
+			_ = f.out.WriteByte(',') // the buffer keeps the error and the last write returns it
 		}
 		f.cell(EscapeFormula(cell))
 	}
@@ -42,7 +43,7 @@ func (f *Writer) Write(cells ...string) error {
 }
 
 func (f *Writer) cell(cell string) {
-	// Spaces at the edges are kept by everybody only within quotes.
+	// Some programs keep leading and trailing spaces only within quotes.
 	if !strings.ContainsAny(cell, ",\"\r\n") && strings.TrimSpace(cell) == cell {
 		_, _ = f.out.WriteString(cell)
 		return
@@ -52,7 +53,7 @@ func (f *Writer) cell(cell string) {
 	_ = f.out.WriteByte('"')
 }
 
-// Flush writes what is buffered.
+// Flush writes the buffered rest to the underlying writer.
 func (f *Writer) Flush() error {
 	if err := f.out.Flush(); err != nil {
 		return fmt.Errorf("csvfile: %w", err)

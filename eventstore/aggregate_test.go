@@ -9,11 +9,11 @@ import (
 	"ledgerline/eventstore"
 )
 
-func TestManyStreamsAreFoldedInOneGoAndWhatWasNotRememberedIsNotAfterwards(t *testing.T) {
+func TestLoadManyFoldsStreamsInOrderAndCachesOnlyWhatWasCachedBefore(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 1)
+	h := newTestLedger(t, 1)
 	ctx := t.Context()
-	folder := eventstore.NewAggregateLoader(h.Ledger, 10, func(s []string, r *eventstore.Recorded) []string {
+	loader := eventstore.NewAggregateLoader(h.Ledger, 10, func(s []string, r *eventstore.Recorded) []string {
 		name := "?"
 		switch e := r.Event.(type) {
 		case *events.TeamCreated:
@@ -28,11 +28,11 @@ func TestManyStreamsAreFoldedInOneGoAndWhatWasNotRememberedIsNotAfterwards(t *te
 		require.NoError(t, err)
 	}
 	write(one("team_b", eventstore.NoStream, team("b1"), team("b2")), one("ctc_1", eventstore.NoStream, contact("ctc_1", "+12025550123")), one("team_a", eventstore.NoStream, team("a1")))
-	_, err := folder.Load(ctx, "team_a")
+	_, err := loader.Load(ctx, "team_a")
 	require.NoError(t, err)
 	write(one("team_a", 1, team("a2")))
 
-	found, err := folder.LoadMany(ctx, []string{"team_b", "team_none", "team_a", "ctc_1"})
+	found, err := loader.LoadMany(ctx, []string{"team_b", "team_none", "team_a", "ctc_1"})
 	require.NoError(t, err)
 	require.Equal(t, []eventstore.Aggregate[[]string]{
 		{Stream: "team_b", Version: 2, State: []string{"b1", "b2"}},
@@ -40,14 +40,14 @@ func TestManyStreamsAreFoldedInOneGoAndWhatWasNotRememberedIsNotAfterwards(t *te
 		{Stream: "team_a", Version: 2, State: []string{"a1", "a2"}},
 		{Stream: "ctc_1", Version: 1, State: []string{"+12025550123"}},
 	}, found)
-	require.True(t, folder.IsCached("team_a"))
+	require.True(t, loader.IsCached("team_a"))
 	for _, stream := range []string{"team_b", "team_none", "ctc_1"} {
-		require.False(t, folder.IsCached(stream), stream)
+		require.False(t, loader.IsCached(stream), stream)
 	}
-	known, err := folder.LoadCached(ctx, "team_a")
+	known, err := loader.LoadCached(ctx, "team_a")
 	require.NoError(t, err)
-	require.Equal(t, 2, known.Version, "what is remembered is remembered as it is now")
-	none, err := folder.LoadMany(ctx, nil)
+	require.Equal(t, 2, known.Version, "LoadMany brings cached aggregates up to date")
+	none, err := loader.LoadMany(ctx, nil)
 	require.NoError(t, err)
 	require.Empty(t, none)
 }

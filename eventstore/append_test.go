@@ -20,8 +20,8 @@ import (
 	"ledgerline/test/testpg"
 )
 
-// house is a ledger in a database of its own.
-type house struct {
+// testLedger is a ledger in a database of its own, with an organisation and a workspace to append for.
+type testLedger struct {
 	*eventstore.Ledger
 	pool *pgxpool.Pool
 	ring *eventstore.Keyring
@@ -30,20 +30,20 @@ type house struct {
 	dsn  string
 }
 
-func newHouse(t *testing.T, shards int) *house {
+func newTestLedger(t *testing.T, shards int) *testLedger {
 	t.Helper()
 	ctx := context.Background()
 	dsn := testpg.Database(t)
 	require.NoError(t, migrations.Up(ctx, dsn))
 	ring, _, err := eventstore.NewKeyring()
 	require.NoError(t, err)
-	h := &house{ring: ring, org: uuid.Must(uuid.NewV7()), wsp: uuid.Must(uuid.NewV7()), dsn: dsn}
+	h := &testLedger{ring: ring, org: uuid.Must(uuid.NewV7()), wsp: uuid.Must(uuid.NewV7()), dsn: dsn}
 	h.Ledger, h.pool = h.open(t, shards)
 	return h
 }
 
-// open makes another node on the same database.
-func (h *house) open(t *testing.T, shards int) (*eventstore.Ledger, *pgxpool.Pool) {
+// open opens the ledger of the same database again, as another process does.
+func (h *testLedger) open(t *testing.T, shards int) (*eventstore.Ledger, *pgxpool.Pool) {
 	t.Helper()
 	pool, err := pgxpool.New(context.Background(), h.dsn)
 	require.NoError(t, err)
@@ -53,7 +53,7 @@ func (h *house) open(t *testing.T, shards int) (*eventstore.Ledger, *pgxpool.Poo
 	return l, pool
 }
 
-func (h *house) write(streams ...eventstore.StreamEvents) eventstore.Append {
+func (h *testLedger) write(streams ...eventstore.StreamEvents) eventstore.Append {
 	return eventstore.Append{
 		Organisation: h.org, Workspace: h.wsp, Actor: events.Actor{Type: "system"}, RequestID: "req_test",
 		At: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Streams: streams,
@@ -73,20 +73,20 @@ func contact(id, phone string) *events.ContactCreated {
 	return &events.ContactCreated{ContactID: id, NumberHash: "h", Origin: "api", Person: events.ContactPersonal{Phone: phone, FirstName: &name}}
 }
 
-// eachShards runs a test with 1 and with 4 shards.
-func eachShards(t *testing.T, test func(t *testing.T, h *house)) {
+// withShards runs a test with 1 and with 4 shards.
+func withShards(t *testing.T, test func(t *testing.T, h *testLedger)) {
 	t.Helper()
 	for _, shards := range []int{1, 4} {
 		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
 			t.Parallel()
-			test(t, newHouse(t, shards))
+			test(t, newTestLedger(t, shards))
 		})
 	}
 }
 
-func TestAppendedEventsAreLoadedInOrderWithAllThatWasSaidOfThem(t *testing.T) {
+func TestAppendedEventsAreLoadedInOrderWithTheirMetadata(t *testing.T) {
 	t.Parallel()
-	eachShards(t, func(t *testing.T, h *house) {
+	withShards(t, func(t *testing.T, h *testLedger) {
 		ctx := context.Background()
 		a := h.write(one("ctc_1", eventstore.NoStream, contact("ctc_1", "+12025550123")), one("team_1", eventstore.AnyVersion, team("a"), team("b")))
 		a.Actor, a.CausationID = events.Actor{Type: "key", ID: "key_1"}, uuid.New()
@@ -116,7 +116,7 @@ func TestAppendedEventsAreLoadedInOrderWithAllThatWasSaidOfThem(t *testing.T) {
 
 func TestAppendAtAnotherVersionIsRefusedAndNamesTheStream(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 1)
+	h := newTestLedger(t, 1)
 	ctx := context.Background()
 	_, err := h.Append(ctx, h.write(one("s", eventstore.NoStream, team("a"))))
 	require.NoError(t, err)
@@ -137,12 +137,12 @@ func TestAppendAtAnotherVersionIsRefusedAndNamesTheStream(t *testing.T) {
 	require.NoError(t, err)
 	head, err := h.Head(ctx, 0)
 	require.NoError(t, err)
-	require.Equal(t, int64(2), head, "refused appends take no position")
+	require.Equal(t, int64(2), head, "a refused append uses no position")
 }
 
 func TestConcurrentAppendsFromTwoNodesLeaveNoGapAndCommitInOrder(t *testing.T) {
 	t.Parallel()
-	eachShards(t, func(t *testing.T, h *house) {
+	withShards(t, func(t *testing.T, h *testLedger) {
 		ctx := context.Background()
 		second, _ := h.open(t, 0)
 		nodes := []*eventstore.Ledger{h.Ledger, second}
@@ -151,7 +151,7 @@ func TestConcurrentAppendsFromTwoNodesLeaveNoGapAndCommitInOrder(t *testing.T) {
 		stop := make(chan struct{})
 		var tail []int64
 		var tailing sync.WaitGroup
-		tailing.Go(func() { // reads while others write: what it has passed may never be filled in later
+		tailing.Go(func() { // reads during the appends: no event may appear later at a position that was read
 			var after int64
 			for last := false; ; {
 				found, err := h.ReadRange(ctx, shard, after, after+1000)
@@ -198,9 +198,9 @@ func TestConcurrentAppendsFromTwoNodesLeaveNoGapAndCommitInOrder(t *testing.T) {
 	})
 }
 
-func TestOneOfManyRacersTakesAClaim(t *testing.T) {
+func TestOfConcurrentAppendsOneTakesAClaim(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 1)
+	h := newTestLedger(t, 1)
 	ctx := context.Background()
 	var won, lost sync.Map
 	var racers sync.WaitGroup
@@ -239,7 +239,7 @@ func TestOneOfManyRacersTakesAClaim(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, found)
 
-	// What an append releases, another owner may take in the same one; not the other way round, and not what a third has.
+	// An append can release a claim and take it for another owner, in this order only, and only if the first owner held it.
 	moves := func(from, to string, takeFirst bool) error {
 		move := h.write()
 		move.Claims = []eventstore.Claim{{Scope: "name", Key: "blue", Owner: from, Release: true}, {Scope: "name", Key: "blue", Owner: to}}
@@ -259,9 +259,9 @@ func TestOneOfManyRacersTakesAClaim(t *testing.T) {
 	require.Equal(t, "b", owner)
 }
 
-func TestAQuotaIsNeverPassedByConcurrentAppends(t *testing.T) {
+func TestConcurrentAppendsNeverExceedAQuota(t *testing.T) {
 	t.Parallel()
-	eachShards(t, func(t *testing.T, h *house) {
+	withShards(t, func(t *testing.T, h *testLedger) {
 		ctx := context.Background()
 		second, _ := h.open(t, 0)
 		nodes := []*eventstore.Ledger{h.Ledger, second}
@@ -300,7 +300,7 @@ func TestAQuotaIsNeverPassedByConcurrentAppends(t *testing.T) {
 		later := h.write(one("later", 0, team("x")))
 		later.Quotas = []eventstore.Quota{{Key: "line", Bucket: minute.Add(2 * time.Hour), From: minute.Add(time.Hour), Add: 20, Limit: 20}}
 		_, err = h.Append(ctx, later)
-		require.NoError(t, err, "what lies before the window does not count")
+		require.NoError(t, err, "buckets before the window do not count")
 	})
 }
 
@@ -309,9 +309,9 @@ func size(m *sync.Map) (n int) {
 	return n
 }
 
-func TestAnIdempotencyKeyIsUsedOnceAndAnswersWithItsReceipt(t *testing.T) {
+func TestAnIdempotencyKeyIsUsedOnceAndReturnsItsRecord(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 1)
+	h := newTestLedger(t, 1)
 	ctx := context.Background()
 	a := h.write(one("s", eventstore.AnyVersion, team("a")))
 	a.Idempotency = &eventstore.IdempotencyRecord{Workspace: h.wsp, Key: "k1", Fingerprint: []byte("f"), Ref: "ctc_1", Status: 201, Subject: "ctc_1"}
@@ -338,9 +338,9 @@ func TestAnIdempotencyKeyIsUsedOnceAndAnswersWithItsReceipt(t *testing.T) {
 	require.Nil(t, other, "a key belongs to its workspace")
 }
 
-func TestARefusedAppendDoesNotDisturbItsNeighboursInTheBatch(t *testing.T) {
+func TestARefusedAppendDoesNotAffectOthersInTheBatch(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 1)
+	h := newTestLedger(t, 1)
 	ctx := context.Background()
 	var callers sync.WaitGroup
 	var bad, good sync.Map
@@ -351,7 +351,7 @@ func TestARefusedAppendDoesNotDisturbItsNeighboursInTheBatch(t *testing.T) {
 			case 3:
 				a.Streams[0].Expected = 7
 			case 7:
-				a.RequestID = "not\x00storable" // SQL itself refuses this one
+				a.RequestID = "not\x00storable" // the database refuses this one
 			}
 			if _, err := h.Append(ctx, a); err != nil {
 				bad.Store(i, err)
@@ -375,7 +375,7 @@ func TestARefusedAppendDoesNotDisturbItsNeighboursInTheBatch(t *testing.T) {
 
 func TestAnAppendWhoseConnectionBreaksIsWrittenExactlyOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, 1)
+	h := newTestLedger(t, 1)
 	ctx := context.Background()
 	stop := make(chan struct{})
 	var killer sync.WaitGroup
@@ -404,7 +404,7 @@ func TestAnAppendWhoseConnectionBreaksIsWrittenExactlyOnce(t *testing.T) {
 	callers.Wait()
 	close(stop)
 	killer.Wait()
-	h.pool.Reset() // the killer may have left dead connections
+	h.pool.Reset() // the killer may have left broken connections
 	head, err := h.Head(ctx, 0)
 	require.NoError(t, err)
 	require.Equal(t, int64(16*30), head)

@@ -13,10 +13,10 @@ import (
 	"ledgerline/eventstore"
 )
 
-// written fills a house with n events in a few blocks.
-func written(t *testing.T, shards, n int) (*house, int) {
+// filledLedger returns a ledger with n events in a few blocks, and the shard of these events.
+func filledLedger(t *testing.T, shards, n int) (*testLedger, int) {
 	t.Helper()
-	h := newHouse(t, shards)
+	h := newTestLedger(t, shards)
 	shard := h.ShardOf(h.org)
 	for i := range n {
 		_, err := h.Append(context.Background(), h.write(one(fmt.Sprintf("ctc_%d", i), 0, contact(fmt.Sprintf("ctc_%d", i), "+12025550123"))))
@@ -29,10 +29,10 @@ func written(t *testing.T, shards, n int) (*house, int) {
 	return h, shard
 }
 
-func TestAuditVerifyPassesOverAnUntouchedLedger(t *testing.T) {
+func TestVerifyAcceptsAnUnchangedLedger(t *testing.T) {
 	t.Parallel()
 	for _, shards := range []int{1, 4} {
-		h, shard := written(t, shards, 30)
+		h, shard := filledLedger(t, shards, 30)
 		v, err := h.Verify(context.Background(), shard, nil)
 		require.NoError(t, err)
 		require.Equal(t, int64(30), v.Events)
@@ -42,16 +42,16 @@ func TestAuditVerifyPassesOverAnUntouchedLedger(t *testing.T) {
 	}
 }
 
-func TestAuditVerifyNamesTheFirstPositionThatWasTouched(t *testing.T) {
+func TestVerifyNamesTheFirstPositionThatWasChanged(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		sql   string
 		first int64
 	}{
 		"a byte of the data":        {`update ledger_events set data = replace(data::text, '"origin":"api"', '"origin":"apj"')::json where position = 17`, 17},
-		"a byte of what is sealed":  {`update ledger_events set sealed = set_byte(sealed, 20, get_byte(sealed, 20) # 1) where position = 9`, 9},
-		"who did it":                {`update ledger_events set actor_type = 'user' where position = 12`, 12},
-		"when":                      {`update ledger_events set occurred_at = occurred_at + interval '1 microsecond' where position = 30`, 30},
+		"a byte of sealed data":     {`update ledger_events set sealed = set_byte(sealed, 20, get_byte(sealed, 20) # 1) where position = 9`, 9},
+		"the actor":                 {`update ledger_events set actor_type = 'user' where position = 12`, 12},
+		"the time":                  {`update ledger_events set occurred_at = occurred_at + interval '1 microsecond' where position = 30`, 30},
 		"a row deleted":             {`delete from ledger_events where position = 21`, 21},
 		"the last row deleted":      {`delete from ledger_events where position = 30`, 30},
 		"two rows swapped":          {`update ledger_events set position = case position when 11 then -1 else -2 end where position in (11, 19); update ledger_events set position = case position when -1 then 19 else 11 end where position < 0`, 11},
@@ -64,7 +64,7 @@ func TestAuditVerifyNamesTheFirstPositionThatWasTouched(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := context.Background()
-			h, shard := written(t, 1, 30)
+			h, shard := filledLedger(t, 1, 30)
 			v, err := h.Verify(ctx, shard, nil)
 			require.NoError(t, err)
 			var anchor []byte
@@ -83,7 +83,7 @@ func TestAuditVerifyNamesTheFirstPositionThatWasTouched(t *testing.T) {
 func TestErasureDestroysTheKeyAndTheChainStillVerifies(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	h, shard := written(t, 1, 8)
+	h, shard := filledLedger(t, 1, 8)
 	before, err := h.Load(ctx, "ctc_3", 0)
 	require.NoError(t, err)
 	require.False(t, before[0].Erased)
@@ -92,9 +92,9 @@ func TestErasureDestroysTheKeyAndTheChainStillVerifies(t *testing.T) {
 	_, err = h.Append(ctx, a)
 	require.NoError(t, err)
 
-	forget := h.write(one("ctc_3", 2, team("forgotten")))
-	forget.EraseSubjects = []string{"ctc_3"}
-	_, err = h.Append(ctx, forget)
+	erase := h.write(one("ctc_3", 2, team("erased")))
+	erase.EraseSubjects = []string{"ctc_3"}
+	_, err = h.Append(ctx, erase)
 	require.NoError(t, err)
 
 	after, err := h.Load(ctx, "ctc_3", 0)
@@ -109,31 +109,31 @@ func TestErasureDestroysTheKeyAndTheChainStillVerifies(t *testing.T) {
 
 	kept, err := h.FindIdempotencyRecord(ctx, h.wsp, "old")
 	require.NoError(t, err)
-	require.Nil(t, kept.Body, "stored answers about the contact go with it")
+	require.Nil(t, kept.Body, "an erasure empties stored answers about the contact")
 	require.NoError(t, h.CompleteIdempotencyRecord(ctx, h.wsp, "old", "", []byte("+12025550123")))
 	kept, err = h.FindIdempotencyRecord(ctx, h.wsp, "old")
 	require.NoError(t, err)
-	require.Nil(t, kept.Body, "and do not come back")
+	require.Nil(t, kept.Body, "an emptied answer is not stored again")
 
 	more := h.write(one("ctc_3x", 0, contact("ctc_3", "+12025550123")))
 	_, err = h.Append(ctx, more)
 	destroyed := (*eventstore.SubjectErased)(nil)
-	require.ErrorAs(t, err, &destroyed, "nothing is sealed for it again")
+	require.ErrorAs(t, err, &destroyed, "no personal data of an erased subject is appended")
 	_, err = h.Verify(ctx, shard, nil)
 	require.NoError(t, err)
 }
 
-func TestPersonalDataIsNowhereInTheDatabaseInClear(t *testing.T) {
+func TestNoTableContainsPersonalDataInClear(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	h, _ := written(t, 1, 5)
+	h, _ := filledLedger(t, 1, 5)
 	for _, secret := range []string{"+12025550123", "Ada"} {
 		require.Empty(t, tablesThatHold(t, ctx, h, secret))
 	}
 }
 
-// tablesThatHold searches every table of the database for bytes.
-func tablesThatHold(t *testing.T, ctx context.Context, h *house, secret string) []string {
+// tablesThatHold returns the tables of the database that contain a text.
+func tablesThatHold(t *testing.T, ctx context.Context, h *testLedger, secret string) []string {
 	t.Helper()
 	rows, err := h.pool.Query(ctx, `select format('%I.%I', schemaname, tablename) from pg_tables where schemaname not in ('pg_catalog', 'information_schema')`)
 	require.NoError(t, err)

@@ -14,11 +14,11 @@ import (
 	"syscall"
 )
 
-// oldestMajor is the oldest PostgreSQL that the service's SQL is written for.
+// oldestMajor is the oldest major version of PostgreSQL that the service's SQL works with.
 const oldestMajor = 14
 
-// installPlaces are where systems put PostgreSQL outside of PATH, as globs of directories.
-var installPlaces = []string{
+// installDirs are patterns of the directories where systems install PostgreSQL outside of PATH.
+var installDirs = []string{
 	"/usr/lib/postgresql/*/bin",                               // Debian, Ubuntu
 	"/usr/pgsql-*/bin",                                        // the PostgreSQL project's RPMs
 	"/usr/libexec/postgresql*",                                // Alpine
@@ -28,7 +28,7 @@ var installPlaces = []string{
 	"/Applications/Postgres.app/Contents/Versions/[0-9]*/bin", // Postgres.app
 }
 
-// binaries is one installation that works here.
+// binaries is an installation of PostgreSQL that works on this machine.
 type binaries struct {
 	dir     string
 	version string // for example 15.4
@@ -39,8 +39,8 @@ func (b binaries) path(program string) string { return filepath.Join(b.dir, prog
 
 var versionPattern = regexp.MustCompile(`\(PostgreSQL\)\s+((\d+)\S*)`)
 
-// FindBinaries tells where the PostgreSQL binaries are that Start would use for a new directory: those in PATH, else the newest
-// of the usual places. ErrNoPostgres when there are none of version 14 or newer; Start would download some then.
+// FindBinaries returns the directory of the PostgreSQL binaries that Start would use for a new cluster: those in PATH, else the
+// newest of installDirs. It returns ErrNoPostgres when none of version 14 or newer is installed; Start downloads them then.
 func FindBinaries() (binDir string, err error) {
 	ctx := context.Background()
 	var acct *account
@@ -56,7 +56,8 @@ func FindBinaries() (binDir string, err error) {
 	return found[0].dir, nil
 }
 
-// binariesFor chooses what runs the directory's cluster: the major version that made it, any for a new one.
+// binariesFor returns the binaries for a directory: of the major version that created its cluster, or the preferred ones for a
+// new cluster.
 func binariesFor(ctx context.Context, dir directory, progress func(string)) (binaries, error) {
 	found := installed(ctx, dir.account)
 	content, err := os.ReadFile(filepath.Join(dir.data(), "PG_VERSION"))
@@ -71,13 +72,13 @@ func binariesFor(ctx context.Context, dir directory, progress func(string)) (bin
 		}
 		return bin, nil
 	}
-	made := strings.TrimSpace(string(content))
+	clusterMajor := strings.TrimSpace(string(content))
 	for _, b := range found {
-		if strconv.Itoa(b.major) == made {
+		if strconv.Itoa(b.major) == clusterMajor {
 			return b, nil
 		}
 	}
-	if major, err := strconv.Atoi(made); err == nil {
+	if major, err := strconv.Atoi(clusterMajor); err == nil {
 		if bin, err := download(ctx, dir.account, major, progress); err == nil {
 			return bin, nil
 		}
@@ -86,10 +87,10 @@ func binariesFor(ctx context.Context, dir directory, progress func(string)) (bin
 	for _, b := range found {
 		versions = append(versions, b.version)
 	}
-	return binaries{}, &VersionError{Dir: dir.root, Data: made, Installed: strings.Join(versions, ", ")}
+	return binaries{}, &VersionError{Dir: dir.root, Data: clusterMajor, Installed: strings.Join(versions, ", ")}
 }
 
-// installed lists the installations that work for the account, what Start prefers first.
+// installed lists the installations that work for an account, the preferred one first.
 func installed(ctx context.Context, acct *account) []binaries {
 	var inPath, elsewhere []binaries
 	if path, err := exec.LookPath("postgres"); err == nil {
@@ -97,17 +98,17 @@ func installed(ctx context.Context, acct *account) []binaries {
 			inPath = append(inPath, bin)
 		}
 	}
-	var places []string
-	for _, pattern := range installPlaces {
+	var dirs []string
+	for _, pattern := range installDirs {
 		matches, _ := filepath.Glob(pattern)
-		places = append(places, matches...)
+		dirs = append(dirs, matches...)
 	}
 	if out, err := exec.CommandContext(ctx, "pg_config", "--bindir").Output(); err == nil {
-		places = append(places, strings.TrimSpace(string(out)))
+		dirs = append(dirs, strings.TrimSpace(string(out)))
 	}
-	slices.Sort(places)
-	for _, place := range slices.Compact(places) {
-		if bin, ok := probe(ctx, acct, place); ok {
+	slices.Sort(dirs)
+	for _, dir := range slices.Compact(dirs) {
+		if bin, ok := probe(ctx, acct, dir); ok {
 			elsewhere = append(elsewhere, bin)
 		}
 	}
@@ -115,8 +116,8 @@ func installed(ctx context.Context, acct *account) []binaries {
 	return append(inPath, elsewhere...)
 }
 
-// probe asks the programs of a directory who they are, as the account that is to run them: what it cannot reach does not
-// count, nor does an installation of the client alone.
+// probe runs the programs of a directory to learn their version. It runs them as the account that is to run the server: an
+// installation that this account cannot reach does not count, and neither does one without a server.
 func probe(ctx context.Context, acct *account, dir string) (binaries, bool) {
 	var version []byte
 	for _, program := range []string{"initdb", "postgres"} {

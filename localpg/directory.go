@@ -16,17 +16,17 @@ import (
 	"syscall"
 )
 
-// systemBase is where root's clusters go whose own place the server's user cannot reach. Not /var/tmp: that is swept of old
-// files on many machines, one by one.
+// systemBase is where clusters are created when the server's user cannot enter the directory. It is not below /var/tmp, where
+// many systems delete old files one by one.
 const systemBase = "/var/lib/ledgerline"
 
-// account is the user that PostgreSQL runs as when this process is root.
+// account is the user that PostgreSQL runs as when this process is root; nil otherwise.
 type account struct {
 	name     string
 	uid, gid int
 }
 
-// credential is nil for no account: the process's own user.
+// credential is nil for a nil account: the server then runs as this process's user.
 func (a *account) credential() *syscall.Credential {
 	if a == nil {
 		return nil
@@ -34,9 +34,9 @@ func (a *account) credential() *syscall.Credential {
 	return &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)}
 }
 
-// directory is one server's directory, symbolic links resolved, and who runs the server in it.
+// directory is the directory of a server.
 type directory struct {
-	root    string
+	root    string   // its path, symbolic links resolved
 	account *account // nil unless this process is root
 }
 
@@ -45,25 +45,27 @@ func (d directory) passwordFile() string { return filepath.Join(d.root, "passwor
 func (d directory) logFile() string      { return filepath.Join(d.root, "postgres.log") }
 func (d directory) lockFile() string     { return filepath.Join(d.root, "lock") }
 
-// openDirectory makes the directory when it is missing and settles who runs the server in it.
+// openDirectory creates the directory if it is missing and chooses the user that runs the server in it. base is where the
+// cluster goes if that user cannot enter the directory.
 func openDirectory(ctx context.Context, path, base string, progress func(string)) (directory, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return directory{}, fmt.Errorf("localpg: %w", err)
 	}
-	// Parents are for everyone to pass through: the server's user may be another. The directory itself is not.
+	// Other users may enter the parents, since the server's user may be another one, but not the directory itself.
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // see above
 		return directory{}, fmt.Errorf("localpg: %w", err)
 	}
-	// One at a time, since the directory may turn into a link.
+	// Only one process at a time, since the directory may be replaced by a link.
 	parent, err := flock(filepath.Dir(path), os.O_RDONLY, syscall.LOCK_EX)
 	if err != nil {
 		return directory{}, err
 	}
 	defer func() { _ = parent.Close() }()
+	// A link to a relocated directory that was deleted is removed, so that a new directory can be created.
 	if target, err := os.Readlink(path); err == nil {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			progress(fmt.Sprintf("%s is gone, beginning anew", target))
+			progress(fmt.Sprintf("%s is missing, beginning anew", target))
 			if err := os.Remove(path); err != nil {
 				return directory{}, fmt.Errorf("localpg: %w", err)
 			}
@@ -87,7 +89,7 @@ func openDirectory(ctx context.Context, path, base string, progress func(string)
 	return dir, nil
 }
 
-// openAsRoot gives the directory to the server's user, elsewhere when that user cannot reach it here.
+// openAsRoot gives the directory to the server's user. If that user cannot enter it, the directory is relocated.
 func (d directory) openAsRoot(ctx context.Context, path, base string, progress func(string)) (directory, error) {
 	uid, exists := ownerOf(d.data())
 	account, err := serverAccount(uid)
@@ -98,23 +100,23 @@ func (d directory) openAsRoot(ctx context.Context, path, base string, progress f
 	if err := os.Chown(d.root, account.uid, account.gid); err != nil {
 		return directory{}, fmt.Errorf("localpg: give %s to user %s: %w", d.root, account.name, err)
 	}
-	reach := account.reaches(ctx, d.root)
-	if reach == nil {
+	entryErr := account.canEnter(ctx, d.root)
+	if entryErr == nil {
 		return d, nil
 	}
 	if exists {
-		return directory{}, fmt.Errorf("user %s, whom the database in %s belongs to, cannot reach it: open its parent directories to others (chmod o+x): %w",
-			account.name, shortPath(d.root), reach)
+		return directory{}, fmt.Errorf("user %s, the owner of the database in %s, cannot reach it: open its parent directories to others (chmod o+x): %w",
+			account.name, shortPath(d.root), entryErr)
 	}
-	return d.moveBelow(ctx, path, base, progress)
+	return d.relocate(ctx, path, base, progress)
 }
 
-// moveBelow makes the directory below base and leaves a symbolic link to it in its place.
-func (d directory) moveBelow(ctx context.Context, path, base string, progress func(string)) (directory, error) {
-	if err := os.MkdirAll(base, 0o755); err != nil { //nolint:gosec // passed through by the server's user
-		return directory{}, fmt.Errorf("localpg: user %s cannot reach %s, and there is no other place: %w", d.account.name, path, err)
+// relocate replaces the empty directory by a symbolic link to a new directory below base.
+func (d directory) relocate(ctx context.Context, path, base string, progress func(string)) (directory, error) {
+	if err := os.MkdirAll(base, 0o755); err != nil { //nolint:gosec // the server's user must be able to enter it
+		return directory{}, fmt.Errorf("localpg: user %s cannot reach %s, and no other directory can be created: %w", d.account.name, path, err)
 	}
-	_ = os.Chmod(base, 0o755) //nolint:gosec // whatever the umask has left of it
+	_ = os.Chmod(base, 0o755) //nolint:gosec // the umask may have removed bits
 	root, err := os.MkdirTemp(base, "dev-")
 	if err != nil {
 		return directory{}, fmt.Errorf("localpg: %w", err)
@@ -122,10 +124,10 @@ func (d directory) moveBelow(ctx context.Context, path, base string, progress fu
 	if err := os.Chown(root, d.account.uid, d.account.gid); err != nil {
 		return directory{}, fmt.Errorf("localpg: %w", err)
 	}
-	if err := d.account.reaches(ctx, root); err != nil {
+	if err := d.account.canEnter(ctx, root); err != nil {
 		return directory{}, fmt.Errorf("localpg: user %s can reach neither %s nor %s: %w", d.account.name, path, root, err)
 	}
-	if err := syscall.Rmdir(path); err != nil { // not os.Remove: it would take the link that somebody else has just made
+	if err := syscall.Rmdir(path); err != nil { // not os.Remove, which would remove the link that another process has just created
 		return directory{}, fmt.Errorf("localpg: %s is not empty, and user %s cannot reach it: %w", path, d.account.name, err)
 	}
 	if err := os.Symlink(root, path); err != nil {
@@ -135,16 +137,16 @@ func (d directory) moveBelow(ctx context.Context, path, base string, progress fu
 	return directory{root: root, account: d.account}, nil
 }
 
-// serverAccount is the user that PostgreSQL runs as: the owner of the cluster, when there is one already, else postgres,
-// else nobody.
+// serverAccount returns the user that PostgreSQL runs as: owner, the user id of the cluster's owner, unless it is 0; else
+// postgres, else nobody.
 func serverAccount(owner int) (*account, error) {
 	if owner > 0 {
 		found, err := user.LookupId(strconv.Itoa(owner))
 		if err == nil {
 			return accountOf(found)
 		}
-		name := strconv.Itoa(owner)                              // its user is gone, its files are not
-		return &account{name: name, uid: owner, gid: owner}, nil //nolint:nilerr // said above
+		name := strconv.Itoa(owner)                              // the user was deleted, but the files still have its id
+		return &account{name: name, uid: owner, gid: owner}, nil //nolint:nilerr // see above
 	}
 	found, err := user.Lookup("postgres")
 	if err != nil {
@@ -165,15 +167,15 @@ func accountOf(found *user.User) (*account, error) {
 	return &account{name: found.Username, uid: uid, gid: gid}, nil
 }
 
-// reaches asks the kernel whether the user may enter the directory: a process of that user is started in it.
-func (a *account) reaches(ctx context.Context, dir string) error {
+// canEnter returns nil if the user can enter a directory: it starts a process of that user there.
+func (a *account) canEnter(ctx context.Context, dir string) error {
 	cmd := exec.CommandContext(ctx, "true")
 	cmd.Dir = dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: a.credential()}
 	return cmd.Run()
 }
 
-// ownerOf is the user id that a file belongs to; false when there is none.
+// ownerOf returns the user id of a file's owner; false when there is no file.
 func ownerOf(path string) (int, bool) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -193,8 +195,8 @@ func userName(uid int) string {
 	return strconv.Itoa(uid)
 }
 
-// lock makes this process the owner of the directory until the file is closed, or InUseError. It is released by the kernel
-// when the process dies, however it dies.
+// lock makes this process the owner of the directory until it closes the returned file or dies. It returns *InUseError when
+// another process is the owner.
 func (d directory) lock() (*os.File, error) {
 	file, err := flock(d.lockFile(), os.O_RDWR|os.O_CREATE, syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -243,7 +245,7 @@ func (d directory) password() (string, error) {
 	return strings.TrimSpace(string(content)), nil
 }
 
-// newPassword makes the role's password and stores it where only the server's user and root read it.
+// newPassword creates the role's password and stores it in a file that only the server's user and root can read.
 func (d directory) newPassword() (string, error) {
 	secret := make([]byte, 24)
 	_, _ = rand.Read(secret) // never fails

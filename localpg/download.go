@@ -12,18 +12,18 @@ import (
 	embedded "github.com/fergusstrange/embedded-postgres"
 )
 
-// repository is where the builds come from.
+// repository is the Maven repository that holds the builds.
 const repository = "https://repo1.maven.org/maven2"
 
-// downloadMajor is the version that a machine without PostgreSQL gets.
+// downloadMajor is the major version that is downloaded when PostgreSQL is not installed.
 const downloadMajor = 17
 
-// downloads are the builds that can be fetched, by major version.
+// downloads are the builds in the repository, by major version.
 var downloads = map[int]embedded.PostgresVersion{
 	14: embedded.V14, 15: embedded.V15, 16: embedded.V16, 17: embedded.V17, 18: embedded.V18,
 }
 
-// download fetches a build of the major version once and keeps it for all directories.
+// download returns the build of a major version. It downloads the build once and keeps it for all directories of the machine.
 func download(ctx context.Context, acct *account, major int, progress func(string)) (binaries, error) {
 	version, ok := downloads[major]
 	if !ok {
@@ -38,7 +38,7 @@ func download(ctx context.Context, acct *account, major int, progress func(strin
 		return bin, nil
 	}
 	progress(fmt.Sprintf("downloading PostgreSQL %s, once", version))
-	if err := os.MkdirAll(base, 0o755); err != nil { //nolint:gosec // passed through by the server's user
+	if err := os.MkdirAll(base, 0o755); err != nil { //nolint:gosec // the server's user must be able to enter it
 		return binaries{}, fmt.Errorf("localpg: %w", err)
 	}
 	scratch, err := os.MkdirTemp(base, "download-")
@@ -56,7 +56,7 @@ func download(ctx context.Context, acct *account, major int, progress func(strin
 		if err != nil {
 			return binaries{}, err
 		}
-	case <-ctx.Done(): // the library cannot be interrupted; it ends with the process
+	case <-ctx.Done(): // the library cannot be interrupted: its goroutine goes on until it is done
 		return binaries{}, fmt.Errorf("localpg: download PostgreSQL: %w", context.Cause(ctx))
 	}
 	bin, ok := probe(ctx, acct, filepath.Join(home, "bin"))
@@ -66,20 +66,21 @@ func download(ctx context.Context, acct *account, major int, progress func(strin
 	return bin, nil
 }
 
-// downloadBase is where downloads are kept: a place that the server's user reaches.
+// downloadBase is the directory of downloaded builds. The server's user can enter it.
 func downloadBase(acct *account) (string, error) {
 	if acct != nil {
 		return "/var/cache/ledgerline", nil
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("localpg: a place for downloads: %w", err)
+		return "", fmt.Errorf("localpg: no directory for downloads: %w", err)
 	}
 	return filepath.Join(cache, "ledgerline"), nil
 }
 
-// fetch downloads and unpacks a build into home, whole or not at all. The library has no call for that alone: it is told
-// to start a cluster that is none, fetches what it needs for it, and fails. What counts is whether the programs are there.
+// fetch downloads and unpacks a build into home, completely or not at all. The library cannot only download: its Start
+// downloads, unpacks and starts a server. fetch lets Start fail after unpacking, on a data directory that holds nothing but a
+// version number, and then looks whether the programs are there.
 func fetch(ctx context.Context, repository string, version embedded.PostgresVersion, scratch, home string) error {
 	port, err := freePort(ctx)
 	if err != nil {
@@ -108,7 +109,7 @@ func fetch(ctx context.Context, repository string, version embedded.PostgresVers
 	if err := os.Rename(unpacked, home); err != nil {
 		if _, statErr := os.Stat(filepath.Join(home, "bin", "postgres")); statErr != nil {
 			return fmt.Errorf("localpg: %w", err)
-		} // somebody else was faster
+		} // another process has put the build there
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// archiveOf builds what the repository serves: a jar with a tar.xz of programs, here scripts that know their version.
+// archiveOf builds an archive like those of the repository: a jar with a tar.xz of programs, here scripts that print a version.
 func archiveOf(t *testing.T, version string) []byte {
 	t.Helper()
 	if _, err := exec.LookPath("xz"); err != nil {
@@ -43,7 +43,7 @@ func archiveOf(t *testing.T, version string) []byte {
 	return jar.Bytes()
 }
 
-func TestADownloadIsUnpackedWholeAndRuns(t *testing.T) {
+func TestADownloadIsUnpackedCompletelyAndRuns(t *testing.T) {
 	t.Parallel()
 	jar := archiveOf(t, "17.5")
 	sum := sha256.Sum256(jar)

@@ -5,13 +5,13 @@ import (
 	"fmt"
 )
 
-// ErrNoPostgres says that no usable binaries were found and none could be downloaded.
+// ErrNoPostgres means that no usable binaries were found and none could be downloaded.
 var ErrNoPostgres = errors.New("no PostgreSQL of version 14 or newer was found")
 
 // InUseError refuses a start: another process owns the server of this directory.
 type InUseError struct {
 	Dir string
-	PID int // of the owner; 0 when it has not told yet
+	PID int // of the owner; 0 when it is not known yet
 }
 
 func (e *InUseError) Error() string {
@@ -26,7 +26,7 @@ func (e *PortTakenError) Error() string {
 	return fmt.Sprintf("port %d on 127.0.0.1 is taken by another program: stop that one, or choose another port", e.Port)
 }
 
-// VersionError refuses a start: the cluster was made by a major version that this machine has no binaries of.
+// VersionError refuses a start: this machine has no binaries of the major version that created the cluster.
 type VersionError struct {
 	Dir       string
 	Data      string // major version of the cluster

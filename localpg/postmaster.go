@@ -18,24 +18,25 @@ import (
 	"time"
 )
 
-// defaults are a server for a small machine that keeps every promise of durability.
+// defaults are settings for a small machine, with full durability.
 var defaults = map[string]string{
 	"listen_addresses":        "127.0.0.1",
-	"unix_socket_directories": "", // TCP alone: one way in, no limit on the length of a path
+	"unix_socket_directories": "", // TCP only: socket paths have a limited length
 	"max_connections":         "200",
 	"shared_buffers":          "256MB",
 	"max_wal_size":            "2GB",
-	"jit":                     "off", // our statements are short, compiling them costs more than running them
+	"jit":                     "off", // our statements are short: compiling them takes longer than running them
 	"timezone":                "UTC",
 	"log_timezone":            "UTC",
-	"lc_messages":             "C", // read below
+	"lc_messages":             "C", // launch below recognises messages
 	"log_line_prefix":         "%m [%p] ",
-	// Neither failed statements nor the DETAIL of an error, which quotes rows: both may hold personal data.
+	// The log contains neither failed statements nor the DETAIL of errors, which quotes rows: both may contain personal data.
 	"log_min_error_statement": "panic",
 	"log_error_verbosity":     "terse",
 }
 
-// locales for a new cluster, first that works: order by code point, upper and lower case for all of Unicode.
+// locales are options for a new cluster, of which the first that works is used: text sorts by code point, and upper and lower
+// case cover all of Unicode where the system supports that.
 var locales = [][]string{
 	{"--locale=C.UTF-8"},
 	{"--locale=C", "--lc-ctype=en_US.UTF-8"},
@@ -43,13 +44,13 @@ var locales = [][]string{
 }
 
 const (
-	startLimit  = 2 * time.Minute // a recovery from a long log included
-	largestLog  = 16 << 20
+	startLimit  = 2 * time.Minute // including recovery after a crash
+	largestLog  = 16 << 20        // bytes; a larger log is emptied at the start
 	portTries   = 5
 	orphanLimit = 30 * time.Second
 )
 
-// process is a server that this process has started.
+// process is a server process that this process has started.
 type process struct {
 	pid  int
 	done chan struct{} // closed when the process has ended and was waited for
@@ -64,7 +65,7 @@ func (p *process) running() bool {
 	}
 }
 
-// postmaster is what a server says of itself in postmaster.pid.
+// postmaster is what postmaster.pid says about a server.
 type postmaster struct {
 	pid, port int
 	ready     bool
@@ -80,7 +81,7 @@ func readPostmaster(data string) (postmaster, error) {
 	if pm.pid, err = strconv.Atoi(strings.TrimSpace(lines[0])); err != nil {
 		return postmaster{}, fmt.Errorf("localpg: postmaster.pid: %w", err)
 	}
-	if len(lines) > 7 { // otherwise it is still being written
+	if len(lines) > 7 { // fewer lines: the server is still writing the file
 		pm.port, _ = strconv.Atoi(strings.TrimSpace(lines[3]))
 		pm.ready = strings.TrimSpace(lines[7]) == "ready"
 	}
@@ -93,22 +94,22 @@ func alive(pid int) bool {
 	return err == nil || errors.Is(err, syscall.EPERM)
 }
 
-// endOrphan makes room in a directory that we own: a server whose owner was killed is ended, and the lock file of one that
-// is gone is kept from misleading PostgreSQL.
+// endOrphan ends the server that a killed owner has left behind in the directory, and waits for its end. It also repairs a
+// left-over postmaster.pid that would keep PostgreSQL from starting. The caller holds the lock.
 func (d directory) endOrphan(ctx context.Context, progress func(string)) error {
 	pm, err := readPostmaster(d.data())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		// Empty or cut off, as a machine that lost its power leaves it. PostgreSQL would refuse to judge it.
+		// Empty or cut off by a power failure. PostgreSQL does not start with such a file.
 		return os.Remove(filepath.Join(d.data(), "postmaster.pid"))
 	}
 	if !alive(pm.pid) {
-		return nil // PostgreSQL clears that up itself
+		return nil // PostgreSQL removes the file itself
 	}
 	if program := programOf(pm.pid); program != "postgres" && program != "postmaster" {
-		return d.disownPID()
+		return d.replaceReusedPID()
 	}
 	progress(fmt.Sprintf("waiting for the PostgreSQL server %d that an earlier run left behind to end", pm.pid))
 	if err := syscall.Kill(pm.pid, syscall.SIGINT); err != nil && !errors.Is(err, syscall.ESRCH) {
@@ -125,10 +126,10 @@ func (d directory) endOrphan(ctx context.Context, progress func(string)) error {
 	return nil
 }
 
-// disownPID replaces the id in postmaster.pid by our own: since a restart of the machine another program has got it, and
-// PostgreSQL would take that for a running server. It does not take its parent for one, and goes on to check by the shared
-// memory, which removing the file would prevent.
-func (d directory) disownPID() error {
+// replaceReusedPID replaces the process id in postmaster.pid by our own. After a restart of the machine another program may
+// have the old server's id, and PostgreSQL would take that program for a running server. It never takes its parent process
+// for one. Removing the file instead would also disable PostgreSQL's check for shared memory that is still in use.
+func (d directory) replaceReusedPID() error {
 	path := filepath.Join(d.data(), "postmaster.pid")
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -141,7 +142,7 @@ func (d directory) disownPID() error {
 	return nil
 }
 
-// create makes the cluster when there is none, whole or not at all, and returns the role's password.
+// create creates the cluster if there is none, completely or not at all, and returns the role's password.
 func (d directory) create(ctx context.Context, bin binaries, cfg Config) (string, error) {
 	if _, err := os.Stat(d.data()); err == nil {
 		return d.password()
@@ -178,17 +179,17 @@ func (d directory) create(ctx context.Context, bin binaries, cfg Config) (string
 	return password, nil
 }
 
-// command prepares a program of PostgreSQL to run in the directory as the server's user.
+// command returns the command that runs a program of PostgreSQL in the directory as the server's user.
 func (d directory) command(ctx context.Context, path string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Dir = d.root // the caller's own may be out of the user's reach
+	cmd.Dir = d.root // the server's user may not be able to enter the caller's working directory
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "PG") })
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: d.account.credential()}
 	return cmd
 }
 
-// launch starts the server and waits until it accepts connections. Two troubles pass by themselves: a port that somebody
-// else took between our choice and the start, and the last processes of a server that was killed a moment ago.
+// launch starts the server and waits until it accepts connections. It tries again in two cases: another program took the port
+// between our choice and the start, or the last processes of a server that was just killed are still ending.
 func (d directory) launch(ctx context.Context, bin binaries, cfg Config) (*process, int, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -200,19 +201,19 @@ func (d directory) launch(ctx context.Context, bin binaries, cfg Config) (*proce
 				return nil, 0, err
 			}
 		}
-		proc, said, err := d.launchOn(ctx, bin, port, cfg)
+		proc, output, err := d.launchOn(ctx, bin, port, cfg)
 		if err == nil {
 			return proc, port, nil
 		}
 		switch {
-		case strings.Contains(said, "Address already in use"):
+		case strings.Contains(output, "Address already in use"):
 			if cfg.Port != 0 {
 				return nil, 0, &PortTakenError{Port: port}
 			}
 			if try == portTries {
 				return nil, 0, err
 			}
-		case strings.Contains(said, "pre-existing shared memory block"):
+		case strings.Contains(output, "pre-existing shared memory block"):
 			if pauseErr := pause(ctx); pauseErr != nil {
 				return nil, 0, err
 			}
@@ -222,8 +223,8 @@ func (d directory) launch(ctx context.Context, bin binaries, cfg Config) (*proce
 	}
 }
 
-// launchOn tries once. said is what the server wrote to its log.
-func (d directory) launchOn(ctx context.Context, bin binaries, port int, cfg Config) (proc *process, said string, err error) {
+// launchOn tries once. output is what the server wrote to its log.
+func (d directory) launchOn(ctx context.Context, bin binaries, port int, cfg Config) (proc *process, output string, err error) {
 	if info, err := os.Stat(d.logFile()); err == nil && info.Size() > largestLog {
 		_ = os.Truncate(d.logFile(), 0)
 	}
@@ -244,7 +245,7 @@ func (d directory) launchOn(ctx context.Context, bin binaries, port int, cfg Con
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		args = append(args, "-c", name+"="+settings[name])
 	}
-	// Its life is Stop's affair, not the context's.
+	// Stop ends the server, not the end of the context.
 	cmd := d.command(context.WithoutCancel(ctx), bin.path("postgres"), args...)
 	cmd.SysProcAttr = attributes(d.account.credential())
 	cmd.Stdout, cmd.Stderr = log, log
@@ -258,14 +259,14 @@ func (d directory) launchOn(ctx context.Context, bin binaries, port int, cfg Con
 			<-proc.done
 		}
 		content, _ := os.ReadFile(d.logFile())
-		said := content[min(int(before), len(content)):]
-		return nil, string(said), fmt.Errorf("localpg: PostgreSQL did not start: %w: %s", err, lastLines(said))
+		written := content[min(int(before), len(content)):]
+		return nil, string(written), fmt.Errorf("localpg: PostgreSQL did not start: %w: %s", err, lastLines(written))
 	}
 	return proc, "", nil
 }
 
-// spawn starts the command on a thread that lives as long as it does: on Linux the death signal of attributes fires when
-// that thread ends, not when the process does, and Go ends threads as it pleases unless a goroutine is locked to them.
+// spawn starts a command on a thread that lives as long as the command. On Linux the death signal set by attributes is sent
+// when the parent thread ends, not the parent process, and Go ends threads at any time unless a goroutine is locked to them.
 func spawn(cmd *exec.Cmd) (*process, error) {
 	proc := &process{done: make(chan struct{})}
 	started := make(chan error, 1)
@@ -284,7 +285,7 @@ func spawn(cmd *exec.Cmd) (*process, error) {
 	return proc, <-started
 }
 
-// awaitReady waits until the server says in postmaster.pid that it accepts connections.
+// awaitReady waits until postmaster.pid says that the server accepts connections.
 func (d directory) awaitReady(ctx context.Context, proc *process, progress func(string)) error {
 	slow := time.AfterFunc(3*time.Second, func() { progress("PostgreSQL is still starting, it may be recovering from a crash") })
 	defer slow.Stop()
@@ -293,7 +294,7 @@ func (d directory) awaitReady(ctx context.Context, proc *process, progress func(
 			return nil
 		}
 		if !proc.running() {
-			return errors.New("it ended at once")
+			return errors.New("it ended while starting")
 		}
 		if err := pause(ctx); err != nil {
 			return err

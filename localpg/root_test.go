@@ -11,7 +11,7 @@ import (
 func asRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("about what root does; the other tests are about everybody")
+		t.Skip("only for root")
 	}
 }
 
@@ -25,20 +25,20 @@ func TestAsRootTheServerRunsAsAnotherUser(t *testing.T) {
 	require.Equal(t, server.dir.account.uid, owner)
 }
 
-func TestAsRootADirectoryOutOfReachIsKeptElsewhere(t *testing.T) {
+func TestAsRootAnUnreachableDirectoryIsRelocated(t *testing.T) {
 	t.Parallel()
 	asRoot(t)
 	home, base := tempDir(t), filepath.Join(tempDir(t), "lib", "ledgerline")
 	require.NoError(t, os.Chmod(home, 0o700))
 	path := filepath.Join(home, "project", ".ledgerline", "postgres")
 
-	var said []string
-	progress := func(line string) { said = append(said, line) }
+	var lines []string
+	progress := func(line string) { lines = append(lines, line) }
 	dir, err := openDirectory(t.Context(), path, base, progress)
 	require.NoError(t, err)
 	require.Equal(t, base, filepath.Dir(dir.root))
-	require.Len(t, said, 1)
-	require.Contains(t, said[0], dir.root)
+	require.Len(t, lines, 1)
+	require.Contains(t, lines[0], dir.root)
 
 	again, err := openDirectory(t.Context(), path, base, progress)
 	require.NoError(t, err)
@@ -52,10 +52,10 @@ func TestAsRootADirectoryOutOfReachIsKeptElsewhere(t *testing.T) {
 	fresh, err := openDirectory(t.Context(), path, base, progress)
 	require.NoError(t, err)
 	require.NotEqual(t, dir.root, fresh.root)
-	require.Contains(t, said[1], "beginning anew")
+	require.Contains(t, lines[1], "beginning anew")
 }
 
-func TestAsRootDataThatBecameUnreachableIsTold(t *testing.T) {
+func TestAsRootDataThatBecameUnreachableIsReported(t *testing.T) {
 	t.Parallel()
 	asRoot(t)
 	home := tempDir(t)

@@ -19,39 +19,40 @@ import (
 // roleName is the cluster's only role, a superuser.
 const roleName = "ledgerline"
 
-// How long a server may take to end before it is told more firmly.
+// How long Stop waits before it sends the next stronger signal.
 const (
 	fastStopLimit      = 30 * time.Second
 	immediateStopLimit = 10 * time.Second
 )
 
-// Config says which server to start.
+// Config is which server to start.
 type Config struct {
-	// DataDir is the server's own directory; it is made when missing, its parents too.
+	// DataDir is the server's directory. It is created with its parents if it is missing.
 	DataDir string
 	// Port on 127.0.0.1; 0 chooses a free one.
 	Port int
-	// Settings are PostgreSQL's own, over the package's defaults. fsync=off also creates the cluster without syncing.
+	// Settings are PostgreSQL settings that override the defaults of this package. With fsync=off a new cluster is not synced
+	// to disk either.
 	Settings map[string]string
-	// Progress gets one short line before each thing that takes a moment. May be nil.
+	// Progress is called with a short line before each step that takes a while. May be nil.
 	Progress func(string)
-	// Reuse adopts the server that another process runs on the same directory instead of refusing with InUseError.
+	// Reuse uses (adopts) the server of another process on the same directory instead of returning *InUseError.
 	Reuse bool
 }
 
-// Server is a running server, owned or adopted.
+// Server is a running server. It is owned by this process, or adopted: owned by another process.
 type Server struct {
 	dir      directory
 	port     int
 	password string
 	pid      int
 	process  *process      // nil when adopted
-	ended    chan struct{} // closed when the process is gone and its directory free; nil when adopted
+	ended    chan struct{} // closed when the process has ended and the lock is released; nil when adopted
 }
 
-// Start starts the server and returns when it accepts connections. ctx bounds the starting alone. It may be called at the
-// same time by several processes; one of them owns the server. Errors that a caller may tell apart: InUseError,
-// PortTakenError, VersionError and ErrNoPostgres; their messages say what to do.
+// Start starts the server and returns when it accepts connections. ctx limits the start, not the life of the server. Several
+// processes may call it at the same time; one of them becomes the owner. It returns *InUseError, *PortTakenError,
+// *VersionError, ErrNoPostgres or other errors; the messages of these say what the user can do.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if cfg.DataDir == "" {
 		return nil, errors.New("localpg: a data directory is needed")
@@ -79,14 +80,14 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		if server, ok := adopt(dir); ok {
 			return server, nil
 		}
-		// The owner is starting or stopping its server: soon there is one to adopt, or none and the lock is free.
+		// The owner is starting or stopping its server. Soon it can be adopted, or the lock is free.
 		if err := pause(ctx); err != nil {
 			return nil, fmt.Errorf("localpg: waiting for the server of process %d: %w", inUse.PID, err)
 		}
 	}
 }
 
-// adopt uses the server of the process that holds the lock; false while that is not ready.
+// adopt returns the server of the process that holds the lock; false while it is not ready.
 func adopt(dir directory) (*Server, bool) {
 	pm, err := readPostmaster(dir.data())
 	if err != nil || !pm.ready || !alive(pm.pid) {
@@ -99,8 +100,7 @@ func adopt(dir directory) (*Server, bool) {
 	return &Server{dir: dir, port: pm.port, password: password, pid: pm.pid}, true
 }
 
-// startOwned starts a server of our own. On success the lock belongs to the server's process and is released when that
-// ends.
+// startOwned starts a server that this process owns. On success the lock is kept until the server's process ends.
 func startOwned(ctx context.Context, dir directory, cfg Config, lock *os.File) (*Server, error) {
 	if err := dir.endOrphan(ctx, cfg.Progress); err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func startOwned(ctx context.Context, dir directory, cfg Config, lock *os.File) (
 	return server, nil
 }
 
-// DSN is the address of a database on the server, with the password in it: it is a secret.
+// DSN is the connection string of a database on the server. It is a secret: it contains the password.
 func (s *Server) DSN(dbname string) string {
 	return (&url.URL{
 		Scheme:   "postgres",
@@ -143,7 +143,7 @@ func (s *Server) DSN(dbname string) string {
 	}).String()
 }
 
-// EnsureDatabase makes the database when it is missing.
+// EnsureDatabase creates a database if it is missing. Several processes may call it at the same time.
 func (s *Server) EnsureDatabase(ctx context.Context, dbname string) error {
 	conn, err := pgx.Connect(ctx, s.DSN("postgres"))
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *Server) EnsureDatabase(ctx context.Context, dbname string) error {
 		return nil
 	}
 	_, err = conn.Exec(ctx, `create database `+pgx.Identifier{dbname}.Sanitize())
-	if madeMeanwhile(err) {
+	if alreadyExists(err) {
 		return nil
 	}
 	if err != nil {
@@ -168,8 +168,8 @@ func (s *Server) EnsureDatabase(ctx context.Context, dbname string) error {
 	return nil
 }
 
-// madeMeanwhile tells that another process made the database between the question and the answer.
-func madeMeanwhile(err error) bool {
+// alreadyExists tells whether creating a database failed because another process has just created it.
+func alreadyExists(err error) bool {
 	refused := (*pgconn.PgError)(nil)
 	return errors.As(err, &refused) && (refused.Code == "42P04" || refused.Code == "23505")
 }
@@ -186,25 +186,25 @@ func (s *Server) Dir() string { return s.dir.root }
 // LogFile is the file that the server writes its log to.
 func (s *Server) LogFile() string { return s.dir.logFile() }
 
-// Adopted tells that another process owns the server; Stop leaves it alone then.
+// Adopted tells whether another process owns the server. Stop does nothing then.
 func (s *Server) Adopted() bool { return s.process == nil }
 
-// Done is closed when the server has ended, by Stop or by itself. For an adopted server it is nil and never fires.
+// Done is closed when the server has ended, by Stop or by itself. For an adopted server it is nil.
 func (s *Server) Done() <-chan struct{} { return s.ended }
 
-// Stop ends the server and returns when its process is gone: open transactions are rolled back, everything committed is
-// written out. A server that does not end within half a minute, or before ctx does, is ended at once; the next start then
-// recovers from its log. An adopted server is left running. A second Stop does nothing.
+// Stop ends the server and returns when its process has ended. Open transactions are rolled back. A server that does not end
+// within 30 seconds, or before ctx ends, is killed; the next start then recovers from the write-ahead log. An adopted server
+// keeps running. A second Stop does nothing.
 func (s *Server) Stop(ctx context.Context) error {
 	if s.process == nil {
 		return nil
 	}
-	hurry := ctx.Done()
+	cancelled := ctx.Done()
 	for _, step := range []struct {
 		signal syscall.Signal
 		limit  time.Duration
 	}{{syscall.SIGINT, fastStopLimit}, {syscall.SIGQUIT, immediateStopLimit}, {syscall.SIGKILL, immediateStopLimit}} {
-		// A process that has been waited for has given up its id.
+		// The id of a process that has ended may belong to another process.
 		if !s.process.running() {
 			<-s.ended
 			return nil
@@ -218,15 +218,15 @@ func (s *Server) Stop(ctx context.Context) error {
 			limit.Stop()
 			return nil
 		case <-limit.C:
-		case <-hurry:
+		case <-cancelled:
 			limit.Stop()
-			hurry = nil // the firmer steps have their own limits
+			cancelled = nil // the stronger signals have limits of their own
 		}
 	}
 	return fmt.Errorf("localpg: process %d does not end", s.pid)
 }
 
-// portFree reports PortTakenError when something listens on the port already.
+// portFree returns *PortTakenError when a program listens on the port.
 func portFree(ctx context.Context, port int) error {
 	var cfg net.ListenConfig
 	listener, err := cfg.Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
@@ -239,7 +239,7 @@ func portFree(ctx context.Context, port int) error {
 	return listener.Close()
 }
 
-// freePort chooses a port that nobody listens on at this moment.
+// freePort returns a port that no program listens on at this moment.
 func freePort(ctx context.Context) (int, error) {
 	var cfg net.ListenConfig
 	listener, err := cfg.Listen(ctx, "tcp4", "127.0.0.1:0")
@@ -254,7 +254,7 @@ func freePort(ctx context.Context) (int, error) {
 	return addr.Port, nil
 }
 
-// pause waits a moment between two looks at something that has no other way to tell.
+// pause waits between two polls.
 func pause(ctx context.Context) error {
 	timer := time.NewTimer(20 * time.Millisecond)
 	defer timer.Stop()
@@ -266,7 +266,7 @@ func pause(ctx context.Context) error {
 	}
 }
 
-// shortPath is a path for messages: relative where that is shorter.
+// shortPath is a path for messages: relative to the working directory if that is shorter.
 func shortPath(path string) string {
 	wd, err := os.Getwd()
 	if err != nil {

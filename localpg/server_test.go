@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// small keeps the servers of these tests quick; fsync stays on where a test kills one.
+// small are settings for servers that start quickly.
 func small() map[string]string {
 	return map[string]string{"shared_buffers": "16MB", "max_connections": "20", "fsync": "off"}
 }
@@ -51,7 +51,7 @@ func start(t *testing.T, cfg Config) *Server {
 	return server
 }
 
-// tempDir is a temporary directory that every user may pass through, as t.TempDir is not.
+// tempDir is a temporary directory that every user may enter, unlike t.TempDir.
 func tempDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "localpg-test-")
@@ -75,9 +75,9 @@ func gone(pid int) func() bool { return func() bool { return !alive(pid) } }
 
 func TestARestartFindsTheData(t *testing.T) {
 	t.Parallel()
-	var said []string
+	var lines []string
 	dir := filepath.Join(tempDir(t), "project", ".ledgerline", "postgres")
-	first := start(t, Config{DataDir: dir, Progress: func(line string) { said = append(said, line) }})
+	first := start(t, Config{DataDir: dir, Progress: func(line string) { lines = append(lines, line) }})
 	require.NoError(t, first.EnsureDatabase(t.Context(), "ledger"))
 	require.NoError(t, first.EnsureDatabase(t.Context(), "ledger"))
 	require.Equal(t, "127.0.0.1", query(t, first, `show listen_addresses`))
@@ -85,9 +85,9 @@ func TestARestartFindsTheData(t *testing.T) {
 	require.Equal(t, "é", query(t, first, `select lower('É')`))
 	require.Equal(t, "scram-sha-256", query(t, first, `select string_agg(distinct auth_method, ',') from pg_hba_file_rules`))
 	require.NoError(t, first.Stop(t.Context()))
-	require.Len(t, said, 2)
-	require.Contains(t, said[0], "creating the database in ")
-	require.Contains(t, said[1], "starting PostgreSQL ")
+	require.Len(t, lines, 2)
+	require.Contains(t, lines[0], "creating the database in ")
+	require.Contains(t, lines[1], "starting PostgreSQL ")
 
 	second := start(t, Config{DataDir: dir})
 	require.Equal(t, "1", query(t, second, `select count(*)::text from pg_database where datname = 'ledger'`))
@@ -113,7 +113,7 @@ func TestTheServerHasAProcessGroupOfItsOwn(t *testing.T) {
 	require.Equal(t, server.PID(), group, "a Ctrl-C in the terminal must not reach it before its owner")
 }
 
-func TestThePasswordIsForTheOwnerAlone(t *testing.T) {
+func TestOnlyTheOwnerCanReadThePassword(t *testing.T) {
 	t.Parallel()
 	server := start(t, Config{DataDir: tempDir(t)})
 	info, err := os.Stat(filepath.Join(server.Dir(), "password"))
@@ -124,7 +124,7 @@ func TestThePasswordIsForTheOwnerAlone(t *testing.T) {
 	require.ErrorContains(t, err, "28P01")
 }
 
-func TestALeftoverLockOfADeadServerIsNoObstacle(t *testing.T) {
+func TestStartIgnoresThePIDFileOfADeadServer(t *testing.T) {
 	t.Parallel()
 	dir := tempDir(t)
 	killed := start(t, Config{DataDir: dir})
@@ -134,7 +134,7 @@ func TestALeftoverLockOfADeadServerIsNoObstacle(t *testing.T) {
 	require.Equal(t, "1", query(t, start(t, Config{DataDir: dir}), `select '1'`))
 }
 
-func TestALeftoverLockWhoseIdAnotherProgramGotIsNoObstacle(t *testing.T) {
+func TestStartIgnoresAPIDFileWhoseIDAnotherProgramHas(t *testing.T) {
 	t.Parallel()
 	dir := tempDir(t)
 	first := start(t, Config{DataDir: dir})
@@ -157,7 +157,7 @@ func TestALeftoverLockWhoseIdAnotherProgramGotIsNoObstacle(t *testing.T) {
 	require.True(t, alive(other.Process.Pid))
 }
 
-func TestAnEmptyLeftoverLockIsNoObstacle(t *testing.T) {
+func TestStartIgnoresAnEmptyPIDFile(t *testing.T) {
 	t.Parallel()
 	dir := tempDir(t)
 	first := start(t, Config{DataDir: dir})
@@ -185,7 +185,7 @@ func TestALiveServerIsRefusedOrAdopted(t *testing.T) {
 	require.True(t, alive(owner.PID()), "an adopted server is left running")
 }
 
-func TestOfManyWhoStartAtOnceOneOwnsAndTheOthersAdopt(t *testing.T) {
+func TestOfConcurrentStartsOneOwnsTheServerAndTheOthersAdoptIt(t *testing.T) {
 	t.Parallel()
 	dir := tempDir(t)
 	servers := make([]*Server, 4)
@@ -233,7 +233,7 @@ func TestAKilledOwnerLeavesNoServerBehind(t *testing.T) {
 	require.Eventually(t, gone(pid), 20*time.Second, 10*time.Millisecond)
 }
 
-func TestATakenPortIsTold(t *testing.T) {
+func TestATakenPortIsReported(t *testing.T) {
 	t.Parallel()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -249,7 +249,7 @@ func TestATakenPortIsTold(t *testing.T) {
 	require.NotZero(t, start(t, Config{DataDir: dir}).Port(), "the refused start has let go of the directory")
 }
 
-func TestDataOfAnotherMajorVersionIsTold(t *testing.T) {
+func TestDataOfAnotherMajorVersionIsReported(t *testing.T) {
 	t.Parallel()
 	dir := tempDir(t)
 	first := start(t, Config{DataDir: dir})
@@ -261,13 +261,13 @@ func TestDataOfAnotherMajorVersionIsTold(t *testing.T) {
 	require.ErrorContains(t, err, "made by PostgreSQL 9")
 }
 
-func TestABrokenSettingShowsWhatTheServerSaid(t *testing.T) {
+func TestAnInvalidSettingReturnsTheErrorOfTheServer(t *testing.T) {
 	t.Parallel()
 	_, err := Start(t.Context(), Config{DataDir: tempDir(t), Settings: map[string]string{"fsync": "off", "work_mem": "much"}})
 	require.ErrorContains(t, err, `invalid value for parameter "work_mem"`)
 }
 
-func TestFindNamesADirectoryWithBothPrograms(t *testing.T) {
+func TestFindBinariesReturnsADirectoryWithBothPrograms(t *testing.T) {
 	t.Parallel()
 	dir, err := FindBinaries()
 	if err != nil { // then the other tests have downloaded one
@@ -286,7 +286,7 @@ func firstLine(t *testing.T, path string) string {
 	return line
 }
 
-func TestADatabaseIsMadeOnceByWhoeverAsks(t *testing.T) {
+func TestConcurrentCallsCreateADatabaseOnce(t *testing.T) {
 	t.Parallel()
 	server := start(t, Config{DataDir: tempDir(t)})
 	asked := make(chan error)

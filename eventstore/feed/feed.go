@@ -1,9 +1,32 @@
-// Package feed brings the ledger's events to those who follow it. Watermill is the transport: watermill-sql's
-// subscriber tails the ledger's own table, one message is a batch of events, and watermill's router runs the handlers
-// with its recovery, metrics and poison handling.
+// Package feed delivers the events of the ledger to consumers: projections and processes.
 //
-// The subscriber only reads. A consumer's rows and its checkpoint commit together in the consumer's own transaction,
-// so a batch that is delivered twice is written once.
+// # Checkpoints
+//
+// A consumer has a checkpoint for each shard: the position up to which it has applied the events. The rows that a consumer
+// writes and its checkpoint commit in one transaction, which fails if the checkpoint is not where the batch begins. So
+// several processes may run the same consumer, and every event is still applied exactly once.
+//
+// # Revisions
+//
+// A revision is the set of tables that one version of a consumer's code has built. Each revision has its own checkpoints.
+// The feed writes to the active revision; when another one becomes active, the feed continues at its checkpoints.
+//
+// # Parked events
+//
+// When a batch fails because of an event itself, its events are applied one by one. An event that still fails is parked: it
+// is recorded in the table feed_parked, the checkpoint moves past it, and the consumer continues. An operator can retry or
+// remove parked events. Other errors, such as a broken connection, are retried without end.
+//
+// # Progress
+//
+// [Progress] knows how far consumers have come, in this process and in others, so that a request can wait until its own
+// write is visible in a read model.
+//
+// # Transport
+//
+// The transport is watermill: its router runs the handlers, with recovery from panics, metrics and its poison queue, which
+// is where events get parked. Its SQL subscriber reads the ledger's own table through the adapters in subscriber.go. A
+// message stands for one batch of events of one consumer and shard.
 package feed
 
 import (
@@ -15,11 +38,12 @@ import (
 	"ledgerline/eventstore"
 )
 
-// BatchSize is how many positions one message spans at most.
+// BatchSize is the largest number of positions in a batch. Only checkpoints that are moved over events that a consumer does
+// not want span more.
 const BatchSize = 1000
 
-// Batch is what one message stands for: the events of a shard with After < position <= Through that the consumer asked
-// for. It may hold none; the checkpoint moves to Through all the same. Consumers share the events and must not change them.
+// Batch is the events of a shard with After < position <= Through that a consumer wants. There may be none: the checkpoint
+// then moves to Through all the same. Consumers share the events and must not change them.
 type Batch struct {
 	Consumer string
 	Revision int
@@ -29,37 +53,38 @@ type Batch struct {
 	Events   []eventstore.Recorded
 }
 
-// name is what a message carries. The batch itself stays with its source: it is in this process already, decoded once for
-// all consumers, and would otherwise be encoded and decoded again for each of them.
+// name is the content of the batch's message. The batch itself stays with its source: it is in this process already and
+// decoded for all consumers, so putting it into the message would only encode and decode it again.
 func (b *Batch) name() string {
 	return b.Consumer + "/" + strconv.Itoa(b.Shard) + "/" + strconv.FormatInt(b.Through, 10)
 }
 
-// Consumer follows the ledger.
+// Consumer is a follower of the ledger, run by a Runner.
 type Consumer interface {
-	// Name is unique and never changes: the checkpoint is kept under it.
+	// Name is unique and never changes: checkpoints are stored under it.
 	Name() string
-	// Types are the wire names it wants; none means all.
+	// Types are the wire names of the events that the consumer wants; none means all.
 	Types() []string
-	// Write turns events into statements for one revision, which commit together with the checkpoint. It must not
-	// read from anywhere. It is called again with the same events when a transaction failed.
+	// Write adds the statements for events to b. They commit together with the checkpoint of the revision. Write must
+	// depend on the events alone. It is called again with the same events after a transaction that failed.
 	Write(b *pgx.Batch, revision int, recorded []eventstore.Recorded) error
-	// Committed is called after a batch is durable, in order; it must not block.
+	// Committed is called after a batch has committed, in order. It must not block.
 	Committed(batch *Batch)
 }
 
-// ReadingConsumer is a Consumer whose statements depend on more than the events: it may read, and wait for other read models.
-// Compose takes the place of Write, with the same promise: what it queues commits with the checkpoint, and only if no
-// other worker has written the batch meanwhile.
+// ReadingConsumer is a Consumer whose statements depend on more than the events: it may read from the database and wait for
+// other read models.
 type ReadingConsumer interface {
 	Consumer
+	// WriteContext is called instead of Write. Its statements commit together with the checkpoint, and only if no other
+	// process has written the batch meanwhile.
 	WriteContext(ctx context.Context, b *pgx.Batch, revision int, recorded []eventstore.Recorded) error
 }
 
-// statements asks a consumer for what it writes.
-func statements(ctx context.Context, c Consumer, b *pgx.Batch, revision int, recorded []eventstore.Recorded) error {
-	if composer, ok := c.(ReadingConsumer); ok {
-		return composer.WriteContext(ctx, b, revision, recorded)
+// addStatementsTo adds a consumer's statements for events to a batch of statements.
+func addStatementsTo(ctx context.Context, c Consumer, b *pgx.Batch, revision int, recorded []eventstore.Recorded) error {
+	if reading, ok := c.(ReadingConsumer); ok {
+		return reading.WriteContext(ctx, b, revision, recorded)
 	}
 	return c.Write(b, revision, recorded)
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Handlers calls the function that is registered for an event's type. A consumer derives its Types and its dispatch from
-// one Handlers, so that it never asks for an event that it does not handle, nor handles one that it does not ask for:
+// one Handlers, so that the types that it wants and the types that it handles are the same:
 //
 //	var handlers = feed.NewHandlers(
 //		feed.On(func(c *Changes, e *events.LabelCreated, r *eventstore.Recorded) { … }),

@@ -18,9 +18,9 @@ const (
 	listenSQL    = `listen ` + headChannel + `; listen ` + movedChannel
 )
 
-// Listen follows the notifications of other processes until ctx ends, on a connection of its own: heads that moved
-// wake the consumers, checkpoints that moved wake those who wait for them. It reconnects by itself, and looks at
-// everything again when it does.
+// Listen receives the notifications of other processes until ctx ends, on a connection of its own: new heads of shards, which
+// wake the consumers, and new checkpoints, which go to progress. After a broken connection it connects again and reads the
+// heads, so that no notification is missed for good.
 func Listen(ctx context.Context, ledger *eventstore.Ledger, progress *Progress, log *slog.Logger) {
 	for pause := 50 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 2*time.Second) {
 		started := time.Now()
@@ -28,7 +28,7 @@ func Listen(ctx context.Context, ledger *eventstore.Ledger, progress *Progress, 
 		if ctx.Err() != nil {
 			return
 		}
-		log.Warn("feed: lost the notifications, connecting again", "error", err)
+		log.Warn("feed: notifications lost, connecting again", "error", err)
 		if time.Since(started) > 10*time.Second {
 			pause = 50 * time.Millisecond
 		}
@@ -49,7 +49,7 @@ func listen(ctx context.Context, ledger *eventstore.Ledger, progress *Progress) 
 		return err
 	}
 	var epoch int64
-	if err := conn.QueryRow(ctx, `select `+epochSQL).Scan(&epoch); err != nil {
+	if err := conn.QueryRow(ctx, `select `+EpochSQL).Scan(&epoch); err != nil {
 		return err
 	}
 	progress.SetEpoch(epoch)
@@ -66,39 +66,39 @@ func listen(ctx context.Context, ledger *eventstore.Ledger, progress *Progress) 
 		fields := strings.Split(n.Payload, ":")
 		switch {
 		case n.Channel == headChannel && len(fields) == 2:
-			ledger.AdvanceHead(number(fields[0]), int64(number(fields[1])))
+			ledger.AdvanceHead(parseNumber(fields[0]), int64(parseNumber(fields[1])))
 		case n.Channel == movedChannel:
 			for _, one := range strings.Split(n.Payload, ",") {
 				if fields := strings.Split(one, ":"); len(fields) == 3 {
-					progress.set(fields[0], number(fields[1]), int64(number(fields[2])))
+					progress.set(fields[0], parseNumber(fields[1]), int64(parseNumber(fields[2])))
 				}
 			}
 		}
 	}
 }
 
-// PublishProgress tells other processes, until ctx ends, what the consumers of this one have passed over: a notification, no
-// write. What comes together is told together.
+// PublishProgress notifies other processes, until ctx ends, of positions that consumers of this process have reached without
+// moving their checkpoints in the database (see source). One notification holds as many positions as fit.
 func PublishProgress(ctx context.Context, ledger *eventstore.Ledger, progress *Progress, log *slog.Logger) {
-	const most = 7000 // bytes; a notification takes 8000
+	const maxPayload = 7000 // bytes; PostgreSQL allows 8000
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-progress.tell:
+		case <-progress.unpublishedSignal:
 		}
 		var payload strings.Builder
 		send := func() {
 			if payload.Len() == 0 {
 				return
 			}
-			if _, err := ledger.Pool().Exec(ctx, movedSQL, payload.String()); err != nil && ctx.Err() == nil {
-				log.Warn("feed: others were not told of progress; they will ask", "error", err)
+			if _, err := ledger.Pool().Exec(ctx, notifySQL, payload.String()); err != nil && ctx.Err() == nil {
+				log.Warn("feed: cannot publish progress, other processes will read it", "error", err)
 			}
 			payload.Reset()
 		}
-		for at, position := range progress.untold() {
-			if payload.Len() > most {
+		for at, position := range progress.takeUnpublished() {
+			if payload.Len() > maxPayload {
 				send()
 			}
 			if payload.Len() > 0 {
@@ -110,7 +110,8 @@ func PublishProgress(ctx context.Context, ledger *eventstore.Ledger, progress *P
 	}
 }
 
-func number(s string) int {
+// parseNumber returns -1, which no shard or position has, for what is not a number.
+func parseNumber(s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil {
 		return -1

@@ -14,8 +14,8 @@ import (
 	"ledgerline/eventstore"
 )
 
-// parker is the publisher behind watermill's poison queue: it takes a batch that failed apart, writes what can be
-// written, and parks the events that cannot, so that they stop nobody.
+// parker is the publisher of watermill's poison queue, which receives batches that failed because of their events. It applies
+// the events one by one and parks those that fail.
 type parker struct{ runner *Runner }
 
 const parkSQL = `insert into feed_parked (name, shard, position, event_id, type, reason, parked_at)
@@ -24,15 +24,15 @@ const parkSQL = `insert into feed_parked (name, shard, position, event_id, type,
 // Publish implements message.Publisher.
 func (p parker) Publish(_ string, messages ...*message.Message) error {
 	for _, msg := range messages {
-		c, known := p.runner.consumers[msg.Metadata.Get(middleware.PoisonedHandlerKey)]
+		c, known := p.runner.handlers[msg.Metadata.Get(middleware.PoisonedHandlerKey)]
 		if !known {
-			return fmt.Errorf("feed: poison from an unknown handler %q", msg.Metadata.Get(middleware.PoisonedHandlerKey))
+			return fmt.Errorf("feed: failed batch of an unknown handler %q", msg.Metadata.Get(middleware.PoisonedHandlerKey))
 		}
-		b, err := c.source.of(msg)
+		b, err := c.source.batchOf(msg)
 		if err != nil {
 			return err
 		}
-		if err := p.takeApart(msg.Context(), c, b); err != nil {
+		if err := p.applyOneByOne(msg.Context(), c, b); err != nil {
 			return err
 		}
 	}
@@ -42,13 +42,13 @@ func (p parker) Publish(_ string, messages ...*message.Message) error {
 // Close implements message.Publisher.
 func (p parker) Close() error { return nil }
 
-// takeApart writes the events one by one, each with the checkpoint behind it.
-func (p parker) takeApart(ctx context.Context, c handler, b *Batch) error {
+// applyOneByOne applies the events of a batch one by one, each in a transaction that moves the checkpoint past it.
+func (p parker) applyOneByOne(ctx context.Context, c handler, b *Batch) error {
 	after := b.After
 	for i := range b.Events {
 		single := &Batch{Consumer: b.Consumer, Revision: b.Revision, Shard: b.Shard, After: after, Through: b.Events[i].Position, Events: b.Events[i : i+1]}
-		err := p.runner.takeOne(ctx, c, single)
-		if err != nil && isPoison(err) {
+		err := p.runner.applyOne(ctx, c, single)
+		if err != nil && isUnprocessable(err) {
 			err = p.park(ctx, c, single, err)
 		}
 		if err != nil {
@@ -63,19 +63,20 @@ func (p parker) takeApart(ctx context.Context, c handler, b *Batch) error {
 	return p.runner.write(ctx, c, rest, func(*pgx.Batch) error { return nil })
 }
 
-// takeOne handles one event and turns a panic into an error.
-func (r *Runner) takeOne(ctx context.Context, c handler, b *Batch) (err error) {
+// applyOne applies a batch of one event. A panic of the consumer becomes an UnprocessableError.
+func (r *Runner) applyOne(ctx context.Context, c handler, b *Batch) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &UnprocessableError{fmt.Errorf("panic: %v", v)}
 		}
 	}()
-	if err := r.open(ctx, b); err != nil {
+	if err := r.decode(ctx, b); err != nil {
 		return err
 	}
-	return r.write(ctx, c, b, func(q *pgx.Batch) error { return statements(ctx, c.Consumer, q, b.Revision, b.Events) })
+	return r.write(ctx, c, b, func(q *pgx.Batch) error { return addStatementsTo(ctx, c.Consumer, q, b.Revision, b.Events) })
 }
 
+// park records an event as parked and moves the checkpoint past it.
 func (p parker) park(ctx context.Context, c handler, b *Batch, cause error) error {
 	e := &b.Events[0]
 	p.runner.log.Error("feed: event parked", "consumer", c.Name(), "shard", e.Shard, "position", e.Position, "type", e.Type, "error", cause)
@@ -85,14 +86,14 @@ func (p parker) park(ctx context.Context, c handler, b *Batch, cause error) erro
 	})
 }
 
-// reason is what an operator reads; it is cut, because an error of the database can quote a whole row.
+// reason is the error that an operator reads. It is cut, because an error of the database can quote a whole row.
 func reason(err error) string {
-	const most = 500
+	const maxRunes = 500
 	s := []rune(err.Error())
-	return string(s[:min(len(s), most)])
+	return string(s[:min(len(s), maxRunes)])
 }
 
-// ParkedEvent is one event that a consumer could not take.
+// ParkedEvent is an event that a consumer could not apply and skipped.
 type ParkedEvent struct {
 	Consumer string    `json:"consumer"`
 	Shard    int       `json:"shard"`
@@ -104,31 +105,31 @@ type ParkedEvent struct {
 }
 
 const (
-	listParkedSQL = `select name, shard, position, event_id, type, reason, parked_at from feed_parked order by parked_at, shard, position`
-	skipParkedSQL = `delete from feed_parked where name = $1 and shard = $2 and position = $3`
+	listParkedSQL   = `select name, shard, position, event_id, type, reason, parked_at from feed_parked order by parked_at, shard, position`
+	deleteParkedSQL = `delete from feed_parked where name = $1 and shard = $2 and position = $3`
 )
 
-// ErrNotParked says that there is no such parked event.
+// ErrNotParked is returned when there is no such parked event.
 var ErrNotParked = errors.New("feed: no such parked event")
 
-// ListParkedEvents lists what is parked, oldest first.
+// ListParkedEvents lists the parked events of all consumers, oldest first.
 func ListParkedEvents(ctx context.Context, ledger *eventstore.Ledger) ([]ParkedEvent, error) {
 	rows, err := ledger.Pool().Query(ctx, listParkedSQL)
 	if err != nil {
-		return nil, fmt.Errorf("feed: list parked: %w", err)
+		return nil, fmt.Errorf("feed: list parked events: %w", err)
 	}
 	parked, err := pgx.CollectRows(rows, pgx.RowToStructByPos[ParkedEvent])
 	if err != nil {
-		return nil, fmt.Errorf("feed: list parked: %w", err)
+		return nil, fmt.Errorf("feed: list parked events: %w", err)
 	}
 	return parked, nil
 }
 
-// SkipParkedEvent gives a parked event up for good.
+// SkipParkedEvent removes a parked event: the consumer never applies it. It returns ErrNotParked when there is none.
 func SkipParkedEvent(ctx context.Context, ledger *eventstore.Ledger, consumer string, shard int, position int64) error {
-	tag, err := ledger.Pool().Exec(ctx, skipParkedSQL, consumer, shard, position)
+	tag, err := ledger.Pool().Exec(ctx, deleteParkedSQL, consumer, shard, position)
 	if err != nil {
-		return fmt.Errorf("feed: skip parked: %w", err)
+		return fmt.Errorf("feed: skip parked event: %w", err)
 	}
 	if tag.RowsAffected() == 0 {
 		return ErrNotParked
@@ -136,10 +137,10 @@ func SkipParkedEvent(ctx context.Context, ledger *eventstore.Ledger, consumer st
 	return nil
 }
 
-const activeSQL = `select revision from feed_consumers where name = $1`
+const activeRevisionSQL = `select revision from feed_consumers where name = $1`
 
-// RetryParkedEvent gives a parked event to its consumer once more, behind whatever came after it, and removes it when the
-// consumer takes it.
+// RetryParkedEvent applies a parked event now, after the later events that the consumer has applied since, and removes it when
+// that succeeds. It returns ErrNotParked when there is none.
 func RetryParkedEvent(ctx context.Context, ledger *eventstore.Ledger, c Consumer, shard int, position int64) error {
 	found, err := ledger.ReadRange(ctx, shard, position-1, position)
 	if err != nil {
@@ -153,10 +154,10 @@ func RetryParkedEvent(ctx context.Context, ledger *eventstore.Ledger, c Consumer
 	}
 	err = pgx.BeginFunc(ctx, ledger.Pool(), func(tx pgx.Tx) error {
 		var revision int
-		if err := tx.QueryRow(ctx, activeSQL, c.Name()).Scan(&revision); err != nil {
+		if err := tx.QueryRow(ctx, activeRevisionSQL, c.Name()).Scan(&revision); err != nil {
 			return err
 		}
-		tag, err := tx.Exec(ctx, skipParkedSQL, c.Name(), shard, position)
+		tag, err := tx.Exec(ctx, deleteParkedSQL, c.Name(), shard, position)
 		if err != nil {
 			return err
 		}
@@ -164,13 +165,13 @@ func RetryParkedEvent(ctx context.Context, ledger *eventstore.Ledger, c Consumer
 			return ErrNotParked
 		}
 		var q pgx.Batch
-		if err := statements(ctx, c, &q, revision, found); err != nil {
+		if err := addStatementsTo(ctx, c, &q, revision, found); err != nil {
 			return err
 		}
 		return tx.SendBatch(ctx, &q).Close()
 	})
 	if err != nil {
-		return fmt.Errorf("feed: retry parked: %w", err)
+		return fmt.Errorf("feed: retry parked event: %w", err)
 	}
 	return nil
 }

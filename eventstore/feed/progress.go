@@ -5,42 +5,43 @@ import (
 	"sync"
 )
 
-// epochSQL names the run of the database server. Consumers commit without waiting for the disk, so a server that
-// crashed may come back with less than it had; what was learned in another epoch counts no more.
-const epochSQL = `(extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint`
+// EpochSQL is the SQL expression for the epoch: the start time of the database server. Consumers commit without waiting for
+// the disk, so after a crash of the server their checkpoints may be older than before. What a process knows from an earlier
+// epoch is therefore forgotten. Queries whose results go to Progress read the epoch with them.
+const EpochSQL = `(extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint`
 
-// EpochSQL is the expression for queries that compare with Progress.
-const EpochSQL = epochSQL
-
-// Progress is what this process knows of how far the consumers have come: at once for its own, through notifications
-// for those that run elsewhere.
+// Progress is what this process knows about how far consumers have come: at once for its own consumers, by notifications for
+// those of other processes. It is safe for concurrent use.
 type Progress struct {
-	mu      sync.Mutex
-	epoch   int64
-	reached map[place]int64
-	moved   chan struct{} // closed and replaced at each change
-	told    map[place]int64
-	tell    chan struct{} // something was passed over that others do not know of
-	renew   []func()      // called when the epoch changes
+	mu                sync.Mutex
+	epoch             int64
+	reached           map[consumerShard]int64
+	changed           chan struct{} // closed and replaced at each change of reached
+	unpublished       map[consumerShard]int64
+	unpublishedSignal chan struct{} // receives after unpublished has got something
+	onEpoch           []func()      // called when the epoch changes
 }
 
-type place struct {
+type consumerShard struct {
 	consumer string
 	shard    int
 }
 
-// NewProgress knows nothing yet.
+// NewProgress returns a Progress that knows nothing yet.
 func NewProgress() *Progress {
-	return &Progress{reached: map[place]int64{}, moved: make(chan struct{}), told: map[place]int64{}, tell: make(chan struct{}, 1)}
+	return &Progress{
+		reached: map[consumerShard]int64{}, changed: make(chan struct{}),
+		unpublished: map[consumerShard]int64{}, unpublishedSignal: make(chan struct{}, 1),
+	}
 }
 
-// start notes a checkpoint as the database has it, and in which epoch.
-func (p *Progress) start(epoch int64, consumer string, shard int, position int64) {
+// setCheckpoint stores a checkpoint that was read from the database, with the epoch that was read with it.
+func (p *Progress) setCheckpoint(epoch int64, consumer string, shard int, position int64) {
 	p.SetEpoch(epoch)
 	p.set(consumer, shard, position)
 }
 
-// SetEpoch tells in which epoch the server is; a new one forgets what was known.
+// SetEpoch stores the epoch of the database server. When it has changed, everything known is forgotten.
 func (p *Progress) SetEpoch(epoch int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,75 +50,78 @@ func (p *Progress) SetEpoch(epoch int64) {
 	}
 	p.epoch = epoch
 	clear(p.reached)
-	for _, wake := range p.renew {
-		wake() // consumers look again where they are
+	for _, wake := range p.onEpoch {
+		wake() // consumers read their checkpoints again
 	}
 }
 
-func (p *Progress) current() int64 {
+func (p *Progress) currentEpoch() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.epoch
 }
 
-func (p *Progress) onEpoch(wake func()) {
+// wakeOnEpoch has wake called when the epoch changes.
+func (p *Progress) wakeOnEpoch(wake func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.renew = append(p.renew, wake)
+	p.onEpoch = append(p.onEpoch, wake)
 }
 
+// set stores a position that a consumer has reached, unless a later one is known.
 func (p *Progress) set(consumer string, shard int, position int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if k := (place{consumer, shard}); position > p.reached[k] {
+	if k := (consumerShard{consumer, shard}); position > p.reached[k] {
 		p.reached[k] = position
-		close(p.moved)
-		p.moved = make(chan struct{})
+		close(p.changed)
+		p.changed = make(chan struct{})
 	}
 }
 
-// passed notes that a consumer found nothing for it up to a position, and has other processes told.
-func (p *Progress) passed(consumer string, shard int, position int64) {
+// setWithoutCheckpoint stores a position that a consumer has reached without moving its checkpoint, and has it published to
+// other processes.
+func (p *Progress) setWithoutCheckpoint(consumer string, shard int, position int64) {
 	p.set(consumer, shard, position)
 	p.mu.Lock()
-	p.told[place{consumer, shard}] = position
+	p.unpublished[consumerShard{consumer, shard}] = position
 	p.mu.Unlock()
 	select {
-	case p.tell <- struct{}{}:
+	case p.unpublishedSignal <- struct{}{}:
 	default:
 	}
 }
 
-// untold takes what others are to be told.
-func (p *Progress) untold() map[place]int64 {
+// takeUnpublished returns the positions that are to be published, and forgets that they are.
+func (p *Progress) takeUnpublished() map[consumerShard]int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	taken := p.told
-	p.told = map[place]int64{}
+	taken := p.unpublished
+	p.unpublished = map[consumerShard]int64{}
 	return taken
 }
 
-// Reached tells how far a consumer is known to have come.
+// Reached returns the position that a consumer is known to have reached in a shard.
 func (p *Progress) Reached(consumer string, shard int) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.reached[place{consumer, shard}]
+	return p.reached[consumerShard{consumer, shard}]
 }
 
-// Wait returns when all consumers have reached a position, or with the context's error.
+// Wait returns when all consumers have reached a position in a shard, or with the error of ctx.
 func (p *Progress) Wait(ctx context.Context, shard int, position int64, consumers ...string) error {
 	for {
 		p.mu.Lock()
-		moved, behind := p.moved, false
+		changed, behind := p.changed, false
 		for _, c := range consumers {
-			behind = behind || p.reached[place{c, shard}] < position
+			behind = behind || p.reached[consumerShard{c, shard}] < position
 		}
 		p.mu.Unlock()
 		if !behind {
 			return nil
 		}
 		select {
-		case <-moved:
+		case <-changed:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -20,23 +20,23 @@ import (
 	"ledgerline/eventstore"
 )
 
-// Config says what a runner needs.
+// Config is what a Runner needs.
 type Config struct {
 	Ledger    *eventstore.Ledger
 	Progress  *Progress
 	Consumers []Consumer
 	Logger    *slog.Logger
-	Metrics   prometheus.Registerer // nil: none
+	Metrics   prometheus.Registerer // nil: no metrics
 }
 
-// Runner runs consumers over all shards. Several processes may run the same consumers: a batch is written by one of
-// them, the others find the checkpoint moved and go on behind it.
+// Runner runs consumers over all shards. Several processes may run the same consumers: one of them writes a batch, the others
+// find that the checkpoint has moved and continue after it.
 type Runner struct {
-	ledger    *eventstore.Ledger
-	progress  *Progress
-	log       *slog.Logger
-	router    *message.Router
-	consumers map[string]handler // by watermill's handler name
+	ledger   *eventstore.Ledger
+	progress *Progress
+	log      *slog.Logger
+	router   *message.Router
+	handlers map[string]handler // by their name in watermill
 }
 
 // handler is one consumer on one shard.
@@ -45,51 +45,51 @@ type handler struct {
 	source *source
 }
 
-// topic is the one topic of the ledger.
+// topic is required by watermill. The ledger has only one.
 const topic = "ledger"
 
-// NewRunner prepares the handlers; Run starts them.
+// NewRunner returns a Runner. Run starts it.
 func NewRunner(cfg Config) (*Runner, error) {
 	quiet := watermill.NewSlogLoggerWithLevelMapping(cfg.Logger, map[slog.Level]slog.Level{slog.LevelInfo: slog.LevelDebug})
 	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 10 * time.Second}, quiet)
 	if err != nil {
 		return nil, fmt.Errorf("feed: router: %w", err)
 	}
-	r := &Runner{ledger: cfg.Ledger, progress: cfg.Progress, log: cfg.Logger, router: router, consumers: map[string]handler{}}
-	poison, err := middleware.PoisonQueueWithFilter(parker{r}, "parked", isPoison)
+	r := &Runner{ledger: cfg.Ledger, progress: cfg.Progress, log: cfg.Logger, router: router, handlers: map[string]handler{}}
+	parking, err := middleware.PoisonQueueWithFilter(parker{r}, "parked", isUnprocessable)
 	if err != nil {
-		return nil, fmt.Errorf("feed: poison queue: %w", err)
+		return nil, fmt.Errorf("feed: parking: %w", err)
 	}
 	if cfg.Metrics != nil {
 		b := metrics.NewPrometheusMetricsBuilder(cfg.Metrics, "ledgerline", "feed")
 		router.AddMiddleware(b.NewRouterMiddleware().Middleware)
-		cfg.Metrics.MustRegister(r.lag())
+		cfg.Metrics.MustRegister(r.lagMetric())
 	}
-	router.AddMiddleware(poison, middleware.Recoverer)
+	router.AddMiddleware(parking, middleware.Recoverer)
 	tails := make([]*tail, cfg.Ledger.Shards())
 	for shard := range tails {
 		tails[shard] = &tail{ledger: cfg.Ledger, shard: shard}
 	}
 	for _, c := range cfg.Consumers {
-		wants := map[string]bool{}
+		types := map[string]bool{}
 		for _, name := range c.Types() {
-			wants[name] = true
+			types[name] = true
 		}
 		for shard := range tails {
-			src := &source{ledger: cfg.Ledger, consumer: c, shard: shard, progress: cfg.Progress, tail: tails[shard], wants: wants}
+			src := &source{ledger: cfg.Ledger, consumer: c, shard: shard, progress: cfg.Progress, tail: tails[shard], types: types}
 			sub, err := newSubscriber(src, quiet)
 			if err != nil {
 				return nil, err
 			}
 			name := c.Name() + "/" + strconv.Itoa(shard)
-			r.consumers[name] = handler{c, src}
+			r.handlers[name] = handler{c, src}
 			router.AddConsumerHandler(name, topic, sub, func(msg *message.Message) error { return r.handle(msg.Context(), name, msg) })
 		}
 	}
 	return r, nil
 }
 
-// Run works until ctx ends.
+// Run runs the consumers until ctx ends.
 func (r *Runner) Run(ctx context.Context) error {
 	if err := r.router.Run(ctx); err != nil {
 		return fmt.Errorf("feed: %w", err)
@@ -97,37 +97,38 @@ func (r *Runner) Run(ctx context.Context) error {
 	return nil
 }
 
-// Running is closed when the handlers have started.
+// Running is closed when all handlers have started.
 func (r *Runner) Running() <-chan struct{} { return r.router.Running() }
 
 const (
 	beginSQL = `begin`
-	// A consumer's commit need not be flushed: its rows and its checkpoint are lost or kept together, and what is lost
-	// is written again from the ledger.
-	relaxedSQL = `set local synchronous_commit = off`
+	// Consumers commit without waiting for the disk: after a crash of the server, rows and checkpoint are lost or kept
+	// together, and lost rows are written again from the ledger.
+	noFlushSQL = `set local synchronous_commit = off`
 	advanceSQL = `select feed_advance_checkpoint($1, $2, $3, $4, $5)`
-	movedSQL   = `select pg_notify('` + movedChannel + `', $1)`
+	notifySQL  = `select pg_notify('` + movedChannel + `', $1)`
 )
 
-// errMoved says that another worker wrote the batch, or that another revision took over.
-const errMoved = "LL001"
+// codeCheckpointMoved is the SQLSTATE of feed_advance_checkpoint when another process has written the batch or another
+// revision is active.
+const codeCheckpointMoved = "LL001"
 
-// handle writes the batch of a message. The subscriber asks its source for more only when that has ended, so the two
-// never work on the source at once.
+// handle applies the batch of a message. The subscriber reads from the source again only after handle has returned, so the
+// two never use the source at the same time.
 func (r *Runner) handle(ctx context.Context, name string, msg *message.Message) error {
-	h := r.consumers[name]
-	b, err := h.source.of(msg)
+	h := r.handlers[name]
+	b, err := h.source.batchOf(msg)
 	if err != nil {
 		return err
 	}
-	if err := r.open(ctx, b); err != nil {
+	if err := r.decode(ctx, b); err != nil {
 		return err
 	}
-	return r.write(ctx, h, b, func(q *pgx.Batch) error { return statements(ctx, h.Consumer, q, b.Revision, b.Events) })
+	return r.write(ctx, h, b, func(q *pgx.Batch) error { return addStatementsTo(ctx, h.Consumer, q, b.Revision, b.Events) })
 }
 
-// open decodes what the tail could not, and what was read past it.
-func (r *Runner) open(ctx context.Context, b *Batch) error {
+// decode decodes the events of a batch that tail has not decoded.
+func (r *Runner) decode(ctx context.Context, b *Batch) error {
 	if !slices.ContainsFunc(b.Events, func(e eventstore.Recorded) bool { return e.Event == nil }) {
 		return nil
 	}
@@ -135,34 +136,35 @@ func (r *Runner) open(ctx context.Context, b *Batch) error {
 	return r.ledger.Decode(ctx, b.Events)
 }
 
-// write commits a batch's statements with the checkpoint in one round trip.
-func (r *Runner) write(ctx context.Context, h handler, b *Batch, statements func(*pgx.Batch) error) error {
+// write commits the statements of a batch together with the checkpoint, in one round trip. It returns nil without an effect
+// when another process has written the batch.
+func (r *Runner) write(ctx context.Context, h handler, b *Batch, addStatements func(*pgx.Batch) error) error {
 	var q pgx.Batch
 	q.Queue(beginSQL)
-	q.Queue(relaxedSQL)
+	q.Queue(noFlushSQL)
 	q.Queue(eventstore.ForceIndexScansSQL)
 	q.Queue(advanceSQL, b.Consumer, b.Revision, b.Shard, b.After, b.Through)
-	if err := statements(&q); err != nil {
+	if err := addStatements(&q); err != nil {
 		return err
 	}
-	q.Queue(movedSQL, fmt.Sprintf("%s:%d:%d", b.Consumer, b.Shard, b.Through))
+	q.Queue(notifySQL, fmt.Sprintf("%s:%d:%d", b.Consumer, b.Shard, b.Through))
 	q.Queue("commit")
 	if err := send(ctx, r.ledger, &q); err != nil {
-		if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && refused.Code == errMoved {
-			return nil // the source looks where the checkpoint is now
+		if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && refused.Code == codeCheckpointMoved {
+			return nil // the source reads the checkpoint again
 		}
-		if h.source.swapped(ctx, err) {
-			return nil // likewise
+		if h.source.revisionReplaced(ctx, err) {
+			return nil // so does it here
 		}
 		return fmt.Errorf("feed: write batch of %s: %w", b.Consumer, err)
 	}
-	h.source.settle(b)
+	h.source.written(b)
 	r.progress.set(b.Consumer, b.Shard, b.Through)
 	h.Committed(b)
 	return nil
 }
 
-// send runs a pipeline that begins and commits by itself.
+// send sends a batch of statements that begins and commits its own transaction.
 func send(ctx context.Context, ledger *eventstore.Ledger, q *pgx.Batch) error {
 	conn, err := ledger.Pool().Acquire(ctx)
 	if err != nil {
@@ -180,8 +182,8 @@ func send(ctx context.Context, ledger *eventstore.Ledger, q *pgx.Batch) error {
 	return nil
 }
 
-// isPoison tells errors that the events themselves cause, and that would come again, from those of the moment.
-func isPoison(err error) bool {
+// isUnprocessable tells whether an error is caused by the events themselves and would come again.
+func isUnprocessable(err error) bool {
 	if undecodable := (*eventstore.UndecodableError)(nil); errors.As(err, &undecodable) {
 		return true
 	}
@@ -190,24 +192,24 @@ func isPoison(err error) bool {
 	}
 	if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) {
 		switch refused.Code[:2] {
-		case "21", "22", "23", "42", "54": // cardinality, data, integrity, undefined or wrong statement, limits
+		case "21", "22", "23", "42", "54": // cardinality, data, integrity, wrong statement, limits
 			return true
 		}
 	}
-	poison := (*UnprocessableError)(nil)
-	return errors.As(err, &poison)
+	unprocessable := (*UnprocessableError)(nil)
+	return errors.As(err, &unprocessable)
 }
 
-// UnprocessableError is what a consumer returns for events that it will never be able to take.
+// UnprocessableError is what a consumer returns for events that it will never be able to apply. They are parked.
 type UnprocessableError struct{ Cause error }
 
-func (e *UnprocessableError) Error() string { return "feed: poison: " + e.Cause.Error() }
+func (e *UnprocessableError) Error() string { return "feed: unprocessable: " + e.Cause.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *UnprocessableError) Unwrap() error { return e.Cause }
 
-// lag is how many positions each consumer of this process is behind, per shard.
-func (r *Runner) lag() prometheus.Collector {
+// lagMetric reports how many positions each consumer of this process is behind, by shard.
+func (r *Runner) lagMetric() prometheus.Collector {
 	desc := prometheus.NewDesc("ledgerline_feed_lag_positions", "Positions between a consumer's checkpoint and the head of the shard.",
 		[]string{"consumer", "shard"}, nil)
 	return lagCollector{r, desc}
@@ -226,18 +228,18 @@ func (l lagCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// Lag is how far a consumer of this process is behind.
+// Lag is how far a consumer of this process is behind the head of a shard.
 type Lag struct {
 	Consumer string
 	Shard    int
-	Behind   int64
+	Behind   int64 // positions
 }
 
-// Lag tells it from memory, per consumer and shard.
+// Lag returns the lag of each consumer and shard, as far as this process knows. It does not ask the database.
 func (r *Runner) Lag() []Lag {
 	seen := map[string]bool{}
 	var all []Lag
-	for _, c := range r.consumers {
+	for _, c := range r.handlers {
 		if seen[c.Name()] {
 			continue
 		}

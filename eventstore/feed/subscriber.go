@@ -17,45 +17,46 @@ import (
 	"ledgerline/eventstore"
 )
 
-// slowPoll is the net under the wake-ups: how long a lost one can go unnoticed.
+// slowPoll is how often a source reads although nothing has woken it, in case a wake-up was lost.
 const slowPoll = 5 * time.Second
 
-// source reads the next batch of one consumer and shard. It stands in for the database that watermill-sql's
-// subscriber expects, because that subscriber wraps each poll in a transaction and writes its offset there: here a
-// poll is one plain read, and an idle consumer causes no write at all.
+// source reads the next batch of one consumer and shard. It takes the place of the database that watermill-sql's subscriber
+// expects: that subscriber wraps each poll in a transaction and writes its offset there, while a poll of source is one plain
+// read, and an idle consumer writes nothing.
 //
-// What holds nothing for the consumer is passed over without moving the checkpoint in the database; Progress knows of
-// it, and the next batch with something in it, a long stretch, or a quiet moment takes the checkpoint along.
+// Events that the consumer does not want do not move its checkpoint in the database: source remembers how far it has seen
+// and reports it to Progress. The checkpoint moves with the next batch that has events, after maxUnwritten positions, or
+// when nothing is appended for a while.
 type source struct {
 	ledger   *eventstore.Ledger
 	consumer Consumer
 	shard    int
 	progress *Progress
 	tail     *tail
-	wants    map[string]bool // empty: all
+	types    map[string]bool // that the consumer wants; empty: all
 
-	known    bool // the fields below are what the database has, as far as this process knows
-	revision int
-	written  int64 // the checkpoint
-	seen     int64 // passed over up to here
-	epoch    int64
-	moved    time.Time // when the checkpoint was written last
+	loaded     bool // the fields below are as in the database, as far as this process knows
+	revision   int
+	checkpoint int64
+	seen       int64 // position up to which there is nothing for the consumer; at least checkpoint
+	epoch      int64
+	movedAt    time.Time // when this process last moved the checkpoint
 
-	batch *Batch // that the last message stands for
+	batch *Batch // of the last message
 }
 
-const checkpointSQL = `select f.revision, c.position, ` + epochSQL + `
+const checkpointSQL = `select f.revision, c.position, ` + EpochSQL + `
 	from feed_consumers f
 	join feed_checkpoints c on c.name = f.name and c.revision = f.revision and c.shard = $2
 	where f.name = $1`
 
-// passOver is how far a checkpoint may lie behind what was passed over: a restart reads that much again.
-const passOver = 10 * BatchSize
+// maxUnwritten is how many positions a checkpoint may stay behind what the consumer has seen: a restart reads them again.
+const maxUnwritten = 10 * BatchSize
 
-// next gives the batch behind the checkpoint; nil when there is nothing new.
+// next returns the batch after the checkpoint; nil when there is nothing new.
 func (s *source) next(ctx context.Context) (*Batch, error) {
-	if !s.known || s.epoch != s.progress.current() {
-		if err := s.load(ctx); err != nil || !s.known {
+	if !s.loaded || s.epoch != s.progress.currentEpoch() {
+		if err := s.load(ctx); err != nil || !s.loaded {
 			return nil, err
 		}
 	}
@@ -65,72 +66,80 @@ func (s *source) next(ctx context.Context) (*Batch, error) {
 			return nil, err
 		}
 		idle := through == s.seen
-		if idle && (s.seen == s.written || time.Since(s.moved) < slowPoll) {
+		if idle && (s.seen == s.checkpoint || time.Since(s.movedAt) < slowPoll) {
 			return nil, nil //nolint:nilnil // nothing new
 		}
 		wanted := s.wanted(found)
-		if len(wanted) > 0 || idle || through-s.written > passOver {
-			b := &Batch{Consumer: s.consumer.Name(), Revision: s.revision, Shard: s.shard, After: s.written, Through: through, Events: wanted}
-			s.known, s.batch = false, b // until it is known to be written
+		if len(wanted) > 0 || idle || through-s.checkpoint > maxUnwritten {
+			b := &Batch{Consumer: s.consumer.Name(), Revision: s.revision, Shard: s.shard, After: s.checkpoint, Through: through, Events: wanted}
+			s.loaded, s.batch = false, b // until the batch is known to be written
 			return b, nil
 		}
 		s.seen = through
-		s.progress.passed(s.consumer.Name(), s.shard, through)
+		s.progress.setWithoutCheckpoint(s.consumer.Name(), s.shard, through)
 	}
 }
 
-// of gives the batch that a message stands for. The next one is asked for only when the message has been dealt with.
-func (s *source) of(msg *message.Message) (*Batch, error) {
+// batchOf returns the batch that a message stands for.
+func (s *source) batchOf(msg *message.Message) (*Batch, error) {
 	if b := s.batch; b != nil && b.name() == string(msg.Payload) {
 		return b, nil
 	}
-	return nil, fmt.Errorf("feed: nobody knows the batch %q", msg.UUID)
+	return nil, fmt.Errorf("feed: the message %q is not that of the current batch", msg.UUID)
 }
 
-// settle tells that the batch was written.
-func (s *source) settle(b *Batch) {
-	s.known, s.written, s.seen, s.moved = true, b.Through, b.Through, time.Now()
+// written records that a batch was written.
+func (s *source) written(b *Batch) {
+	s.loaded, s.checkpoint, s.seen, s.movedAt = true, b.Through, b.Through, time.Now()
 }
 
-// swapped tells whether a batch failed because the tables it was meant for are gone: another revision has taken over,
-// and statements are prepared before the checkpoint can say so.
-func (s *source) swapped(ctx context.Context, err error) bool {
+// revisionReplaced tells whether a batch failed because the tables of its revision were dropped after another revision became
+// active. The error of the missing tables comes first, since statements are prepared before any of them runs.
+func (s *source) revisionReplaced(ctx context.Context, err error) bool {
 	refused := (*pgconn.PgError)(nil)
-	if !errors.As(err, &refused) || (refused.Code != "42P01" && refused.Code != "3F000") {
+	if !errors.As(err, &refused) || (refused.Code != codeUndefinedTable && refused.Code != codeUndefinedSchema) {
 		return false
 	}
 	was := s.revision
 	return s.load(ctx) == nil && s.revision != was
 }
 
+const (
+	codeUndefinedTable  = "42P01"
+	codeUndefinedSchema = "3F000"
+)
+
+// load reads the active revision and the checkpoint.
 func (s *source) load(ctx context.Context) error {
-	s.known = false
-	err := s.ledger.Pool().QueryRow(ctx, checkpointSQL, s.consumer.Name(), s.shard).Scan(&s.revision, &s.written, &s.epoch)
+	s.loaded = false
+	err := s.ledger.Pool().QueryRow(ctx, checkpointSQL, s.consumer.Name(), s.shard).Scan(&s.revision, &s.checkpoint, &s.epoch)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil // its tables are being made; there will be a wake-up
+		return nil // the tables are being created; a wake-up follows
 	}
 	if err != nil {
 		return fmt.Errorf("feed: checkpoint of %s: %w", s.consumer.Name(), err)
 	}
-	s.known, s.seen = true, s.written
-	s.progress.start(s.epoch, s.consumer.Name(), s.shard, s.written)
+	s.loaded, s.seen = true, s.checkpoint
+	s.progress.setCheckpoint(s.epoch, s.consumer.Name(), s.shard, s.checkpoint)
 	return nil
 }
 
+// wanted returns the events that the consumer wants.
 func (s *source) wanted(found []eventstore.Recorded) []eventstore.Recorded {
-	if len(s.wants) == 0 {
+	if len(s.types) == 0 {
 		return found
 	}
 	var wanted []eventstore.Recorded
 	for i := range found {
-		if s.wants[found[i].Type] {
+		if s.types[found[i].Type] {
 			wanted = append(wanted, found[i])
 		}
 	}
 	return wanted
 }
 
-// The types below are the shapes that watermill-sql wants.
+// The types below implement the interfaces of watermill-sql. What it calls a transaction and a row is a read of source and
+// its batch.
 
 type (
 	reader struct{ *source }
@@ -139,7 +148,7 @@ type (
 		batch *Batch
 		read  bool
 	}
-	nothing struct{}
+	noResult struct{}
 )
 
 func (r reader) BeginTx(context.Context, *stdsql.TxOptions) (sql.Tx, error) {
@@ -147,7 +156,7 @@ func (r reader) BeginTx(context.Context, *stdsql.TxOptions) (sql.Tx, error) {
 }
 
 func (s *source) ExecContext(context.Context, string, ...any) (sql.Result, error) {
-	return nothing{}, nil
+	return noResult{}, nil
 }
 
 func (s *source) QueryContext(ctx context.Context, _ string, _ ...any) (sql.Rows, error) {
@@ -178,11 +187,14 @@ func (r *oneRow) Scan(dest ...any) error {
 
 func (*oneRow) Close() error { return nil }
 
-func (nothing) RowsAffected() (int64, error) { return 0, nil }
+func (noResult) RowsAffected() (int64, error) { return 0, nil }
 
-// schema is the SchemaAdapter and the OffsetsAdapter: the table is the ledger's, the offset is the consumer's own
-// checkpoint.
-type schema struct{}
+// schema is watermill-sql's SchemaAdapter and offsets its OffsetsAdapter: the table is the ledger's, and the offset is the
+// consumer's checkpoint, which the consumer's own transaction writes.
+type (
+	schema  struct{}
+	offsets struct{}
+)
 
 var errReadOnly = errors.New("feed: only the event store writes the ledger")
 
@@ -208,8 +220,6 @@ func (schema) SchemaInitializingQueries(sql.SchemaInitializingQueriesParams) ([]
 
 func (schema) SubscribeIsolationLevel() stdsql.IsolationLevel { return stdsql.LevelReadCommitted }
 
-type offsets struct{}
-
 func (offsets) AckMessageQuery(sql.AckMessageQueryParams) (sql.Query, error) { return sql.Query{}, nil }
 
 func (offsets) ConsumedMessageQuery(sql.ConsumedMessageQueryParams) (sql.Query, error) {
@@ -226,25 +236,25 @@ func (offsets) BeforeSubscribingQueries(sql.BeforeSubscribingQueriesParams) ([]s
 	return nil, nil
 }
 
-// waker is the subscriber's BackoffManager: where watermill-sql would sleep between polls, it waits for a wake-up.
+// waker is the subscriber's BackoffManager: where watermill-sql would sleep between polls, waker waits for a wake-up.
 type waker struct {
-	wake chan struct{}
-	done chan struct{}
-	once sync.Once
+	signal chan struct{}
+	closed chan struct{}
+	once   sync.Once
 }
 
 func newWaker() *waker {
-	return &waker{wake: make(chan struct{}, 1), done: make(chan struct{})}
+	return &waker{signal: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
-func (w *waker) ring() {
+func (w *waker) wake() {
 	select {
-	case w.wake <- struct{}{}:
+	case w.signal <- struct{}{}:
 	default:
 	}
 }
 
-func (w *waker) close() { w.once.Do(func() { close(w.done) }) }
+func (w *waker) close() { w.once.Do(func() { close(w.closed) }) }
 
 // HandleError implements sql.BackoffManager.
 func (w *waker) HandleError(log watermill.LoggerAdapter, noMsg bool, err error) time.Duration {
@@ -257,18 +267,18 @@ func (w *waker) HandleError(log watermill.LoggerAdapter, noMsg bool, err error) 
 	case !noMsg:
 		return 0
 	}
-	net := time.NewTimer(slowPoll)
-	defer net.Stop()
+	poll := time.NewTimer(slowPoll)
+	defer poll.Stop()
 	select {
-	case <-w.wake:
-	case <-net.C:
-	case <-w.done:
+	case <-w.signal:
+	case <-poll.C:
+	case <-w.closed:
 		return time.Millisecond
 	}
 	return 0
 }
 
-// subscriber is watermill-sql's, with a Close that ends the wait first.
+// subscriber is watermill-sql's subscriber with a Close that first ends its wait for a wake-up.
 type subscriber struct {
 	*sql.Subscriber
 	waker *waker
@@ -285,8 +295,8 @@ func newSubscriber(src *source, log watermill.LoggerAdapter) (*subscriber, error
 	if err != nil {
 		return nil, fmt.Errorf("feed: subscriber: %w", err)
 	}
-	src.progress.onEpoch(w.ring)
-	return &subscriber{Subscriber: inner, waker: w, stop: src.ledger.OnAppend(src.shard, w.ring)}, nil
+	src.progress.wakeOnEpoch(w.wake)
+	return &subscriber{Subscriber: inner, waker: w, stop: src.ledger.OnAppend(src.shard, w.wake)}, nil
 }
 
 // Subscribe implements message.Subscriber. The wait for a wake-up ends with the context.

@@ -9,44 +9,44 @@ import (
 	"ledgerline/eventstore"
 )
 
-// keepRecent is how many of the newest events of a shard stay in memory for the consumers of this process: all of them
-// want the same stretch at nearly the same moment, and one read serves them.
-const keepRecent = 4 * BatchSize
+// maxRecent is how many of the newest events of a shard stay in memory. All consumers of a process want the same events at
+// nearly the same moment, so one read serves all of them.
+const maxRecent = 4 * BatchSize
 
-// tail is the newest stretch of a shard as this process has read it, shared by its consumers. The events in it are decoded,
-// once for all, and must not be changed. Where one cannot be decoded, those read with it are not either: each consumer
-// that wants them then tries for itself, and parks what stops it.
+// tail holds the newest events of a shard for the consumers of this process, which share them and must not change them. The
+// events are decoded. When one of them cannot be decoded, all events of that read stay encoded: each consumer decodes those
+// that it wants and parks the one at fault.
 type tail struct {
 	ledger *eventstore.Ledger
 	shard  int
 
 	mu     sync.Mutex
-	asked  time.Time // when the database was last asked for more
-	base   int64     // position before the first event here
+	readAt time.Time // when the database was last read
+	base   int64     // position before the first recent event
 	recent []eventstore.Recorded
 }
 
-// after gives events behind a position, at most BatchSize, and the position up to which the shard was seen. A consumer
-// that is far behind reads for itself, only what it wants: found tells which of its types is left to check.
+// after returns events after a position, at most BatchSize, and the position up to which the shard was read. For a consumer
+// that is far behind it reads from the database, and only the given types.
 func (t *tail) after(ctx context.Context, position int64, types []string) (events []eventstore.Recorded, through int64, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if events, through = t.here(position); through > position {
+	if events, through = t.fromMemory(position); through > position {
 		return events, through, nil
 	}
 	end := t.base + int64(len(t.recent))
-	if position < t.base || (position < end-keepRecent) || t.ledger.KnownHead(t.shard)-position > keepRecent {
+	if position < t.base || (position < end-maxRecent) || t.ledger.KnownHead(t.shard)-position > maxRecent {
 		t.mu.Unlock()
 		defer t.mu.Lock()
-		return t.alone(ctx, position, types)
+		return t.fromDatabase(ctx, position, types)
 	}
 	if position > end || len(t.recent) == 0 {
 		t.base, t.recent, end = position, nil, position
 	}
-	if t.ledger.KnownHead(t.shard) <= end && time.Since(t.asked) < slowPoll/2 {
-		return nil, position, nil // another consumer has just asked, and nobody has appended since
+	if t.ledger.KnownHead(t.shard) <= end && time.Since(t.readAt) < slowPoll/2 {
+		return nil, position, nil // another consumer has just read, and nothing was appended since
 	}
-	t.asked = time.Now()
+	t.readAt = time.Now()
 	read, err := t.ledger.ReadAfter(ctx, t.shard, t.base+int64(len(t.recent)), BatchSize)
 	if err != nil {
 		return nil, 0, err
@@ -60,19 +60,19 @@ func (t *tail) after(ctx context.Context, position int64, types []string) (event
 		}
 	}
 	t.recent = append(t.recent, read...)
-	if over := len(t.recent) - keepRecent; over > 0 {
+	if over := len(t.recent) - maxRecent; over > 0 {
 		t.base += int64(over)
 		t.recent = append([]eventstore.Recorded(nil), t.recent[over:]...)
 	}
 	if n := len(read); n > 0 {
 		t.ledger.AdvanceHead(t.shard, read[n-1].Position)
 	}
-	events, through = t.here(position)
+	events, through = t.fromMemory(position)
 	return events, through, nil
 }
 
-// here serves from memory; through is the position itself when there is nothing behind it.
-func (t *tail) here(position int64) ([]eventstore.Recorded, int64) {
+// fromMemory returns recent events; through is the position itself when there are none after it.
+func (t *tail) fromMemory(position int64) ([]eventstore.Recorded, int64) {
 	from := position - t.base
 	if from < 0 || from >= int64(len(t.recent)) {
 		return nil, position
@@ -81,8 +81,8 @@ func (t *tail) here(position int64) ([]eventstore.Recorded, int64) {
 	return t.recent[from:to:to], t.base + to
 }
 
-// alone reads for a consumer that is behind.
-func (t *tail) alone(ctx context.Context, position int64, types []string) ([]eventstore.Recorded, int64, error) {
+// fromDatabase reads for a consumer that is far behind.
+func (t *tail) fromDatabase(ctx context.Context, position int64, types []string) ([]eventstore.Recorded, int64, error) {
 	head, err := t.ledger.Head(ctx, t.shard)
 	if err != nil || head <= position {
 		return nil, position, err
