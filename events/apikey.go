@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// APIKeyCreated makes a credential. Only the SHA-256 of the secret is known. Stream: the key id.
+// APIKeyCreated creates an API key. Only the SHA-256 of its secret is stored. Stream: the key id.
 type APIKeyCreated struct {
 	KeyID       string     `json:"key_id"`
 	Name        string     `json:"name"`
@@ -16,17 +16,17 @@ type APIKeyCreated struct {
 	SecretHash  string     `json:"secret_hash"`
 	IPAllowlist []string   `json:"ip_allowlist,omitempty"` // addresses and CIDR blocks; empty allows all
 	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
-	IdentityID  *uuid.UUID `json:"identity_id,omitempty"` // of a service identity's token: its scopes count in place of the key's
+	IdentityID  *uuid.UUID `json:"identity_id,omitempty"` // set for the token of a service identity, whose scopes replace those of the key
 }
 
-// APIKeyRotated gives a credential another secret; the one before it is good for nothing any more.
+// APIKeyRotated gives an API key a new secret. The old one is no longer accepted.
 type APIKeyRotated struct {
 	KeyID      string `json:"key_id"`
 	Prefix     string `json:"prefix"`
 	SecretHash string `json:"secret_hash"`
 }
 
-// APIKeyRevoked ends a credential for good.
+// APIKeyRevoked ends an API key for good.
 type APIKeyRevoked struct {
 	KeyID string `json:"key_id"`
 }

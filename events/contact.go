@@ -6,14 +6,14 @@ import (
 	"github.com/google/uuid"
 )
 
-// LabelCreated makes a label of a workspace. Stream: Stream("lbl", id).
+// LabelCreated creates a label in a workspace. Stream: Stream("lbl", id).
 type LabelCreated struct {
 	LabelID uuid.UUID `json:"label_id"`
 	Name    string    `json:"name"`
 	Color   *string   `json:"color"`
 }
 
-// LabelUpdated changes a label; what is in Changed has its new value here. A new name keeps the label's contacts.
+// LabelUpdated changes a label. Only the fields in Changed have values. A label that gets a new name keeps its contacts.
 type LabelUpdated struct {
 	LabelID uuid.UUID `json:"label_id"`
 	Changed []string  `json:"changed"` // name, color
@@ -21,15 +21,15 @@ type LabelUpdated struct {
 	Color   *string   `json:"color,omitempty"`
 }
 
-// LabelDeleted takes a label off every contact and frees its name.
+// LabelDeleted deletes a label, removes it from all contacts and frees its name.
 type LabelDeleted struct {
 	LabelID uuid.UUID `json:"label_id"`
 }
 
-// ContactCreated makes a contact with consent unknown; consent events follow it. Stream: the contact id.
+// ContactCreated creates a contact with unknown consent; events about consent follow it. Stream: the contact id.
 type ContactCreated struct {
 	ContactID      string          `json:"contact_id"`
-	ConversationID string          `json:"conversation_id"` // of the one conversation that its first message will start
+	ConversationID string          `json:"conversation_id"` // of the conversation that the first message will start
 	NumberHash     string          `json:"number_hash"`
 	LabelIDs       []uuid.UUID     `json:"label_ids,omitempty"`
 	OwnerUserID    *uuid.UUID      `json:"owner_user_id,omitempty"`
@@ -38,7 +38,7 @@ type ContactCreated struct {
 	Person         ContactPersonal `json:"-"`
 }
 
-// ContactPersonal is what is sealed of a contact.
+// ContactPersonal is the personal data of a contact.
 type ContactPersonal struct {
 	Phone     string         `json:"phone,omitempty"` // E.164
 	FirstName *string        `json:"first_name,omitempty"`
@@ -54,8 +54,7 @@ func (e *ContactCreated) Subject() string { return e.ContactID }
 // Personal implements Sealed.
 func (e *ContactCreated) Personal() any { return &e.Person }
 
-// ContactUpdated changes what is known of a contact. Changed names the fields, and only those have their new values here:
-// a field that is in Changed and has no value was emptied.
+// ContactUpdated changes a contact. Only the fields in Changed have values; a field in Changed without a value was emptied.
 type ContactUpdated struct {
 	ContactID   string          `json:"contact_id"`
 	Changed     []string        `json:"changed"`               // phone, first_name, last_name, company, email, fields, owner_user_id
@@ -70,15 +69,14 @@ func (e *ContactUpdated) Subject() string { return e.ContactID }
 // Personal implements Sealed.
 func (e *ContactUpdated) Personal() any { return &e.Person }
 
-// ContactLabelsChanged puts labels on a contact and takes others off.
+// ContactLabelsChanged adds labels to a contact and removes others.
 type ContactLabelsChanged struct {
 	ContactID string      `json:"contact_id"`
 	Added     []uuid.UUID `json:"added,omitempty"`
 	Removed   []uuid.UUID `json:"removed,omitempty"`
 }
 
-// ConsentEvidence is what is kept of every change of consent (decisions, section 6). The actor and the time are
-// those of the event.
+// ConsentEvidence is the evidence of a change of consent. Actor and time are those of the event.
 type ConsentEvidence struct {
 	ContactID  string          `json:"contact_id"`
 	NumberHash string          `json:"number_hash"`
@@ -89,14 +87,14 @@ type ConsentEvidence struct {
 	MessageID  *string         `json:"message_id,omitempty"`
 	LineID     *string         `json:"line_id,omitempty"`
 	Channel    *string         `json:"channel,omitempty"`
-	Register   bool            `json:"register,omitempty"` // followed from the organisation's register, not from a request about this contact
+	Register   bool            `json:"register,omitempty"` // the organisation's register of opt-outs caused the change, not a request about this contact
 	Evidence   ConsentPersonal `json:"-"`
 }
 
-// ConsentPersonal is what is sealed of a consent change.
+// ConsentPersonal is the personal data in the evidence of a change of consent.
 type ConsentPersonal struct {
 	Phone     string `json:"phone,omitempty"`
-	Text      string `json:"text,omitempty"` // verbatim text of the message
+	Text      string `json:"text,omitempty"` // of the message, verbatim
 	IP        string `json:"ip,omitempty"`
 	UserAgent string `json:"user_agent,omitempty"`
 }
@@ -114,41 +112,41 @@ type (
 	ContactConsentCleared struct{ ConsentEvidence }
 )
 
-// ContactLineAssigned makes a line the contact's sticky sender.
+// ContactLineAssigned makes a line the contact's assigned line, which sends to it from now on if it can (rule SND-48).
 type ContactLineAssigned struct {
 	ContactID string `json:"contact_id"`
 	LineID    string `json:"line_id"`
 }
 
-// ContactDeleted erases a contact: its key is destroyed in the same append, and whatever it sealed stays closed.
+// ContactDeleted erases a contact: the same append destroys its key, so its personal data can never be decrypted again.
 type ContactDeleted struct {
 	ContactID  string `json:"contact_id"`
 	NumberHash string `json:"number_hash"`
 }
 
-// Number events belong to one phone number within one organisation, known by a keyed hash only, so that they
-// outlive every contact. Stream: "num_" + hash.
+// The events of a number belong to one phone number within one organisation. They contain only a keyed hash of the number, so
+// they outlive the erasure of contacts. Stream: "num_" + hash.
 
-// NumberLinked tells that a contact of a workspace holds the number, and what was known then of the number itself.
+// NumberLinked records that a contact has the number, and whether the number was known to be on the chat channel.
 type NumberLinked struct {
 	ContactID   string     `json:"contact_id"`
 	WorkspaceID uuid.UUID  `json:"workspace_id"`
-	Chat        *bool      `json:"chat,omitempty"`            // as NumberChecked told
-	CheckedAt   *time.Time `json:"chat_checked_at,omitempty"` // when it did
+	Chat        *bool      `json:"chat,omitempty"`            // as in NumberChecked; nil: not known
+	CheckedAt   *time.Time `json:"chat_checked_at,omitempty"` // when that was checked
 }
 
-// NumberUnlinked tells that a contact gave the number up.
+// NumberUnlinked records that a contact no longer has the number.
 type NumberUnlinked struct {
 	ContactID   string    `json:"contact_id"`
 	WorkspaceID uuid.UUID `json:"workspace_id"`
 }
 
-// NumberOptedOut enters the number into the organisation's register of opt-outs.
+// NumberOptedOut adds the number to the organisation's register of opt-outs.
 type NumberOptedOut struct {
-	ContactID string `json:"contact_id"` // through which it came
+	ContactID string `json:"contact_id"` // the contact that opted out
 }
 
-// NumberOptedIn lifts the number from the register.
+// NumberOptedIn removes the number from the register.
 type NumberOptedIn struct {
 	ContactID string `json:"contact_id"`
 }

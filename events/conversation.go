@@ -6,29 +6,28 @@ import (
 	"github.com/google/uuid"
 )
 
-// ConversationRef is in the events of a conversation, so that a reader needs nothing else to place them. Stream: the
-// conversation id.
+// ConversationRef identifies the conversation of an event and its contact. Stream: the conversation id.
 type ConversationRef struct {
 	ConversationID string `json:"conversation_id"`
 	ContactID      string `json:"contact_id"`
 	IsTest         bool   `json:"is_test,omitempty"`
 }
 
-// ConversationStarted opens the one conversation of a contact in a workspace.
+// ConversationStarted opens the conversation of a contact. A contact has only one.
 type ConversationStarted struct {
 	ConversationID string `json:"conversation_id"`
 	ContactID      string `json:"contact_id"`
 	IsTest         bool   `json:"is_test,omitempty"`
 }
 
-// ConversationReopened puts a closed or snoozed conversation back to open: a message came or went, or somebody asked.
+// ConversationReopened opens a closed or snoozed conversation, after a message or on request.
 type ConversationReopened struct {
 	ConversationID string `json:"conversation_id"`
 	ContactID      string `json:"contact_id"`
 	From           string `json:"from"`
 }
 
-// ConversationSnoozed puts a conversation aside until a time, or moves that time.
+// ConversationSnoozed hides a conversation from the open ones until a time, or changes that time.
 type ConversationSnoozed struct {
 	ConversationRef
 	From  string    `json:"from"` // open, snoozed or closed
@@ -38,46 +37,46 @@ type ConversationSnoozed struct {
 // ConversationWoken opens a snoozed conversation whose time has come.
 type ConversationWoken struct{ ConversationRef }
 
-// ConversationClosed ends a conversation until the next message.
+// ConversationClosed closes a conversation until the next message.
 type ConversationClosed struct {
 	ConversationRef
 	From string `json:"from"` // open or snoozed
 }
 
-// ConversationAssigned gives a conversation to a person, or to nobody.
+// ConversationAssigned assigns a conversation to a user, or to none.
 type ConversationAssigned struct {
 	ConversationRef
-	From *uuid.UUID `json:"from"` // null: nobody had it
-	To   *uuid.UUID `json:"to"`   // null: nobody has it
+	From *uuid.UUID `json:"from"` // null: was not assigned
+	To   *uuid.UUID `json:"to"`   // null: is not assigned
 }
 
-// ConversationTeamSet gives a conversation to a team, or to none.
+// ConversationTeamSet assigns a conversation to a team, or to none.
 type ConversationTeamSet struct {
 	ConversationRef
 	From *uuid.UUID `json:"from"`
 	To   *uuid.UUID `json:"to"`
 }
 
-// ConversationHandlerChanged tells who answers in a conversation: team, agent:<agent id> or workflow:<run id>.
+// ConversationHandlerChanged changes the handler, which answers in a conversation: team, agent:<agent id> or workflow:<run id>.
 type ConversationHandlerChanged struct {
 	ConversationRef
 	From string `json:"from"`
 	To   string `json:"to"`
 }
 
-// ConversationRead tells that everything that had come in was read.
+// ConversationRead records that all received messages were read.
 type ConversationRead struct{ ConversationRef }
 
-// AgentHandoff tells that whatever handled a conversation by itself gave it to the team. The change of the handler and
-// of the team are events of their own, before it in the same append.
+// AgentHandoff records that an agent or workflow handed a conversation over to the team. The same append contains, before it,
+// the events that change handler and team.
 type AgentHandoff struct {
 	ConversationRef
-	From   string          `json:"from"` // who handled it: agent:<agent id> or workflow:<run id>
+	From   string          `json:"from"` // the handler until then: agent:<agent id> or workflow:<run id>
 	TeamID *uuid.UUID      `json:"team_id"`
 	Why    HandoffPersonal `json:"-"`
 }
 
-// HandoffPersonal is what is sealed of a handoff.
+// HandoffPersonal is the personal data of a handoff.
 type HandoffPersonal struct {
 	Reason string `json:"reason,omitempty"`
 }
@@ -88,16 +87,16 @@ func (e *AgentHandoff) Subject() string { return e.ContactID }
 // Personal implements Sealed.
 func (e *AgentHandoff) Personal() any { return &e.Why }
 
-// NoteAdded is a remark of the team's about a conversation, never shown to the contact. Stream: Stream("note", id), so
-// that a conversation is not read with all that was ever remarked about it.
+// NoteAdded adds a note of the team to a conversation, which the contact never sees. Stream: Stream("note", id), so that
+// loading a conversation does not load all its notes.
 type NoteAdded struct {
 	ConversationRef
 	NoteID       uuid.UUID    `json:"note_id"`
-	AuthorUserID *uuid.UUID   `json:"author_user_id"` // null: no person wrote it
+	AuthorUserID *uuid.UUID   `json:"author_user_id"` // null: not written by a user
 	Content      NotePersonal `json:"-"`
 }
 
-// NotePersonal is what is sealed of a note.
+// NotePersonal is the personal data of a note.
 type NotePersonal struct {
 	Body string `json:"body,omitempty"`
 }

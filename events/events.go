@@ -1,8 +1,13 @@
-// Package events says what can happen: one plain struct per event, one file per resource, and a registry that binds
-// each struct to its wire name and version. A released event is never edited: a new version and an upcaster are added.
+// Package events defines the events of the ledger: one plain struct for each event, one file for each resource. The registry
+// [Default] binds each struct to its wire name and version.
 //
-// Facts are the struct's JSON fields. Personal data lies in a separate struct, reached through Sealed, which the
-// event store seals under the key of the person it belongs to.
+// A released version of an event is never edited, because stored events have its form: add a new version and an [Upcaster].
+// The files in testdata hold the form of every released version, and a test compares with them.
+//
+// The JSON fields of the struct are the facts. Personal data is in a separate struct, behind [Sealed]: the event store
+// encrypts it under the key of its subject, and destroying that key erases it.
+//
+// The comment of an event says which stream it belongs to. Other events of the same resource belong to the same stream.
 package events
 
 import (
@@ -18,31 +23,31 @@ import (
 // Event is a pointer to one of the registered structs.
 type Event any
 
-// Sealed is implemented by events that carry personal data.
+// Sealed is implemented by events with personal data.
 type Sealed interface {
-	// Subject names whose data it is: the contact or user whose key seals it.
+	// Subject is the subject whose key encrypts the data: usually the id of a contact.
 	Subject() string
-	// Personal points to the struct that holds the data, its field to be read and filled.
+	// Personal returns a pointer to the struct that holds the data, for encoding and decoding.
 	Personal() any
 }
 
-// Actor is who caused an event.
+// Actor is the person or program that caused an event.
 type Actor struct {
 	Type string `json:"type"` // key, identity, user, contact, system or operator
 	ID   string `json:"id,omitempty"`
 }
 
-// Envelope is what an aggregate may want to know about an event beyond the event itself.
+// Envelope is what an aggregate can know about an event beside the event itself.
 type Envelope struct {
 	Organisation uuid.UUID
 	Workspace    uuid.UUID // uuid.Nil for events of the organisation itself
-	At           time.Time // when it happened
+	At           time.Time // when the event happened
 }
 
 // Upcaster turns the facts and the personal data (nil when there is none) of one version into those of the next.
 type Upcaster func(facts, personal json.RawMessage) (json.RawMessage, json.RawMessage, error)
 
-// unchanged is the upcaster to a version that only adds fields, whose absence means what was so before.
+// unchanged is the upcaster to a version that only adds fields, whose zero values mean what the version before meant.
 func unchanged(facts, personal json.RawMessage) (json.RawMessage, json.RawMessage, error) {
 	return facts, personal, nil
 }
@@ -54,16 +59,17 @@ type entry struct {
 	upcasters map[int]Upcaster // from version
 }
 
-// Registry binds structs to wire names and versions.
+// Registry binds structs to wire names and versions. It does not change and is safe for concurrent use.
 type Registry struct {
 	byName map[string]*entry
 	byKind map[reflect.Type]*entry
 }
 
-// Registration is one line of the registry's table.
+// Registration is one event of a registry.
 type Registration struct{ entry }
 
-// Define registers T under a wire name with its current version, and with the upcasters from every earlier one.
+// Define binds T to a wire name and its current version. upcasters lead from version 1 to 2, from 2 to 3 and so on; Define
+// panics if one is missing.
 func Define[T any](name string, version int, upcasters ...Upcaster) Registration {
 	e := entry{name: name, version: version, kind: reflect.TypeFor[T](), upcasters: map[int]Upcaster{}}
 	if len(upcasters) != version-1 {
@@ -75,7 +81,7 @@ func Define[T any](name string, version int, upcasters ...Upcaster) Registration
 	return Registration{e}
 }
 
-// NewRegistry panics on a name or struct that is registered twice: that is a mistake in the program.
+// NewRegistry returns a registry. It panics on a name or struct that occurs twice.
 func NewRegistry(rows ...Registration) *Registry {
 	r := &Registry{byName: map[string]*entry{}, byKind: map[reflect.Type]*entry{}}
 	for _, row := range rows {
@@ -88,7 +94,7 @@ func NewRegistry(rows ...Registration) *Registry {
 	return r
 }
 
-// Name gives the wire name and version of an event. It panics on a struct that is not registered.
+// Name returns the wire name and current version of an event. It panics on a struct that is not registered.
 func (r *Registry) Name(e Event) (name string, version int) {
 	t := reflect.TypeOf(e)
 	if t == nil || t.Kind() != reflect.Pointer || r.byKind[t.Elem()] == nil {
@@ -98,8 +104,8 @@ func (r *Registry) Name(e Event) (name string, version int) {
 	return found.name, found.version
 }
 
-// Decode reads an event from its facts and, when it has been opened, its personal data. Older versions are lifted
-// to the current one. An unknown name or a version from the future is an error.
+// Decode decodes an event from its facts and its decrypted personal data, which is empty after an erasure. Events of older
+// versions are converted to the current one. An unknown name or a later version is an error.
 func (r *Registry) Decode(name string, version int, facts, personal []byte) (Event, error) {
 	e := r.byName[name]
 	if e == nil {
@@ -111,7 +117,7 @@ func (r *Registry) Decode(name string, version int, facts, personal []byte) (Eve
 	for v := version; v < e.version; v++ {
 		var err error
 		if facts, personal, err = e.upcasters[v](facts, personal); err != nil {
-			return nil, fmt.Errorf("events: lift %s from version %d: %w", name, v, err)
+			return nil, fmt.Errorf("events: convert %s from version %d: %w", name, v, err)
 		}
 	}
 	event := reflect.New(e.kind).Interface()
@@ -126,7 +132,7 @@ func (r *Registry) Decode(name string, version int, facts, personal []byte) (Eve
 	return event, nil
 }
 
-// New makes an empty event of a wire name; nil when it is unknown.
+// New returns an empty event of a wire name; nil when the name is unknown.
 func (r *Registry) New(name string) Event {
 	if e := r.byName[name]; e != nil {
 		return reflect.New(e.kind).Interface()
@@ -134,7 +140,7 @@ func (r *Registry) New(name string) Event {
 	return nil
 }
 
-// Names lists the registered wire names with their current version, sorted.
+// Names lists the registered wire names, sorted.
 func (r *Registry) Names() []string {
 	var names []string
 	for n := range r.byName {
@@ -152,7 +158,7 @@ func (r *Registry) Version(name string) int {
 	return 0
 }
 
-// NamesOf gives the wire names of events, for filters: NamesOf((*ContactCreated)(nil)).
+// NamesOf returns the wire names of events in the default registry: NamesOf((*ContactCreated)(nil)).
 func NamesOf(kinds ...Event) []string {
 	names := make([]string, len(kinds))
 	for i, k := range kinds {

@@ -16,7 +16,7 @@ import (
 	"ledgerline/events"
 )
 
-// golden is what one version of an event looks like in the ledger. A released file is never changed.
+// golden is the stored form of one version of an event. The file of a released version is never changed.
 type golden struct {
 	Facts    json.RawMessage `json:"facts"`
 	Personal json.RawMessage `json:"personal,omitempty"`
@@ -26,8 +26,8 @@ func path(name string, version int) string {
 	return filepath.Join("testdata", fmt.Sprintf("%s.v%d.json", name, version))
 }
 
-// TestEveryEventIsWrittenAsItsGoldenFileSays also shows, when a file is missing or differs, what it would have to hold.
-func TestEveryEventIsWrittenAsItsGoldenFileSays(t *testing.T) {
+// TestEveryEventIsStoredAsInItsGoldenFile prints the content of a file that is missing.
+func TestEveryEventIsStoredAsInItsGoldenFile(t *testing.T) {
 	t.Parallel()
 	for _, name := range events.Default.Names() {
 		sample := filled(events.Default.New(name))
@@ -40,7 +40,7 @@ func TestEveryEventIsWrittenAsItsGoldenFileSays(t *testing.T) {
 	}
 }
 
-func TestEveryReleasedVersionIsReadAsTheCurrentOne(t *testing.T) {
+func TestEveryReleasedVersionIsDecodedAsTheCurrentOne(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.json")
 	require.NoError(t, err)
@@ -70,7 +70,7 @@ func written(t *testing.T, event events.Event) string {
 		require.NotEmpty(t, sealed.Subject())
 		for line := range strings.Lines(string(g.Personal)) {
 			key, _, found := strings.Cut(strings.TrimSpace(line), ":")
-			require.False(t, found && strings.Contains(string(g.Facts), key+":"), "%s lies in the facts as well", key)
+			require.False(t, found && strings.Contains(string(g.Facts), key+":"), "%s is in the facts as well", key)
 		}
 	}
 	text, err := json.MarshalIndent(g, "", "  ")
@@ -85,7 +85,7 @@ func encode(t *testing.T, v any) json.RawMessage {
 	return text
 }
 
-// filled gives every field a value that shows, and that is always the same.
+// filled sets every field to a fixed value that is not zero.
 func filled(event events.Event) events.Event {
 	fill(reflect.ValueOf(event).Elem(), "")
 	return event

@@ -2,8 +2,8 @@ package events
 
 import "github.com/google/uuid"
 
-// IdentityCreated makes a service identity. Stream: Stream("idn", id). Its token, if it has one, is the API key KeyID, made
-// in the same append.
+// IdentityCreated creates a service identity. Stream: Stream("idn", id). Its token, if it has one, is the API key KeyID, which
+// the same append creates.
 type IdentityCreated struct {
 	IdentityID     uuid.UUID `json:"identity_id"`
 	Name           string    `json:"name"`
@@ -12,10 +12,10 @@ type IdentityCreated struct {
 	Scopes         []string  `json:"scopes"`
 	KeyID          string    `json:"key_id,omitempty"`
 	AllowedLineIDs []string  `json:"allowed_line_ids"`      // empty allows all
-	DailyLimit     *int64    `json:"daily_limit,omitempty"` // messages a usage day; nil for no limit
+	DailyLimit     *int64    `json:"daily_limit,omitempty"` // messages in a usage day; nil: no limit
 }
 
-// IdentityUpdated says what a service identity is from now on. Changed names the properties that are not what they were.
+// IdentityUpdated replaces the properties of a service identity. Changed names those that differ.
 type IdentityUpdated struct {
 	IdentityID     uuid.UUID `json:"identity_id"`
 	Changed        []string  `json:"changed"`
@@ -25,12 +25,12 @@ type IdentityUpdated struct {
 	DailyLimit     *int64    `json:"daily_limit,omitempty"`
 }
 
-// IdentityDisabled stops the identity's token until it is enabled again.
+// IdentityDisabled makes the identity's token invalid until the identity is enabled.
 type IdentityDisabled struct {
 	IdentityID uuid.UUID `json:"identity_id"`
 }
 
-// IdentityEnabled lets the identity's token work again.
+// IdentityEnabled makes the identity's token valid again.
 type IdentityEnabled struct {
 	IdentityID uuid.UUID `json:"identity_id"`
 }

@@ -1,6 +1,6 @@
 package events
 
-// PoolCreated makes a pool of lines. Stream: the pool id.
+// PoolCreated creates a pool of lines. Stream: the pool id.
 type PoolCreated struct {
 	PoolID   string `json:"pool_id"`
 	Name     string `json:"name"`
@@ -10,13 +10,13 @@ type PoolCreated struct {
 	FallbackSMSMode string `json:"fallback_sms_mode,omitempty"`
 }
 
-// PoolLineAdded puts a line into a pool, so that the pool alone tells who can send for it. Stream: the pool id.
+// PoolLineAdded adds a line to a pool. Stream: the pool id, so that the pool's stream alone tells its lines.
 type PoolLineAdded struct {
 	PoolID string `json:"pool_id"`
 	LineID string `json:"line_id"`
 }
 
-// PoolLineRemoved takes a line out of a pool. Stream: the pool id.
+// PoolLineRemoved removes a line from a pool. Stream: the pool id.
 type PoolLineRemoved struct {
 	PoolID string `json:"pool_id"`
 	LineID string `json:"line_id"`
@@ -31,22 +31,22 @@ type PoolUpdated struct {
 	FallbackSMSMode string   `json:"fallback_sms_mode,omitempty"`
 }
 
-// LineUpdated changes what customers may change of a line. Changed names the fields that have another value.
+// LineUpdated changes the properties of a line that customers can change. Changed names the fields that have another value.
 type LineUpdated struct {
 	LineID      string      `json:"line_id"`
 	Changed     []string    `json:"changed"`                // display_name, pool_id, contact_card
-	DisplayName *string     `json:"display_name,omitempty"` // nil: it has none any more
-	PoolID      *string     `json:"pool_id,omitempty"`      // nil: it is in no pool any more
-	ContactCard ContactCard `json:"contact_card,omitzero"`  // the whole
+	DisplayName *string     `json:"display_name,omitempty"` // nil: removed
+	PoolID      *string     `json:"pool_id,omitempty"`      // nil: in no pool
+	ContactCard ContactCard `json:"contact_card,omitzero"`  // complete
 }
 
-// ContactCard is how a line presents itself: a business's card, not a person's data.
+// ContactCard is the card that a line shows to contacts. It is that of a business and not personal data.
 type ContactCard struct {
 	Name     string `json:"name,omitempty"`
 	ImageURL string `json:"image_url,omitempty"`
 }
 
-// LineProvisioned puts a line into service. Stream: the line id.
+// LineProvisioned creates a line. Stream: the line id.
 type LineProvisioned struct {
 	LineID      string  `json:"line_id"`
 	Phone       string  `json:"phone"` // E.164; a line's number is the business's own and is not personal data
@@ -57,45 +57,45 @@ type LineProvisioned struct {
 	State       string  `json:"state"`
 }
 
-// LineStateChanged moves a line between the states of administration 3.1.
+// LineStateChanged changes the state of a line (rule LIN-2).
 type LineStateChanged struct {
 	LineID string  `json:"line_id"`
 	From   string  `json:"from"`
 	To     string  `json:"to"`
 	Reason *string `json:"reason,omitempty"`
-	// By is platform when the service itself moved it, which alone can take that back; "" otherwise.
+	// By is platform when the service itself changed the state, which only the service can undo; "" otherwise.
 	By string `json:"by,omitempty"`
 }
 
-// LineContactUnanswered adds to the line's streak of contacts that did not answer.
+// LineContactUnanswered adds a contact to the line's streak of contacts that did not answer (rule LIN-15).
 type LineContactUnanswered struct {
 	LineID    string `json:"line_id"`
 	ContactID string `json:"contact_id"`
 	MessageID string `json:"message_id"`
 }
 
-// LineStreakEnded tells that a contact wrote to the line.
+// LineStreakEnded ends the streak: a contact wrote to the line.
 type LineStreakEnded struct {
 	LineID string `json:"line_id"`
 }
 
-// LineHealthScored tells that the line's health has another score.
+// LineHealthScored changes the health score of the line (rule LIN-21).
 type LineHealthScored struct {
 	LineID string      `json:"line_id"`
 	Score  int         `json:"score"` // 0 to 100
 	Facts  HealthFacts `json:"facts"`
 }
 
-// HealthFacts are what a score was made from: the last seven usage days.
+// HealthFacts are the numbers that a score is computed from, over the last seven usage days.
 type HealthFacts struct {
 	Sends     int `json:"sends"`
 	Failed    int `json:"failed"`
 	OptOuts   int `json:"opt_outs"`
 	Contacted int `json:"contacted"` // contacts that were new to the line
-	Replied   int `json:"replied"`   // of them
+	Replied   int `json:"replied"`   // contacts among them that replied
 }
 
-// LineDegraded and LineRecovered tell that the health of a line has passed its bounds.
+// LineDegraded records that the health score has fallen below its lower bound, LineRecovered that it has risen above the upper.
 type (
 	LineDegraded struct {
 		LineID string `json:"line_id"`

@@ -2,10 +2,10 @@ package events
 
 import "github.com/google/uuid"
 
-// The requests for more lines of a workspace lie in one stream, "lrq_" and the workspace's id, so that how many are open
-// is known where a further one is decided on.
+// All requests of a workspace for more lines are in one stream, "lrq_" and the workspace's id, because the number of open
+// requests is limited.
 
-// LineRequestMade asks the operator for lines.
+// LineRequestMade asks the operator for more lines.
 type LineRequestMade struct {
 	RequestID uuid.UUID `json:"request_id"`
 	Count     int       `json:"count"`
@@ -14,23 +14,23 @@ type LineRequestMade struct {
 	PoolID    *string   `json:"pool_id,omitempty"`
 }
 
-// LineRequestStarted tells that the operator is at it.
+// LineRequestStarted records that the operator works on the request.
 type LineRequestStarted struct {
 	RequestID uuid.UUID `json:"request_id"`
 }
 
-// LineRequestServed tells that a line was provisioned for the request.
+// LineRequestServed records that a line was provisioned for the request.
 type LineRequestServed struct {
 	RequestID uuid.UUID `json:"request_id"`
 	LineID    string    `json:"line_id"`
 }
 
-// LineRequestFulfilled closes a request that was met.
+// LineRequestFulfilled closes a request for which all lines were provisioned.
 type LineRequestFulfilled struct {
 	RequestID uuid.UUID `json:"request_id"`
 }
 
-// LineRequestCancelled closes a request that will not be met, or no further.
+// LineRequestCancelled closes a request for which no further lines will be provisioned.
 type LineRequestCancelled struct {
 	RequestID uuid.UUID `json:"request_id"`
 	Reason    *string   `json:"reason,omitempty"`

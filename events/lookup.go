@@ -2,19 +2,18 @@ package events
 
 import "time"
 
-// NumberChecked tells what a carrier said when it was asked whether the number is on the chat channel. Stream: the
-// number's.
+// NumberChecked records a carrier's answer to whether the number is on the chat channel. Stream: that of the number.
 type NumberChecked struct {
 	Chat       bool     `json:"chat"`
-	LineID     string   `json:"line_id"`               // through which it was asked
-	ContactIDs []string `json:"contact_ids,omitempty"` // who held the number then, so that a reader needs nothing else
+	LineID     string   `json:"line_id"`               // through which the carrier was asked
+	ContactIDs []string `json:"contact_ids,omitempty"` // the contacts that had the number then
 }
 
-// MessageCapabilityChecked tells, on a message's timeline, what was known of its number before it was sent.
+// MessageCapabilityChecked records on a message's timeline whether its number was on the chat channel before it was sent.
 type MessageCapabilityChecked struct {
 	MessageRef
 	Chat      bool      `json:"chat"`
-	Cached    bool      `json:"cached"` // known from before, not asked for this message
+	Cached    bool      `json:"cached"` // known from an earlier check
 	CheckedAt time.Time `json:"checked_at"`
-	LineID    string    `json:"line_id,omitempty"` // through which it was asked, when it was
+	LineID    string    `json:"line_id,omitempty"` // through which the carrier was asked; "" when Cached
 }

@@ -2,7 +2,7 @@ package events
 
 import "time"
 
-// MessageRef is in every event of a message, so that a reader needs nothing else to place it. Stream: the message id.
+// MessageRef identifies the message of an event, its conversation and its contact. Stream: the message id.
 type MessageRef struct {
 	MessageID      string `json:"message_id"`
 	ConversationID string `json:"conversation_id"`
@@ -13,21 +13,21 @@ type MessageRef struct {
 // MessageQueued accepts an outbound message.
 type MessageQueued struct {
 	MessageRef
-	Channel   string     `json:"channel"` // chat or sms: the channel it is meant for
+	Channel   string     `json:"channel"` // chat or sms: the requested channel
 	PoolID    *string    `json:"pool_id,omitempty"`
-	LineID    *string    `json:"line_id,omitempty"` // the line the caller named
+	LineID    *string    `json:"line_id,omitempty"` // named by the request
 	SendAt    *time.Time `json:"send_at,omitempty"`
-	Fallback  *bool      `json:"fallback,omitempty"` // false forbids SMS
+	Fallback  *bool      `json:"fallback,omitempty"` // false: never by SMS
 	Source    *string    `json:"source"`             // api, dashboard, workflow, agent, outreach, mcp; null for automatic texts
 	ByStaff   bool       `json:"sent_by_staff,omitempty"`
 	Automatic string     `json:"automatic,omitempty"` // opt_out_confirmation or help: exempt from consent and quiet hours
 	ReplyTo   *string    `json:"reply_to,omitempty"`  // the message that an automatic text answers
-	// IdentityID is the service identity that sends it, whose lines and daily limit hold for it.
+	// IdentityID is the service identity that sends the message; its allowed lines and daily limit apply.
 	IdentityID *string         `json:"identity_id,omitempty"`
 	Content    MessagePersonal `json:"-"`
 }
 
-// MessagePersonal is what is sealed of a message.
+// MessagePersonal is the personal data of a message.
 type MessagePersonal struct {
 	To         string         `json:"to,omitempty"`
 	From       string         `json:"from,omitempty"`
@@ -37,7 +37,7 @@ type MessagePersonal struct {
 	Metadata   map[string]any `json:"metadata,omitempty"`
 }
 
-// Media is one attachment (interface 2.4).
+// Media is an attachment.
 type Media struct {
 	URL      string  `json:"url"`
 	Filename *string `json:"filename"`
@@ -51,25 +51,25 @@ func (e *MessageQueued) Subject() string { return e.ContactID }
 // Personal implements Sealed.
 func (e *MessageQueued) Personal() any { return &e.Content }
 
-// MessageScheduled tells that a message waits for its own send_at.
+// MessageScheduled records that a message waits for its send_at.
 type MessageScheduled struct {
 	MessageRef
 	Until time.Time `json:"until"`
 }
 
-// MessageDue tells that a scheduled message's time has come; it is queued again.
+// MessageDue records that the send_at of a scheduled message was reached. The message is queued again.
 type MessageDue struct{ MessageRef }
 
-// MessageRouted tells which line will send it.
+// MessageRouted records the line that was chosen to send the message.
 type MessageRouted struct {
 	MessageRef
 	LineID string `json:"line_id"`
 	From   string `json:"from"` // the line's number
-	// NewContact tells that the contact was new to the line: it counts toward the line's limits.
+	// NewContact is true when the contact was new to the line and counts toward its limits for new contacts.
 	NewContact bool `json:"new_contact,omitempty"`
 }
 
-// MessageDeferred tells why a message waits, and until when if that is known.
+// MessageDeferred records why a message cannot leave yet, and until when if that is known.
 type MessageDeferred struct {
 	MessageRef
 	Reason string         `json:"reason"`
@@ -78,26 +78,27 @@ type MessageDeferred struct {
 	Detail map[string]any `json:"detail,omitempty"`
 }
 
-// MessageSending is written before the carrier is called, so that a crash in between is seen and reconciled.
+// MessageSending is appended before the carrier is called, so that after a crash the carrier can be asked what became of the
+// attempt.
 type MessageSending struct {
 	MessageRef
 	Attempt int    `json:"attempt"` // from 1
 	LineID  string `json:"line_id"`
 	Channel string `json:"channel"`
-	// AfterSent tells that an earlier attempt had been sent, on another channel: the status stays what it was.
+	// AfterSent is true when an earlier attempt was sent on another channel. The status of the message does not change then.
 	AfterSent bool `json:"after_sent,omitempty"`
 }
 
-// MessageSent tells that the carrier took it.
+// MessageSent records that the carrier accepted the message.
 type MessageSent struct {
 	MessageRef
 	LineID     string `json:"line_id"`
 	Channel    string `json:"channel"`
 	CarrierID  string `json:"carrier_id"`
-	Reconciled bool   `json:"reconciled,omitempty"` // found out by asking the carrier after a crash, not from the call itself or a receipt
+	Reconciled bool   `json:"reconciled,omitempty"` // known by asking the carrier after a crash, and not from its answer or a receipt
 }
 
-// MessageRetried tells that an attempt failed for now and when the next one is due.
+// MessageRetried records that an attempt failed temporarily, and when the next one is due.
 type MessageRetried struct {
 	MessageRef
 	Attempt int       `json:"attempt"` // the one that failed
@@ -109,7 +110,7 @@ type MessageRetried struct {
 type MessageDelivered struct {
 	MessageRef
 	At time.Time `json:"at"`
-	// LineID is set for the first message of a line to a contact: its answer is waited for.
+	// LineID is set for the first message of a line to a contact, whose answer is awaited (rule LIN-15).
 	LineID string `json:"first_of_line_id,omitempty"`
 }
 
@@ -127,10 +128,10 @@ type MessageFailed struct {
 	LineID  *string        `json:"line_id,omitempty"`
 }
 
-// MessageReceiptMissing tells that no receipt came in time; the status stays sent.
+// MessageReceiptMissing records that no receipt came in time. The status stays sent.
 type MessageReceiptMissing struct{ MessageRef }
 
-// MessageReceived is a message from a contact. Stream: its own message id.
+// MessageReceived records a message from a contact.
 type MessageReceived struct {
 	MessageRef
 	LineID    string          `json:"line_id"`
@@ -145,10 +146,10 @@ func (e *MessageReceived) Subject() string { return e.ContactID }
 // Personal implements Sealed.
 func (e *MessageReceived) Personal() any { return &e.Content }
 
-// MessageFellBack tells that a message goes on by SMS.
+// MessageFellBack records that a message falls back to SMS (rule SND-54).
 type MessageFellBack struct {
 	MessageRef
 	Reason string `json:"reason"` // not_on_chat, or the error code of the chat attempt
-	// Automatic is that of the message: an answer to what the contact asked passes what waits, also by SMS.
+	// Automatic is that of the message: automatic texts overtake deferred messages, also by SMS.
 	Automatic string `json:"automatic,omitempty"`
 }

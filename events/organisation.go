@@ -2,22 +2,22 @@ package events
 
 import "github.com/google/uuid"
 
-// OrganisationCreated opens an organisation. Stream: Stream("org", id).
+// OrganisationCreated creates an organisation. Stream: Stream("org", id).
 type OrganisationCreated struct {
 	OrganisationID uuid.UUID `json:"organisation_id"`
 	Name           string    `json:"name"`
 	TimeZone       string    `json:"time_zone"` // IANA name
 }
 
-// OrganisationPaused stops every write of the organisation, and its messages.
+// OrganisationPaused stops all writes and all messages of the organisation.
 type OrganisationPaused struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// OrganisationResumed lifts a pause.
+// OrganisationResumed ends a pause.
 type OrganisationResumed struct{}
 
-// WorkspaceCreated opens a workspace; its default pool and its sandbox line are made in the same append. Stream:
+// WorkspaceCreated creates a workspace. The same append creates its default pool and its sandbox line. Stream:
 // Stream("wsp", id).
 type WorkspaceCreated struct {
 	OrganisationID uuid.UUID `json:"organisation_id"`
@@ -27,14 +27,14 @@ type WorkspaceCreated struct {
 	SandboxLineID  string    `json:"sandbox_line_id"`
 }
 
-// UserCreated makes a person known to the organisation. Stream: Stream("usr", id).
+// UserCreated creates a user of the organisation. Stream: Stream("usr", id).
 type UserCreated struct {
 	OrganisationID uuid.UUID    `json:"organisation_id"`
 	UserID         uuid.UUID    `json:"user_id"`
 	Person         UserPersonal `json:"-"`
 }
 
-// UserPersonal is what is sealed of a user.
+// UserPersonal is the personal data of a user.
 type UserPersonal struct {
 	FullName string `json:"full_name,omitempty"`
 	Email    string `json:"email,omitempty"`
@@ -46,7 +46,7 @@ func (e *UserCreated) Subject() string { return Stream("usr", e.UserID) }
 // Personal implements Sealed.
 func (e *UserCreated) Personal() any { return &e.Person }
 
-// RoleGranted gives a user one role in one workspace, in place of an earlier one there.
+// RoleGranted gives a user a role in a workspace. It replaces the user's earlier role there.
 type RoleGranted struct {
 	UserID      uuid.UUID `json:"user_id"`
 	WorkspaceID uuid.UUID `json:"workspace_id"`
@@ -59,22 +59,23 @@ type RoleRevoked struct {
 	WorkspaceID uuid.UUID `json:"workspace_id"`
 }
 
-// TeamCreated makes a team of a workspace. Stream: Stream("team", id).
+// TeamCreated creates a team in a workspace. Stream: Stream("team", id).
 type TeamCreated struct {
 	TeamID uuid.UUID `json:"team_id"`
 	Name   string    `json:"name"`
 }
 
-// TeamMemberAdded puts a user into a team.
+// TeamMemberAdded adds a user to a team.
 type TeamMemberAdded struct {
 	TeamID uuid.UUID `json:"team_id"`
 	UserID uuid.UUID `json:"user_id"`
 }
 
-// Stream names the stream of an aggregate whose id is a plain UUID. Aggregates with prefixed ids use the id itself.
+// Stream returns the name of the stream of an aggregate whose id is a plain UUID. The stream of an aggregate with a prefixed
+// id has the id as its name.
 func Stream(kind string, id uuid.UUID) string { return kind + "_" + id.String() }
 
-// SendingLimits are the limits of administration 2.7. They hold for a whole organisation.
+// SendingLimits are the sending limits of an organisation (rule LIN-10).
 type SendingLimits struct {
 	IdenticalTextMaxPerDay int          `json:"identical_text_max_per_day"`
 	NewContactWindowDays   int          `json:"new_contact_window_days"`
@@ -88,25 +89,25 @@ type SendingLimits struct {
 	WarmupCurve            []WarmupStep `json:"warmup_curve"`
 }
 
-// WarmupStep is how many new contacts a line may have per day while it is warmed up, from one day to another.
+// WarmupStep is how many new contacts a line may have per day, from one day of its warm-up to another (rule LIN-14).
 type WarmupStep struct {
 	FromDay   int  `json:"from_day"` // from 1
-	ToDay     *int `json:"to_day"`   // included; null for the last step
+	ToDay     *int `json:"to_day"`   // inclusive; null for the last step
 	NewPerDay int  `json:"new_per_day"`
 }
 
-// SendingLimitsSet is the operator's change of an organisation's limits. Stream: the organisation's.
+// SendingLimitsSet replaces the sending limits of an organisation. Only the operator sets them. Stream: the organisation's.
 type SendingLimitsSet struct {
 	Limits SendingLimits `json:"limits"`
 }
 
-// QuietHours is a span of local time, HH:MM, that may pass midnight.
+// QuietHours is a span of local time, HH:MM. It may include midnight.
 type QuietHours struct {
 	Start string `json:"start"`
 	End   string `json:"end"`
 }
 
-// ComplianceChanged states the organisation's compliance settings anew, as a whole. Stream: the organisation's.
+// ComplianceChanged replaces all compliance settings of the organisation. Stream: the organisation's.
 type ComplianceChanged struct {
 	QuietHours         QuietHours `json:"quiet_hours"`
 	StopKeywords       []string   `json:"stop_keywords"`

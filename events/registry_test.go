@@ -10,7 +10,7 @@ import (
 	"ledgerline/events"
 )
 
-// renamed is at version 3: version 1 had one name, version 2 split it, version 3 sealed the second half.
+// renamed is at version 3: version 1 has one name, version 2 splits it, version 3 makes the second half personal data.
 type renamed struct {
 	First  string `json:"first"`
 	Person person `json:"-"`
@@ -51,7 +51,7 @@ func sealLast(facts, _ json.RawMessage) (json.RawMessage, json.RawMessage, error
 	return lifted, sealed, err
 }
 
-func TestOlderVersionsAreLiftedToTheCurrentOne(t *testing.T) {
+func TestOlderVersionsAreConvertedToTheCurrentOne(t *testing.T) {
 	t.Parallel()
 	r := events.NewRegistry(events.Define[renamed]("thing.renamed", 3, splitName, sealLast))
 	for version, text := range map[int][2]string{
@@ -69,7 +69,7 @@ func TestOlderVersionsAreLiftedToTheCurrentOne(t *testing.T) {
 	require.Zero(t, r.Version("thing.else"))
 }
 
-func TestWhatCannotBeReadIsAnError(t *testing.T) {
+func TestUndecodableEventsAreErrors(t *testing.T) {
 	t.Parallel()
 	r := events.NewRegistry(events.Define[renamed]("thing.renamed", 3, splitName, sealLast))
 	for _, row := range []struct {
@@ -87,7 +87,7 @@ func TestWhatCannotBeReadIsAnError(t *testing.T) {
 	require.Nil(t, r.New("thing.else"))
 }
 
-func TestMistakesInTheRegistryStopTheProgram(t *testing.T) {
+func TestMistakesInTheRegistryPanic(t *testing.T) {
 	t.Parallel()
 	require.Panics(t, func() { events.Define[renamed]("thing.renamed", 2) }, "an upcaster is missing")
 	require.Panics(t, func() { events.NewRegistry(events.Define[renamed]("a", 1), events.Define[renamed]("b", 1)) })

@@ -2,16 +2,16 @@ package events
 
 import "github.com/google/uuid"
 
-// SavedReplyCreated keeps a text for replies. It is the workspace's own and holds no personal data. Stream:
+// SavedReplyCreated creates a saved reply of a workspace. It contains no personal data. Stream:
 // Stream("srp", id).
 type SavedReplyCreated struct {
 	SavedReplyID uuid.UUID  `json:"saved_reply_id"`
 	Title        string     `json:"title"`
 	Body         string     `json:"body"`
-	TeamID       *uuid.UUID `json:"team_id"` // null: for everyone
+	TeamID       *uuid.UUID `json:"team_id"` // null: for all teams
 }
 
-// SavedReplyUpdated replaces what is kept.
+// SavedReplyUpdated replaces the content of a saved reply.
 type SavedReplyUpdated struct {
 	SavedReplyID uuid.UUID  `json:"saved_reply_id"`
 	Title        string     `json:"title"`
@@ -19,7 +19,7 @@ type SavedReplyUpdated struct {
 	TeamID       *uuid.UUID `json:"team_id"`
 }
 
-// SavedReplyDeleted ends it; its title may be used again.
+// SavedReplyDeleted deletes a saved reply and frees its title.
 type SavedReplyDeleted struct {
 	SavedReplyID uuid.UUID `json:"saved_reply_id"`
 }

@@ -2,21 +2,21 @@ package events
 
 import "github.com/google/uuid"
 
-// SegmentLabel binds a name in a segment's definition to the label that it meant when the definition was written.
+// SegmentLabel is the label that a name in a segment's definition meant when the definition was written.
 type SegmentLabel struct {
 	Name    string    `json:"name"`
 	LabelID uuid.UUID `json:"label_id"`
 }
 
-// SegmentCreated names a part of a workspace's contacts. Stream: Stream("seg", id).
+// SegmentCreated creates a segment: a named selection of the contacts of a workspace. Stream: Stream("seg", id).
 type SegmentCreated struct {
 	SegmentID  uuid.UUID      `json:"segment_id"`
 	Name       string         `json:"name"`
-	Definition map[string]any `json:"definition"` // as it was given
+	Definition map[string]any `json:"definition"` // as in the request
 	Labels     []SegmentLabel `json:"labels,omitempty"`
 }
 
-// SegmentUpdated changes a segment; what is in Changed has its new value here.
+// SegmentUpdated changes a segment. Only the fields in Changed have values.
 type SegmentUpdated struct {
 	SegmentID  uuid.UUID      `json:"segment_id"`
 	Changed    []string       `json:"changed"` // name, definition
@@ -25,7 +25,7 @@ type SegmentUpdated struct {
 	Labels     []SegmentLabel `json:"labels,omitempty"`
 }
 
-// SegmentDeleted ends a segment and frees its name. Its contacts stay.
+// SegmentDeleted deletes a segment and frees its name. Its contacts stay.
 type SegmentDeleted struct {
 	SegmentID uuid.UUID `json:"segment_id"`
 }

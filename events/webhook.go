@@ -6,15 +6,15 @@ import (
 	"github.com/google/uuid"
 )
 
-// WebhookCreated makes a webhook endpoint. Stream: the endpoint id. Address and secret are sealed under the endpoint's own
-// key, which its deletion destroys: an address often has a token in it.
+// WebhookCreated creates a webhook endpoint. Stream: the endpoint id. URL and secret are encrypted like personal data, because
+// URLs often contain tokens; the key is the endpoint's own and is destroyed when the endpoint is deleted.
 type WebhookCreated struct {
 	EndpointID string         `json:"endpoint_id"`
-	Events     []string       `json:"events"` // the types it is told of, sorted
+	Events     []string       `json:"events"` // types of events that are delivered, sorted
 	Private    WebhookPrivate `json:"-"`
 }
 
-// WebhookPrivate is what is sealed of a webhook endpoint.
+// WebhookPrivate is the encrypted data of a webhook endpoint.
 type WebhookPrivate struct {
 	URL    string `json:"url,omitempty"`
 	Secret string `json:"secret,omitempty"` // whsec_…
@@ -26,11 +26,11 @@ func (e *WebhookCreated) Subject() string { return e.EndpointID }
 // Personal implements Sealed.
 func (e *WebhookCreated) Personal() any { return &e.Private }
 
-// WebhookUpdated changes address or types; what did not change is absent.
+// WebhookUpdated changes the URL or the types of events. Fields that did not change are absent.
 type WebhookUpdated struct {
 	EndpointID string         `json:"endpoint_id"`
 	Events     []string       `json:"events,omitempty"`
-	URLChanged bool           `json:"moved,omitempty"` // the address is another one, sealed in Private.URL
+	URLChanged bool           `json:"moved,omitempty"` // Private.URL is the new URL
 	Private    WebhookPrivate `json:"-"`
 }
 
@@ -40,28 +40,28 @@ func (e *WebhookUpdated) Subject() string { return e.EndpointID }
 // Personal implements Sealed.
 func (e *WebhookUpdated) Personal() any { return &e.Private }
 
-// WebhookPaused holds an endpoint's deliveries back.
+// WebhookPaused pauses the deliveries to an endpoint.
 type WebhookPaused struct {
 	EndpointID string `json:"endpoint_id"`
 }
 
-// WebhookResumed lets them go on.
+// WebhookResumed resumes the deliveries to an endpoint.
 type WebhookResumed struct {
 	EndpointID string `json:"endpoint_id"`
 }
 
-// WebhookDisabled ends deliveries to an endpoint that does not take them.
+// WebhookDisabled ends the deliveries to an endpoint that does not accept them.
 type WebhookDisabled struct {
 	EndpointID string `json:"endpoint_id"`
 	Reason     string `json:"reason"` // failing or gone
 }
 
-// WebhookEnabled takes a disabled endpoint into service again; a fresh failure window starts.
+// WebhookEnabled resumes the deliveries to a disabled endpoint. Its failures are counted from zero.
 type WebhookEnabled struct {
 	EndpointID string `json:"endpoint_id"`
 }
 
-// WebhookSecretRotated gives an endpoint another secret. The one before signs along until Until.
+// WebhookSecretRotated gives an endpoint a new secret. Deliveries are also signed with the old one until Until.
 type WebhookSecretRotated struct {
 	EndpointID string         `json:"endpoint_id"`
 	Until      time.Time      `json:"until"`
@@ -74,12 +74,12 @@ func (e *WebhookSecretRotated) Subject() string { return e.EndpointID }
 // Personal implements Sealed.
 func (e *WebhookSecretRotated) Personal() any { return &e.Private }
 
-// WebhookDeleted removes an endpoint with its deliveries.
+// WebhookDeleted deletes an endpoint and its deliveries.
 type WebhookDeleted struct {
 	EndpointID string `json:"endpoint_id"`
 }
 
-// WebhookTested asks for one delivery of an example. Stream: the delivery's, see DeliveryStream.
+// WebhookTested requests the delivery of an example event. Stream: that of the delivery, see DeliveryStream.
 type WebhookTested struct {
 	EndpointID string    `json:"endpoint_id"`
 	DeliveryID uuid.UUID `json:"delivery_id"`
@@ -87,20 +87,20 @@ type WebhookTested struct {
 	Type       string    `json:"type"`
 }
 
-// WebhookReplayed asks for one more attempt of a finished delivery. Stream: the delivery's.
+// WebhookReplayed requests one more attempt of a finished delivery. Stream: that of the delivery.
 type WebhookReplayed struct {
 	EndpointID string    `json:"endpoint_id"`
 	DeliveryID uuid.UUID `json:"delivery_id"`
 }
 
-// WebhookAttempted tells what became of attempts to deliver to one endpoint. Outcomes that come in together are told
-// together. Stream: its own, see AttemptStream.
+// WebhookAttempted records the results of attempts to deliver to one endpoint; results that arrive together are one event.
+// Stream: its own, see AttemptStream.
 type WebhookAttempted struct {
 	EndpointID string           `json:"endpoint_id"`
 	Attempts   []WebhookAttempt `json:"attempts"`
 }
 
-// WebhookAttempt is one attempt.
+// WebhookAttempt is the result of one attempt.
 type WebhookAttempt struct {
 	DeliveryID uuid.UUID `json:"delivery_id"`
 	EventID    uuid.UUID `json:"event_id"`
@@ -111,22 +111,22 @@ type WebhookAttempt struct {
 	Error      string    `json:"error,omitempty"` // "" for a success
 	// Next is when the next attempt is due; absent when this one was the last.
 	Next *time.Time `json:"next,omitempty"`
-	// Uncounted attempts say nothing about the endpoint: tests, replays, and those cut off by us.
+	// Uncounted attempts do not count as success or failure of the endpoint: tests, replays, and attempts that this service cut off.
 	Uncounted bool `json:"uncounted,omitempty"`
-	// Gone tells that the receiver answered 410.
+	// Gone is true when the receiver answered 410 (Gone).
 	Gone bool `json:"gone,omitempty"`
 }
 
-// WebhookGivenUp ends deliveries that wait and will not be attempted any more. Stream: its own.
+// WebhookGivenUp ends pending deliveries that will not be attempted again. Stream: its own.
 type WebhookGivenUp struct {
 	EndpointID  string      `json:"endpoint_id"`
 	DeliveryIDs []uuid.UUID `json:"delivery_ids"`
 	Reason      string      `json:"reason"` // endpoint_disabled, endpoint_paused or erased
 }
 
-// DeliveryStream names the stream of what is asked for one delivery by hand: its test, its replays.
+// DeliveryStream returns the name of the stream of a delivery: its request as a test, and its replays.
 func DeliveryStream(id uuid.UUID) string { return Stream("whd", id) }
 
-// AttemptStream names the stream of one report of what became of an endpoint's deliveries. Every report begins its own:
-// nothing is decided by what lies before it.
+// AttemptStream returns the name of the stream of one WebhookAttempted or WebhookGivenUp. Each has a stream of its own,
+// because no command depends on earlier ones.
 func AttemptStream(report uuid.UUID) string { return Stream("att", report) }

@@ -16,7 +16,7 @@ create table webhook_endpoints (
     events text[] not null,          -- types of events that are delivered
     failing_since timestamptz,       -- begin of the failure window; null: the last attempt succeeded
     failed_attempts integer not null, -- in the failure window
-    failed_events integer not null,  -- distinct events in the failure window
+    failed_events integer not null,  -- distinct events in the failure window, counted up to 2
     failed_first uuid,               -- the first event in the failure window
     gone boolean not null            -- the receiver answered 410 (Gone), so the endpoint is to be disabled
 ) with (fillfactor = 70);
@@ -40,7 +40,7 @@ create table webhook_deliveries (
     event_type text not null,
     test boolean not null,           -- a customer asked for an example
     replays integer not null default 0, -- how often the delivery was repeated by hand
-    status text not null,            -- pending, or how it ended
+    status text not null,            -- pending, succeeded or failed
     attempt integer not null default 0, -- number of the last attempt
     status_code integer,             -- HTTP status of the last attempt; null: no answer
     latency_ms integer,              -- of the last attempt

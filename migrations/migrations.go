@@ -1,5 +1,6 @@
-// Package migrations holds the schema of the database, forward only. Read-model tables are not here: a projection
-// creates its own, one set per revision.
+// Package migrations holds the schema of the database: one SQL file for each subject, applied in the order of their names.
+// There are no down migrations. The tables of read models are not here: each projection creates its own, one set for each
+// revision.
 package migrations
 
 import (
@@ -9,7 +10,7 @@ import (
 	"fmt"
 	"strings"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver goose speaks through
+	_ "github.com/jackc/pgx/v5/stdlib" // the database/sql driver that goose uses
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 )
@@ -17,7 +18,8 @@ import (
 //go:embed *.sql
 var files embed.FS
 
-// Up brings the database at dsn to the newest schema. Several processes may call it at once: one works, the others wait.
+// Up applies the migrations that the database at dsn lacks. Several processes may call it at the same time: one applies them,
+// the others wait.
 func Up(ctx context.Context, dsn string) error {
 	db, err := sql.Open("pgx", dsn)
 	if err != nil {
