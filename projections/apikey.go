@@ -14,21 +14,28 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-var apiKeysTable = &readmodel.Table{Name: "api_keys", Key: []string{"id"}, Columns: []readmodel.Column{
-	{Name: "id", Type: `text collate "C" not null`},
-	{Name: "workspace_id", Type: "uuid not null"},
-	{Name: "identity_id", Type: "uuid"},
-	{Name: "name", Type: "text not null"},
-	{Name: "env", Type: "text not null"},
-	{Name: "scopes", Type: "jsonb not null"},
-	{Name: "prefix", Type: "text not null"},
-	{Name: "ip_allowlist", Type: "jsonb"},
-	{Name: "expires_at", Type: "timestamptz"},
-	{Name: "revoked_at", Type: "timestamptz"},
-	{Name: "created_at", Type: "timestamptz not null"},
-}}
+// APIKey is an API key as the API shows it, and the table of its fields: see readmodel.TableOf. The token of a service
+// identity is an API key with the scopes of the identity.
+type APIKey struct {
+	ID          string   `json:"id" doc:"key_ id" sql:"text collate \"C\" not null"`
+	Name        string   `json:"name" sql:"text not null"`
+	Env         string   `json:"env" enum:"live,test" sql:"text not null"`
+	Scopes      []string `json:"scopes" enum:"read,send,admin" nullable:"false" sql:"jsonb not null"`
+	Prefix      string   `json:"prefix" maxLength:"8" doc:"The public part of the secret" sql:"text not null"`
+	IPAllowlist []string `json:"ip_allowlist" nullable:"true" doc:"null: from everywhere" sql:"jsonb"`
+	ExpiresAt   *string  `json:"expires_at" format:"date-time" sql:"timestamptz"`
+	LastUsedAt  *string  `json:"last_used_at" format:"date-time" doc:"True to the minute"`
+	RevokedAt   *string  `json:"revoked_at" format:"date-time" sql:"timestamptz"`
+	CreatedAt   string   `json:"created_at" format:"date-time" sql:"timestamptz not null"`
+}
 
-// Credentials are the API keys and service identities as they are now, without anything that a secret could be found by.
+var apiKeysTable = readmodel.TableOf[APIKey]("api_keys", []string{"id"},
+	readmodel.Column{Name: "workspace_id", Type: "uuid not null"},
+	readmodel.Column{Name: "identity_id", Type: "uuid"},
+)
+
+// Credentials are the API keys and service identities as they are now. They hold nothing from which a secret could be
+// derived.
 var Credentials = &readmodel.Projection{
 	ID: "credentials", Program: 1,
 	Tables: []*readmodel.Table{apiKeysTable, identitiesTable},
@@ -61,27 +68,13 @@ func apiKeyRow(r *eventstore.Recorded, e *events.APIKeyCreated) readmodel.Row {
 	return row
 }
 
-// APIKey is a key as the API shows it (administration 2.1). The scopes of an identity's token are the identity's.
-type APIKey struct {
-	ID          string   `json:"id" doc:"key_ id"`
-	Name        string   `json:"name"`
-	Env         string   `json:"env" enum:"live,test"`
-	Scopes      []string `json:"scopes" enum:"read,send,admin" nullable:"false"`
-	Prefix      string   `json:"prefix" maxLength:"8" doc:"The public part of the secret"`
-	IPAllowlist []string `json:"ip_allowlist" nullable:"true" doc:"null: from everywhere"`
-	ExpiresAt   *string  `json:"expires_at" format:"date-time"`
-	LastUsedAt  *string  `json:"last_used_at" format:"date-time" doc:"True to the minute"`
-	RevokedAt   *string  `json:"revoked_at" format:"date-time"`
-	CreatedAt   string   `json:"created_at" format:"date-time"`
-}
-
-// APIKeyWithSecret is a key that was just made or renewed.
+// APIKeyWithSecret is a key that was just created or rotated.
 type APIKeyWithSecret struct {
 	APIKey
 	Secret string `json:"secret" doc:"Shown this once; only its hash is stored"`
 }
 
-// NewAPIKey is a key as the command that made or renewed it knows it: what the projection makes of its events.
+// NewAPIKey is a key that a command created or rotated, as the read model will show it.
 func NewAPIKey(k *apikey.Key, secret string, lastUsed *time.Time) APIKeyWithSecret {
 	shown := APIKeyWithSecret{
 		APIKey: APIKey{
@@ -96,45 +89,38 @@ func NewAPIKey(k *apikey.Key, secret string, lastUsed *time.Time) APIKeyWithSecr
 	return shown
 }
 
-const keysSQL = `select k.id, k.name, k.env, coalesce(i.scopes, k.scopes), k.prefix, k.ip_allowlist, k.expires_at, u.used_at, k.revoked_at, k.created_at
-	from read.api_keys k left join read.service_identities i on i.id = k.identity_id left join api_key_uses u on u.key_id = k.id`
-
-func scanAPIKey(row pgx.CollectableRow) (APIKey, error) {
-	var k APIKey
-	var expires, used, revoked *time.Time
-	var created time.Time
-	err := row.Scan(&k.ID, &k.Name, &k.Env, &k.Scopes, &k.Prefix, &k.IPAllowlist, &expires, &used, &revoked, &created)
-	k.ExpiresAt, k.LastUsedAt, k.RevokedAt, k.CreatedAt = readmodel.StampOrNull(expires), readmodel.StampOrNull(used), readmodel.StampOrNull(revoked), readmodel.Stamp(created)
-	return k, err
-}
+var (
+	apiKeyFields = readmodel.Select[APIKey](apiKeysTable, "k", map[string]string{"scopes": "coalesce(i.scopes, k.scopes)", "last_used_at": "u.used_at"})
+	apiKeySQL    = `select ` + apiKeyFields.SQL + ` from read.api_keys k
+		left join read.service_identities i on i.id = k.identity_id left join api_key_uses u on u.key_id = k.id`
+)
 
 // APIKey finds a key of the workspace; found is false when there is none.
 func (s *Store) APIKey(ctx context.Context, v Viewer, id string) (k APIKey, found bool, err error) {
-	return readmodel.One(ctx, s.Reader, "API key", scanAPIKey, keysSQL+` where k.workspace_id = $1 and k.id = $2`, v.Workspace, id)
+	return readmodel.One(ctx, s.Reader, "API key", apiKeyFields.Scan, apiKeySQL+` where k.workspace_id = $1 and k.id = $2`, v.Workspace, id)
 }
 
-// APIKeys lists the keys of the workspace, newest first, those that have ended among them.
+// APIKeys lists the keys of the workspace, newest first. Expired and revoked keys are in the list.
 func (s *Store) APIKeys(ctx context.Context, v Viewer, after *readmodel.Cursor, limit int) (readmodel.Page[APIKey], error) {
 	f := &readmodel.Filter{}
 	f.Add("k.workspace_id = %s", v.Workspace)
-	if after != nil {
-		f.Add("(k.created_at, k.id) < (%s::timestamptz, "+f.Arg(after.ID)+")", after.At)
-	}
-	found, err := readmodel.List(ctx, s.Reader, "API keys", scanAPIKey, keysSQL+f.Where()+` order by k.created_at desc, k.id desc limit `+f.Arg(limit+1), f.Args...)
+	f.After(after, "k.created_at", "k.id", "text")
+	found, err := readmodel.List(ctx, s.Reader, "API keys", apiKeyFields.Scan,
+		apiKeySQL+f.Where()+` order by k.created_at desc, k.id desc limit `+f.Arg(limit+1), f.Args...)
 	if err != nil {
 		return readmodel.Page[APIKey]{}, err
 	}
 	return readmodel.PageOf(found, limit, func(k *APIKey) readmodel.Cursor { return readmodel.Cursor{At: k.CreatedAt, ID: k.ID} }), nil
 }
 
-// When a key was used last is kept beside the read models: it is no fact of the ledger, and no replay brings it back.
+// api_key_uses is no read model: the last use of a key is no event, so a replay could not restore it.
 const (
 	keyUsedSQL = `insert into api_key_uses (key_id, used_at) values ($1, $2)
 		on conflict (key_id) do update set used_at = greatest(api_key_uses.used_at, excluded.used_at)`
 	keyUseSQL = `select used_at from api_key_uses where key_id = $1`
 )
 
-// KeyUsed writes down that a key was used.
+// KeyUsed records that a key was used.
 func (s *Store) KeyUsed(ctx context.Context, id string, at time.Time) error {
 	if _, err := s.DB().Exec(ctx, keyUsedSQL, id, at); err != nil {
 		return fmt.Errorf("projections: key used: %w", err)
@@ -142,7 +128,7 @@ func (s *Store) KeyUsed(ctx context.Context, id string, at time.Time) error {
 	return nil
 }
 
-// LastUse is when a key was used last; nil when it never was.
+// LastUse is the last recorded use of a key; nil when it was never used.
 func (s *Store) LastUse(ctx context.Context, id string) (*time.Time, error) {
 	at, found, err := readmodel.One(ctx, s.Reader, "last use", pgx.RowTo[time.Time], keyUseSQL, id)
 	if err != nil || !found {

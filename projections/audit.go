@@ -9,34 +9,45 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"ledgerline/eventstore"
 	"ledgerline/eventstore/feed"
 	"ledgerline/projections/readmodel"
 )
 
-var auditTable = &readmodel.Table{Name: "audit_log", Key: []string{"id"}, Columns: []readmodel.Column{
-	{Name: "id", Type: "uuid not null"},
-	{Name: "organisation_id", Type: "uuid not null"},
-	{Name: "workspace_id", Type: "uuid"}, // null: it concerns every workspace of the organisation
-	{Name: "type", Type: `text collate "C" not null`},
-	{Name: "actor_type", Type: "text not null"},
-	{Name: "actor_id", Type: "text"},
-	{Name: "target_type", Type: "text not null"},
-	{Name: "target_id", Type: `text collate "C" not null`},
-	{Name: "request_id", Type: "text"},
-	{Name: "changes", Type: "jsonb not null"},
-	{Name: "occurred_at", Type: "timestamptz not null"},
-	{Name: "position", Type: "bigint not null"},
-}}
+// AuditEntry is one entry of the audit log as the API shows it, and the table of its fields: see readmodel.TableOf.
+type AuditEntry struct {
+	ID         string         `json:"id" format:"uuid" doc:"Of the event in the ledger" sql:"uuid not null"`
+	Type       string         `json:"type" doc:"What happened, for example api_key.rotated" sql:"text collate \"C\" not null"`
+	Actor      Actor          `json:"actor"`
+	Target     AuditTarget    `json:"target"`
+	Changes    map[string]any `json:"changes" doc:"What it is from then on; never a secret, and no personal data" sql:"jsonb not null"`
+	RequestID  *string        `json:"request_id" doc:"x-request-id of the request that did it" sql:"text"`
+	OccurredAt string         `json:"occurred_at" format:"date-time" sql:"timestamptz not null"`
+	Position   int64          `json:"position" doc:"Place in the ledger" sql:"bigint not null"`
+}
 
-// auditRow says how an event is told in the audit log: what it was done to, which of its facts names that, and which
-// others are shown. Neither secrets nor what a secret could be found by are; personal data is in no event's facts.
+// AuditTarget is the resource that changed.
+type AuditTarget struct {
+	Type string `json:"type" doc:"For example api_key, service_identity, line, contact"`
+	ID   string `json:"id"`
+}
+
+var auditTable = readmodel.TableOf[AuditEntry]("audit_log", []string{"id"},
+	readmodel.Column{Name: "organisation_id", Type: "uuid not null"},
+	readmodel.Column{Name: "workspace_id", Type: "uuid"}, // null: concerns all workspaces of the organisation
+	readmodel.Column{Name: "actor_type", Type: "text not null"},
+	readmodel.Column{Name: "actor_id", Type: "text"},
+	readmodel.Column{Name: "target_type", Type: "text not null"},
+	readmodel.Column{Name: "target_id", Type: `text collate "C" not null`},
+)
+
+// auditRow says how the audit log shows the events of a type: the type of the target, the fact with the target's id, and the
+// facts that are shown. An empty id means the organisation. Facts hold no personal data. Secrets, and hashes from which a
+// secret could be found, must not be shown.
 type auditRow struct{ event, target, id, shows string }
 
-// audited is the whole audit log (administration, issue of who changed what): a new row is all that a new event needs.
-// Without an id the organisation is meant.
+// audited has a row for each event type that is in the audit log.
 var audited = []auditRow{
 	{"organisation.paused", "organisation", "", "reason"},
 	{"organisation.resumed", "organisation", "", ""},
@@ -89,11 +100,11 @@ var audited = []auditRow{
 	{"contact.deleted", "contact", "contact_id", ""},
 }
 
-// changedOnly is the fact that names what an event changed, among all that it tells; only that is shown.
+// changedOnly is the fact with the names of the facts that an event changed. Of such an event only those are shown.
 const changedOnly = "changed"
 
-// Audit is who changed credentials, webhooks, lines, settings, people and consent. It is derived from the ledger, and what it shows of
-// erased contacts is their id.
+// Audit is the log of changes of credentials, webhooks, lines, settings, people and consent. Of an erased contact it keeps
+// the id.
 var Audit = &readmodel.Projection{
 	ID: "audit", Program: 3,
 	Tables: []*readmodel.Table{auditTable},
@@ -111,7 +122,7 @@ func auditHandlers() []feed.Handler[*readmodel.Changes] {
 		handlers[i] = feed.OnType(audited[i].event, func(c *readmodel.Changes, r *eventstore.Recorded) {
 			facts := map[string]any{}
 			if json.Unmarshal(r.Data, &facts) != nil {
-				facts = map[string]any{} // the entry is then shown without its facts
+				facts = map[string]any{} // the entry is then shown without facts
 			}
 			c.Insert(auditTable, auditLogRow(r, &audited[i], facts))
 		})
@@ -119,14 +130,14 @@ func auditHandlers() []feed.Handler[*readmodel.Changes] {
 	return handlers
 }
 
-func auditLogRow(r *eventstore.Recorded, told *auditRow, facts map[string]any) readmodel.Row {
-	target, _ := facts[told.id].(string)
-	if told.id == "" {
+func auditLogRow(r *eventstore.Recorded, as *auditRow, facts map[string]any) readmodel.Row {
+	target, _ := facts[as.id].(string)
+	if as.id == "" {
 		target = r.OrganisationID.String()
 	}
 	changes := map[string]any{}
 	only, partial := facts[changedOnly].([]any)
-	for name := range strings.FieldsSeq(told.shows) {
+	for name := range strings.FieldsSeq(as.shows) {
 		if value, there := facts[name]; there && (!partial || slices.Contains(only, any(name))) {
 			changes[name] = value
 		} else if partial && slices.Contains(only, any(name)) {
@@ -135,7 +146,7 @@ func auditLogRow(r *eventstore.Recorded, told *auditRow, facts map[string]any) r
 	}
 	row := readmodel.Row{
 		"id": r.ID, "organisation_id": r.OrganisationID, "type": r.Type, "actor_type": r.Actor.Type, "actor_id": readmodel.EmptyToNull(r.Actor.ID),
-		"target_type": told.target, "target_id": target, "request_id": readmodel.EmptyToNull(r.RequestID), "changes": changes,
+		"target_type": as.target, "target_id": target, "request_id": readmodel.EmptyToNull(r.RequestID), "changes": changes,
 		"occurred_at": readmodel.Stamp(r.OccurredAt), "position": r.Position,
 	}
 	if r.WorkspaceID != uuid.Nil {
@@ -144,42 +155,18 @@ func auditLogRow(r *eventstore.Recorded, told *auditRow, facts map[string]any) r
 	return row
 }
 
-// AuditEntry is one change as auditors see it.
-type AuditEntry struct {
-	ID         string         `json:"id" format:"uuid" doc:"Of the event in the ledger"`
-	Type       string         `json:"type" doc:"What happened, for example api_key.rotated"`
-	Actor      Actor          `json:"actor"`
-	Target     AuditTarget    `json:"target"`
-	Changes    map[string]any `json:"changes" doc:"What it is from then on; never a secret, and no personal data"`
-	RequestID  *string        `json:"request_id" doc:"x-request-id of the request that did it"`
-	OccurredAt string         `json:"occurred_at" format:"date-time"`
-	Position   int64          `json:"position" doc:"Place in the ledger"`
-}
-
-// AuditTarget is what something was done to.
-type AuditTarget struct {
-	Type string `json:"type" doc:"For example api_key, service_identity, line, contact"`
-	ID   string `json:"id"`
-}
-
-// AuditFilter are the filters of the audit log; empty ones do not filter. From and To bound the time, From included.
+// AuditFilter has the filters of the audit log. An empty one does not apply. From is inclusive, To exclusive.
 type AuditFilter struct {
 	Type, ActorType, ActorID, TargetType, TargetID string
 	From, To                                       *time.Time
 }
 
-const auditSQL = `select a.id::text, a.type, a.actor_type, a.actor_id, a.target_type, a.target_id, a.changes, a.request_id, a.occurred_at, a.position
-	from read.audit_log a`
+var auditFields = readmodel.Select[AuditEntry](auditTable, "a", map[string]string{
+	"actor.type": "a.actor_type", "actor.id": "a.actor_id", "target.type": "a.target_type", "target.id": "a.target_id",
+})
 
-func scanAuditEntry(row pgx.CollectableRow) (e AuditEntry, err error) {
-	var at time.Time
-	err = row.Scan(&e.ID, &e.Type, &e.Actor.Type, &e.Actor.ID, &e.Target.Type, &e.Target.ID, &e.Changes, &e.RequestID, &at, &e.Position)
-	e.OccurredAt = readmodel.Stamp(at)
-	return e, err
-}
-
-// AuditLog lists the changes in the workspace, and those that concern its whole organisation, newest first: in the order
-// of the ledger. An organisation lives on one shard.
+// AuditLog lists the changes in the workspace and those of its whole organisation (rule ACC-33), newest first. The order is
+// that of the ledger: an organisation is on one shard.
 func (s *Store) AuditLog(ctx context.Context, v Viewer, organisation uuid.UUID, by AuditFilter, after *readmodel.Cursor, limit int) (readmodel.Page[AuditEntry], error) {
 	f := &readmodel.Filter{}
 	f.Add("a.organisation_id = %s", organisation)
@@ -198,7 +185,8 @@ func (s *Store) AuditLog(ctx context.Context, v Viewer, organisation uuid.UUID, 
 	if after != nil {
 		f.Add("a.position < %s::text::bigint", after.ID)
 	}
-	found, err := readmodel.List(ctx, s.Reader, "audit log", scanAuditEntry, auditSQL+f.Where()+` order by a.position desc limit `+f.Arg(limit+1), f.Args...)
+	sql := `select ` + auditFields.SQL + ` from read.audit_log a` + f.Where() + ` order by a.position desc limit ` + f.Arg(limit+1)
+	found, err := readmodel.List(ctx, s.Reader, "audit log", auditFields.Scan, sql, f.Args...)
 	if err != nil {
 		return readmodel.Page[AuditEntry]{}, err
 	}

@@ -6,39 +6,50 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"ledgerline/events"
 	"ledgerline/eventstore"
 	"ledgerline/eventstore/feed"
 	"ledgerline/projections/readmodel"
 )
 
-var consentTable = &readmodel.Table{Name: "consent_events", Key: []string{"id"}, Columns: []readmodel.Column{
-	{Name: "id", Type: "uuid not null"},
-	{Name: "workspace_id", Type: "uuid not null"},
-	{Name: "contact_id", Type: `text collate "C" not null`},
-	{Name: "phone", Type: "text"},
-	{Name: "number_hash", Type: `text collate "C" not null`},
-	{Name: "from_status", Type: "text not null"},
-	{Name: "to_status", Type: "text not null"},
-	{Name: "occurred_at", Type: "timestamptz not null"},
-	{Name: "actor_type", Type: "text not null"},
-	{Name: "actor_id", Type: "text"},
-	{Name: "source", Type: "text"},
-	{Name: "keyword", Type: "text"},
-	{Name: "body", Type: "text"},
-	{Name: "message_id", Type: "text"},
-	{Name: "line_id", Type: "text"},
-	{Name: "channel", Type: "text"},
-	{Name: "ip", Type: "text"},
-	{Name: "user_agent", Type: "text"},
-	{Name: "shard", Type: "smallint not null"},
-	{Name: "position", Type: "bigint not null"},
-}}
+// ConsentEvent is one change of consent as auditors see it (rule CON-17), and the table of its fields: see
+// readmodel.TableOf.
+type ConsentEvent struct {
+	ID         string  `json:"id" format:"uuid" sql:"uuid not null"`
+	ContactID  string  `json:"contact_id" doc:"ctc_ id" sql:"text collate \"C\" not null"`
+	Phone      *string `json:"phone" doc:"E.164; null after erasure" sql:"text"`
+	PhoneHash  string  `json:"phone_hash" doc:"Keyed hash of the number within the organisation; stays after erasure" column:"number_hash" sql:"text collate \"C\" not null"`
+	FromStatus string  `json:"from_status" enum:"unknown,opted_in,opted_out" sql:"text not null"`
+	ToStatus   string  `json:"to_status" enum:"unknown,opted_in,opted_out" sql:"text not null"`
+	OccurredAt string  `json:"occurred_at" format:"date-time" sql:"timestamptz not null"`
+	Actor      Actor   `json:"actor"`
+	Source     *string `json:"source" sql:"text"`
+	Keyword    *string `json:"keyword" sql:"text"`
+	Text       *string `json:"text" doc:"The message's text, verbatim; null after erasure" column:"body" sql:"text"`
+	MessageID  *string `json:"message_id" sql:"text"`
+	LineID     *string `json:"line_id" sql:"text"`
+	Channel    *string `json:"channel" sql:"text"`
+	IP         *string `json:"ip" sql:"text"`
+	UserAgent  *string `json:"user_agent" sql:"text"`
+	Position   int64   `json:"position" doc:"Place in the ledger" sql:"bigint not null"`
+	Hash       *string `json:"hash" doc:"Hash of the event in the ledger's chain, hex; null until its block is closed"`
+}
 
-// Consent is the trail of every consent change, with its evidence. It stays when a contact is erased, without the
-// personal data (decisions, section 13).
+// Actor is what caused a change.
+type Actor struct {
+	Type string  `json:"type" enum:"key,identity,user,contact,system,operator"`
+	ID   *string `json:"id"`
+}
+
+var consentTable = readmodel.TableOf[ConsentEvent]("consent_events", []string{"id"},
+	readmodel.Column{Name: "workspace_id", Type: "uuid not null"},
+	readmodel.Column{Name: "actor_type", Type: "text not null"},
+	readmodel.Column{Name: "actor_id", Type: "text"},
+	readmodel.Column{Name: "shard", Type: "smallint not null"},
+)
+
+// Consent is every change of consent, with its evidence. When a contact is erased, its changes stay without the personal
+// data.
 var Consent = &readmodel.Projection{
 	ID: "consent", Program: 1,
 	Tables: []*readmodel.Table{consentTable},
@@ -49,13 +60,13 @@ var Consent = &readmodel.Projection{
 	},
 	Handlers: feed.NewHandlers(
 		feed.On(func(c *readmodel.Changes, e *events.ContactOptedIn, r *eventstore.Recorded) {
-			c.Insert(consentTable, evidenceRow(r, &e.ConsentEvidence))
+			c.Insert(consentTable, consentRow(r, &e.ConsentEvidence))
 		}),
 		feed.On(func(c *readmodel.Changes, e *events.ContactOptedOut, r *eventstore.Recorded) {
-			c.Insert(consentTable, evidenceRow(r, &e.ConsentEvidence))
+			c.Insert(consentTable, consentRow(r, &e.ConsentEvidence))
 		}),
 		feed.On(func(c *readmodel.Changes, e *events.ContactConsentCleared, r *eventstore.Recorded) {
-			c.Insert(consentTable, evidenceRow(r, &e.ConsentEvidence))
+			c.Insert(consentTable, consentRow(r, &e.ConsentEvidence))
 		}),
 		feed.On(func(c *readmodel.Changes, e *events.ContactDeleted, _ *eventstore.Recorded) {
 			c.BlankWhere(consentTable, "contact_id", e.ContactID, "phone", "body", "ip", "user_agent")
@@ -63,7 +74,7 @@ var Consent = &readmodel.Projection{
 	),
 }
 
-func evidenceRow(r *eventstore.Recorded, e *events.ConsentEvidence) readmodel.Row {
+func consentRow(r *eventstore.Recorded, e *events.ConsentEvidence) readmodel.Row {
 	return readmodel.Row{
 		"id": r.ID, "workspace_id": r.WorkspaceID, "contact_id": e.ContactID, "number_hash": e.NumberHash,
 		"from_status": e.From, "to_status": e.To, "occurred_at": readmodel.Stamp(r.OccurredAt), "actor_type": r.Actor.Type,
@@ -73,54 +84,19 @@ func evidenceRow(r *eventstore.Recorded, e *events.ConsentEvidence) readmodel.Ro
 	}
 }
 
-// Actor is who caused a change.
-type Actor struct {
-	Type string  `json:"type" enum:"key,identity,user,contact,system,operator"`
-	ID   *string `json:"id"`
-}
-
-// ConsentEvent is one change of consent as auditors see it (decisions, section 13).
-type ConsentEvent struct {
-	ID         string  `json:"id" format:"uuid"`
-	ContactID  string  `json:"contact_id" doc:"ctc_ id"`
-	Phone      *string `json:"phone" doc:"E.164; null after erasure"`
-	PhoneHash  string  `json:"phone_hash" doc:"Keyed hash of the number within the organisation; stays after erasure"`
-	FromStatus string  `json:"from_status" enum:"unknown,opted_in,opted_out"`
-	ToStatus   string  `json:"to_status" enum:"unknown,opted_in,opted_out"`
-	OccurredAt string  `json:"occurred_at" format:"date-time"`
-	Actor      Actor   `json:"actor"`
-	Source     *string `json:"source"`
-	Keyword    *string `json:"keyword"`
-	Text       *string `json:"text" doc:"The message's text, verbatim; null after erasure"`
-	MessageID  *string `json:"message_id"`
-	LineID     *string `json:"line_id"`
-	Channel    *string `json:"channel"`
-	IP         *string `json:"ip"`
-	UserAgent  *string `json:"user_agent"`
-	Position   int64   `json:"position" doc:"Place in the ledger"`
-	Hash       *string `json:"hash" doc:"Hash of the event in the ledger's chain, hex; null until its block is closed"`
-}
-
-// ConsentFilter are the filters of the consent trail; empty ones do not filter. Type is the status that a change led
-// to; From and To bound the time, From included.
+// ConsentFilter has the filters of the consent events. An empty one does not apply. Type is the status that a change led to.
+// From is inclusive, To exclusive.
 type ConsentFilter struct {
 	NumberHash, ContactID, Type string
 	From, To                    *time.Time
 }
 
-const consentColumns = `e.id::text, e.contact_id, e.phone, e.number_hash, e.from_status, e.to_status, e.occurred_at, e.actor_type, e.actor_id,
-	e.source, e.keyword, e.body, e.message_id, e.line_id, e.channel, e.ip, e.user_agent, e.position`
+var consentFields = readmodel.Select[ConsentEvent](consentTable, "e", map[string]string{
+	"actor.type": "e.actor_type", "actor.id": "e.actor_id", "hash": readmodel.FilledIn,
+})
 
-func scanConsentEvent(row pgx.CollectableRow) (e ConsentEvent, err error) {
-	var at time.Time
-	err = row.Scan(&e.ID, &e.ContactID, &e.Phone, &e.PhoneHash, &e.FromStatus, &e.ToStatus, &at, &e.Actor.Type, &e.Actor.ID,
-		&e.Source, &e.Keyword, &e.Text, &e.MessageID, &e.LineID, &e.Channel, &e.IP, &e.UserAgent, &e.Position)
-	e.OccurredAt = readmodel.Stamp(at)
-	return e, err
-}
-
-// ConsentEvents lists consent changes of the workspace, newest first: in the order of the ledger, in which each change
-// begins where the one before it led. A workspace lives on one shard.
+// ConsentEvents lists changes of consent in the workspace, newest first. The order is that of the ledger, so that each change
+// of a contact begins with the status to which the previous one led. A workspace is on one shard.
 func (s *Store) ConsentEvents(ctx context.Context, v Viewer, by ConsentFilter, after *readmodel.Cursor, limit int) (readmodel.Page[ConsentEvent], error) {
 	f := &readmodel.Filter{}
 	f.Add("e.workspace_id = %s", v.Workspace)
@@ -136,8 +112,8 @@ func (s *Store) ConsentEvents(ctx context.Context, v Viewer, by ConsentFilter, a
 	if after != nil {
 		f.Add("e.position < %s::text::bigint", after.ID)
 	}
-	sql := `select ` + consentColumns + ` from read.consent_events e` + f.Where() + ` order by e.position desc limit ` + f.Arg(limit+1)
-	found, err := readmodel.List(ctx, s.Reader, "consent events", scanConsentEvent, sql, f.Args...)
+	sql := `select ` + consentFields.SQL + ` from read.consent_events e` + f.Where() + ` order by e.position desc limit ` + f.Arg(limit+1)
+	found, err := readmodel.List(ctx, s.Reader, "consent events", consentFields.Scan, sql, f.Args...)
 	if err != nil {
 		return readmodel.Page[ConsentEvent]{}, err
 	}
@@ -145,6 +121,7 @@ func (s *Store) ConsentEvents(ctx context.Context, v Viewer, by ConsentFilter, a
 	return p, s.addHashes(ctx, v.Shard, p.Rows)
 }
 
+// addHashes fills in the hashes of events whose block is closed.
 func (s *Store) addHashes(ctx context.Context, shard int, found []ConsentEvent) error {
 	positions := make([]int64, len(found))
 	for i := range found {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"ledgerline/events"
 	"ledgerline/eventstore"
@@ -13,16 +12,25 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-var importsTable = &readmodel.Table{Name: "imports", Key: []string{"id"}, Columns: []readmodel.Column{
-	{Name: "id", Type: "uuid not null"},
-	{Name: "workspace_id", Type: "uuid not null"},
-	{Name: "status", Type: "text not null"},
-	{Name: "total_rows", Type: "integer not null"},
-	{Name: "imported", Type: "integer not null"},
-	{Name: "skipped", Type: "integer not null"},
-	{Name: "updated", Type: "integer not null"},
-	{Name: "created_at", Type: "timestamptz not null"},
-}}
+// ImportJob is an import of contacts as the API shows it, and the table of its fields: see readmodel.TableOf.
+type ImportJob struct {
+	ID        string        `json:"id" format:"uuid" sql:"uuid not null"`
+	Status    string        `json:"status" enum:"queued,running,completed,failed" sql:"text not null"`
+	TotalRows *int          `json:"total_rows" minimum:"0" sql:"integer not null"`
+	Imported  int           `json:"imported" doc:"Rows that made a contact" sql:"integer not null"`
+	Skipped   int           `json:"skipped" doc:"Rows that changed nothing: those with an error, and those that say what is known already" sql:"integer not null"`
+	Updated   int           `json:"updated" doc:"Rows that changed a contact" sql:"integer not null"`
+	Errors    []ImportError `json:"errors" nullable:"false" doc:"The first 1,000"`
+	CreatedAt string        `json:"created_at" format:"date-time" sql:"timestamptz not null"`
+}
+
+// ImportError says why a row was skipped.
+type ImportError struct {
+	Row     int    `json:"row" doc:"As a spreadsheet numbers it: the header is row 1"`
+	Message string `json:"message"`
+}
+
+var importsTable = readmodel.TableOf[ImportJob]("imports", []string{"id"}, readmodel.Column{Name: "workspace_id", Type: "uuid not null"})
 
 var importErrorsTable = &readmodel.Table{Name: "import_errors", Key: []string{"job_id", "row_number"}, Columns: []readmodel.Column{
 	{Name: "job_id", Type: "uuid not null"},
@@ -30,7 +38,7 @@ var importErrorsTable = &readmodel.Table{Name: "import_errors", Key: []string{"j
 	{Name: "message", Type: "text not null"},
 }}
 
-// Imports is how far imports of contacts have come.
+// Imports is the progress of all imports of contacts.
 var Imports = &readmodel.Projection{
 	ID: "imports", Program: 1,
 	Tables: []*readmodel.Table{importsTable, importErrorsTable},
@@ -59,42 +67,20 @@ var Imports = &readmodel.Projection{
 	),
 }
 
-// ImportJob is an import as the API shows it (interface 2.3).
-type ImportJob struct {
-	ID        string        `json:"id" format:"uuid"`
-	Status    string        `json:"status" enum:"queued,running,completed,failed"`
-	TotalRows *int          `json:"total_rows" minimum:"0"`
-	Imported  int           `json:"imported" doc:"Rows that made a contact"`
-	Skipped   int           `json:"skipped" doc:"Rows that changed nothing: those with an error, and those that say what is known already"`
-	Updated   int           `json:"updated" doc:"Rows that changed a contact"`
-	Errors    []ImportError `json:"errors" nullable:"false" doc:"The first 1,000"`
-	CreatedAt string        `json:"created_at" format:"date-time"`
-}
-
-// QueuedImport is a job as it was when it was accepted, whatever has become of it since.
+// QueuedImport is a job as it was when the API accepted it.
 func QueuedImport(e *events.ImportRequested, at time.Time) ImportJob {
 	return ImportJob{ID: e.JobID.String(), Status: "queued", TotalRows: &e.TotalRows, Errors: []ImportError{}, CreatedAt: readmodel.Stamp(at)}
 }
 
-// ImportError says why a row was skipped.
-type ImportError struct {
-	Row     int    `json:"row" doc:"As a spreadsheet numbers it: the header is row 1"`
-	Message string `json:"message"`
-}
+var (
+	importFields = readmodel.Select[ImportJob](importsTable, "i", map[string]string{
+		"errors": `(select coalesce(json_agg(json_build_object('row', e.row_number, 'message', e.message) order by e.row_number), '[]')
+			from read.import_errors e where e.job_id = i.id)`,
+	})
+	importSQL = `select ` + importFields.SQL + ` from read.imports i where i.workspace_id = $1 and i.id = $2`
+)
 
-const importSQL = `select i.id::text, i.status, i.total_rows, i.imported, i.skipped, i.updated,
-		(select coalesce(json_agg(json_build_object('row', e.row_number, 'message', e.message) order by e.row_number), '[]')
-			from read.import_errors e where e.job_id = i.id), i.created_at
-	from read.imports i where i.workspace_id = $1 and i.id = $2`
-
-func scanImport(row pgx.CollectableRow) (j ImportJob, err error) {
-	var at time.Time
-	err = row.Scan(&j.ID, &j.Status, &j.TotalRows, &j.Imported, &j.Skipped, &j.Updated, &j.Errors, &at)
-	j.CreatedAt = readmodel.Stamp(at)
-	return j, err
-}
-
-// Import finds a job of the viewer's workspace; found is false when there is none.
+// Import finds a job of the workspace; found is false when there is none.
 func (s *Store) Import(ctx context.Context, v Viewer, id uuid.UUID) (j ImportJob, found bool, err error) {
-	return readmodel.One(ctx, s.Reader, "import", scanImport, importSQL, v.Workspace, id)
+	return readmodel.One(ctx, s.Reader, "import", importFields.Scan, importSQL, v.Workspace, id)
 }

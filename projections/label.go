@@ -2,7 +2,6 @@ package projections
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -13,14 +12,20 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-var labelsTable = &readmodel.Table{Name: "labels", Key: []string{"id"}, Columns: []readmodel.Column{
-	{Name: "id", Type: "uuid not null"},
-	{Name: "workspace_id", Type: "uuid not null"},
-	{Name: "name", Type: "text not null"},
-	{Name: "folded_name", Type: `text collate "C" not null`},
-	{Name: "color", Type: "text"},
-	{Name: "created_at", Type: "timestamptz not null"},
-}}
+// Label is a label as the API shows it, and the table of its fields: see readmodel.TableOf. The table belongs to the
+// projection Contacts.
+type Label struct {
+	ID           string  `json:"id" format:"uuid" sql:"uuid not null"`
+	Name         string  `json:"name" sql:"text not null"`
+	Color        *string `json:"color" sql:"text"`
+	ContactCount int64   `json:"contact_count" minimum:"0" doc:"How many contacts of the workspace have it, whoever asks"`
+	CreatedAt    string  `json:"created_at" format:"date-time" sql:"timestamptz not null"`
+}
+
+var labelsTable = readmodel.TableOf[Label]("labels", []string{"id"},
+	readmodel.Column{Name: "workspace_id", Type: "uuid not null"},
+	readmodel.Column{Name: "folded_name", Type: `text collate "C" not null`},
+)
 
 func labelCreated(c *readmodel.Changes, e *events.LabelCreated, r *eventstore.Recorded) {
 	c.Insert(labelsTable, readmodel.Row{
@@ -47,32 +52,21 @@ func labelDeleted(c *readmodel.Changes, e *events.LabelDeleted, _ *eventstore.Re
 	c.Delete(labelsTable, readmodel.Row{"id": e.LabelID})
 }
 
-// Label is a label as the API shows it (interface 2.3).
-type Label struct {
-	ID           string  `json:"id" format:"uuid"`
-	Name         string  `json:"name"`
-	Color        *string `json:"color"`
-	ContactCount int64   `json:"contact_count" minimum:"0" doc:"How many contacts of the workspace have it, whoever asks"`
-	CreatedAt    string  `json:"created_at" format:"date-time"`
-}
-
-const labelColumns = `l.id::text, l.name, l.color, coalesce((select n.contacts from read.label_counts n where n.label_id = l.id), 0), l.created_at`
-
-func scanLabel(row pgx.CollectableRow) (l Label, err error) {
-	var created time.Time
-	err = row.Scan(&l.ID, &l.Name, &l.Color, &l.ContactCount, &created)
-	l.CreatedAt = readmodel.Stamp(created)
-	return l, err
-}
+var (
+	labelFields = readmodel.Select[Label](labelsTable, "l", map[string]string{
+		"contact_count": "coalesce((select n.contacts from read.label_counts n where n.label_id = l.id), 0)",
+	})
+	labelSQL = `select ` + labelFields.SQL + ` from read.labels l where l.workspace_id = $1`
+)
 
 // Labels lists the labels of the workspace by name.
 func (s *Store) Labels(ctx context.Context, v Viewer) ([]Label, error) {
-	return readmodel.List(ctx, s.Reader, "labels", scanLabel, `select `+labelColumns+` from read.labels l where l.workspace_id = $1 order by l.folded_name`, v.Workspace)
+	return readmodel.List(ctx, s.Reader, "labels", labelFields.Scan, labelSQL+` order by l.folded_name`, v.Workspace)
 }
 
 // Label finds a label of the workspace; found is false when there is none.
 func (s *Store) Label(ctx context.Context, v Viewer, id string) (l Label, found bool, err error) {
-	return readmodel.One(ctx, s.Reader, "label", scanLabel, `select `+labelColumns+` from read.labels l where l.workspace_id = $1 and l.id::text = $2`, v.Workspace, id)
+	return readmodel.One(ctx, s.Reader, "label", labelFields.Scan, labelSQL+` and l.id::text = $2`, v.Workspace, id)
 }
 
 const labelNamedSQL = `select id from read.labels where workspace_id = $1 and folded_name = $2`

@@ -2,10 +2,8 @@ package projections
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"ledgerline/events"
 	"ledgerline/eventstore"
@@ -13,31 +11,34 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-var lineRequestsTable = &readmodel.Table{Name: "line_requests", Key: []string{"id"}, Columns: []readmodel.Column{
-	{Name: "id", Type: "uuid not null"},
-	{Name: "organisation_id", Type: "uuid not null"},
-	{Name: "workspace_id", Type: "uuid not null"},
-	{Name: "wanted", Type: "integer not null"},
-	{Name: "area_codes", Type: "jsonb not null"},
-	{Name: "note", Type: "text"},
-	{Name: "pool_id", Type: `text collate "C"`},
-	{Name: "status", Type: "text not null"},
-	{Name: "created_at", Type: "timestamptz not null"},
-}}
+// LineRequest is a request for lines as the API shows it, and the table of its fields: see readmodel.TableOf.
+type LineRequest struct {
+	ID        string   `json:"id" format:"uuid" sql:"uuid not null"`
+	Count     int      `json:"count" minimum:"1" column:"wanted" sql:"integer not null"`
+	AreaCodes []string `json:"area_codes" nullable:"false" sql:"jsonb not null"`
+	Note      *string  `json:"note" sql:"text"`
+	PoolID    *string  `json:"pool_id" doc:"pool_ id" sql:"text collate \"C\""`
+	Status    string   `json:"status" enum:"pending,in_progress,fulfilled,cancelled" sql:"text not null"`
+	CreatedAt string   `json:"created_at" format:"date-time" sql:"timestamptz not null"`
+}
 
-// LineRequests are what workspaces asked the operator for.
+var lineRequestsTable = readmodel.TableOf[LineRequest]("line_requests", []string{"id"},
+	readmodel.Column{Name: "organisation_id", Type: "uuid not null"},
+	readmodel.Column{Name: "workspace_id", Type: "uuid not null"},
+)
+
+// LineRequests are the requests for lines that workspaces made to the operator.
 var LineRequests = &readmodel.Projection{
 	ID: "line_requests", Program: 1,
-	Tables:  []*readmodel.Table{lineRequestsTable},
-	Indexes: []string{`create index on @line_requests (workspace_id, created_at desc, id desc)`, `create index on @line_requests (created_at) where status in ('pending', 'in_progress')`},
+	Tables: []*readmodel.Table{lineRequestsTable},
+	Indexes: []string{
+		`create index on @line_requests (workspace_id, created_at desc, id desc)`,
+		`create index on @line_requests (created_at) where status in ('pending', 'in_progress')`,
+	},
 	Handlers: feed.NewHandlers(
 		feed.On(func(c *readmodel.Changes, e *events.LineRequestMade, r *eventstore.Recorded) {
-			codes := e.AreaCodes
-			if codes == nil {
-				codes = []string{}
-			}
 			c.Insert(lineRequestsTable, readmodel.Row{
-				"id": e.RequestID, "organisation_id": r.OrganisationID, "workspace_id": r.WorkspaceID, "wanted": e.Count, "area_codes": codes,
+				"id": e.RequestID, "organisation_id": r.OrganisationID, "workspace_id": r.WorkspaceID, "wanted": e.Count, "area_codes": emptyNotNull(e.AreaCodes),
 				"note": e.Note, "pool_id": e.PoolID, "status": "pending", "created_at": readmodel.Stamp(r.OccurredAt),
 			})
 		}),
@@ -53,45 +54,27 @@ var LineRequests = &readmodel.Projection{
 	),
 }
 
-// LineRequest is a request for lines as the API shows it (administration 2.4).
-type LineRequest struct {
-	ID        string   `json:"id" format:"uuid"`
-	Count     int      `json:"count" minimum:"1"`
-	AreaCodes []string `json:"area_codes" nullable:"false"`
-	Note      *string  `json:"note"`
-	PoolID    *string  `json:"pool_id" doc:"pool_ id"`
-	Status    string   `json:"status" enum:"pending,in_progress,fulfilled,cancelled"`
-	CreatedAt string   `json:"created_at" format:"date-time"`
-}
-
-const lineRequestColumns = `r.id::text, r.wanted, r.area_codes, r.note, r.pool_id, r.status, r.created_at`
-
-func scanLineRequest(row pgx.CollectableRow) (r LineRequest, err error) {
-	var created time.Time
-	err = row.Scan(&r.ID, &r.Count, &r.AreaCodes, &r.Note, &r.PoolID, &r.Status, &created)
-	r.CreatedAt = readmodel.Stamp(created)
-	return r, err
-}
+var (
+	lineRequestFields = readmodel.Select[LineRequest](lineRequestsTable, "r", nil)
+	lineRequestSQL    = `select ` + lineRequestFields.SQL + ` from read.line_requests r`
+)
 
 // LineRequests lists the requests of a workspace, newest first.
 func (s *Store) LineRequests(ctx context.Context, v Viewer, after *readmodel.Cursor, limit int) (readmodel.Page[LineRequest], error) {
 	f := &readmodel.Filter{}
 	f.Add("r.workspace_id = %s", v.Workspace)
-	if after != nil {
-		f.Add("(r.created_at, r.id) < (%s::timestamptz, "+f.Arg(after.ID)+"::uuid)", after.At)
-	}
-	found, err := readmodel.List(ctx, s.Reader, "line requests", scanLineRequest,
-		`select `+lineRequestColumns+` from read.line_requests r`+f.Where()+` order by r.created_at desc, r.id desc limit `+f.Arg(limit+1), f.Args...)
+	f.After(after, "r.created_at", "r.id", "uuid")
+	found, err := readmodel.List(ctx, s.Reader, "line requests", lineRequestFields.Scan,
+		lineRequestSQL+f.Where()+` order by r.created_at desc, r.id desc limit `+f.Arg(limit+1), f.Args...)
 	if err != nil {
 		return readmodel.Page[LineRequest]{}, err
 	}
 	return readmodel.PageOf(found, limit, func(r *LineRequest) readmodel.Cursor { return readmodel.Cursor{At: r.CreatedAt, ID: r.ID} }), nil
 }
 
-// LineRequest finds one; found is false when there is none.
-func (s *Store) LineRequest(ctx context.Context, v Viewer, id uuid.UUID) (LineRequest, bool, error) {
-	return readmodel.One(ctx, s.Reader, "line request", scanLineRequest,
-		`select `+lineRequestColumns+` from read.line_requests r where r.workspace_id = $1 and r.id = $2`, v.Workspace, id)
+// LineRequest finds a request of a workspace; found is false when there is none.
+func (s *Store) LineRequest(ctx context.Context, v Viewer, id uuid.UUID) (r LineRequest, found bool, err error) {
+	return readmodel.One(ctx, s.Reader, "line request", lineRequestFields.Scan, lineRequestSQL+` where r.workspace_id = $1 and r.id = $2`, v.Workspace, id)
 }
 
 // OpenLineRequest is a request as the operator sees it.
@@ -101,21 +84,18 @@ type OpenLineRequest struct {
 	LineRequest
 }
 
-func scanOpenLineRequest(row pgx.CollectableRow) (r OpenLineRequest, err error) {
-	var created time.Time
-	err = row.Scan(&r.OrganisationID, &r.WorkspaceID, &r.ID, &r.Count, &r.AreaCodes, &r.Note, &r.PoolID, &r.Status, &created)
-	r.CreatedAt = readmodel.Stamp(created)
-	return r, err
-}
+var (
+	openLineRequestFields = readmodel.Select[OpenLineRequest](lineRequestsTable, "r", nil)
+	openLineRequestSQL    = `select ` + openLineRequestFields.SQL + ` from read.line_requests r`
+)
 
-const openLineRequestSQL = `select r.organisation_id, r.workspace_id, ` + lineRequestColumns + ` from read.line_requests r`
-
-// OpenLineRequests lists the open requests of all workspaces, oldest first.
+// OpenLineRequests lists the requests of all workspaces that are pending or in progress, oldest first.
 func (s *Store) OpenLineRequests(ctx context.Context) ([]OpenLineRequest, error) {
-	return readmodel.List(ctx, s.Reader, "open line requests", scanOpenLineRequest, openLineRequestSQL+` where r.status in ('pending', 'in_progress') order by r.created_at, r.id`)
+	return readmodel.List(ctx, s.Reader, "open line requests", openLineRequestFields.Scan,
+		openLineRequestSQL+` where r.status in ('pending', 'in_progress') order by r.created_at, r.id`)
 }
 
-// AnyLineRequest finds a request of whatever workspace, also one that is closed.
-func (s *Store) AnyLineRequest(ctx context.Context, id uuid.UUID) (OpenLineRequest, bool, error) {
-	return readmodel.One(ctx, s.Reader, "line request", scanOpenLineRequest, openLineRequestSQL+` where r.id = $1`, id)
+// AnyLineRequest finds a request of any workspace, whatever its status; found is false when there is none.
+func (s *Store) AnyLineRequest(ctx context.Context, id uuid.UUID) (r OpenLineRequest, found bool, err error) {
+	return readmodel.One(ctx, s.Reader, "line request", openLineRequestFields.Scan, openLineRequestSQL+` where r.id = $1`, id)
 }

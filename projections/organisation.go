@@ -55,7 +55,7 @@ var teamMembersTable = &readmodel.Table{Name: "team_members", Key: []string{"tea
 	{Name: "user_id", Type: "uuid not null"},
 }}
 
-// Directory is who and what there is: organisations, workspaces, their members and teams.
+// Directory is the organisations, workspaces, users, roles and teams as they are now.
 var Directory = &readmodel.Projection{
 	ID: "directory", Program: 2,
 	Tables: []*readmodel.Table{organisationsTable, workspacesTable, membersTable, usersTable, teamsTable, teamMembersTable},

@@ -12,7 +12,7 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// ConsentProof is the consent history of a number with what proves it (decisions, section 13).
+// ConsentProof is the consent history of a number, with the hashes that prove it (rule CON-28).
 type ConsentProof struct {
 	eventstore.Proof
 	Phone     string         `json:"phone" doc:"E.164, as it was asked for; what is proven is about its hash"`
@@ -24,8 +24,8 @@ type ConsentProof struct {
 // consentPage is how many consent events of a number are read at a time.
 const consentPage = 500
 
-// ProveConsent gives the whole chain of a number: the events of the number itself within the organisation, and those of
-// every contact of the viewer's workspace that ever had it.
+// ProveConsent proves the whole history of a number: the events of the number itself in the organisation, and those of every
+// contact of the viewer's workspace that ever had the number.
 func (s *Store) ProveConsent(ctx context.Context, v Viewer, organisation uuid.UUID, e164 string) (ConsentProof, error) {
 	hash := s.Ledger().NumberHash(organisation, e164)
 	p := ConsentProof{Phone: e164, PhoneHash: hash, Consent: []ConsentEvent{}}

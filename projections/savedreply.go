@@ -2,10 +2,8 @@ package projections
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"ledgerline/events"
 	"ledgerline/eventstore"
@@ -13,17 +11,19 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-var savedRepliesTable = &readmodel.Table{Name: "saved_replies", Key: []string{"id"}, Columns: []readmodel.Column{
-	{Name: "id", Type: "uuid not null"},
-	{Name: "workspace_id", Type: "uuid not null"},
-	{Name: "title", Type: "text not null"},
-	{Name: "body", Type: "text not null"},
-	{Name: "team_id", Type: "uuid"},
-	{Name: "created_at", Type: "timestamptz not null"},
-	{Name: "updated_at", Type: "timestamptz not null"},
-}}
+// SavedReply is a saved reply as the API shows it, and the table of its fields: see readmodel.TableOf.
+type SavedReply struct {
+	ID        string  `json:"id" format:"uuid" sql:"uuid not null"`
+	Title     string  `json:"title" sql:"text not null"`
+	Body      string  `json:"body" sql:"text not null"`
+	TeamID    *string `json:"team_id" format:"uuid" doc:"null: for everyone" sql:"uuid"`
+	CreatedAt string  `json:"created_at" format:"date-time" sql:"timestamptz not null"`
+	UpdatedAt string  `json:"updated_at" format:"date-time" sql:"timestamptz not null"`
+}
 
-// SavedReplies are the texts that workspaces keep for their replies.
+var savedRepliesTable = readmodel.TableOf[SavedReply]("saved_replies", []string{"id"}, readmodel.Column{Name: "workspace_id", Type: "uuid not null"})
+
+// SavedReplies are the saved replies of all workspaces as they are now.
 var SavedReplies = &readmodel.Projection{
 	ID: "saved_replies", Program: 1,
 	Tables:  []*readmodel.Table{savedRepliesTable},
@@ -46,17 +46,8 @@ var SavedReplies = &readmodel.Projection{
 	),
 }
 
-// SavedReply is a saved reply as the API shows it (interface 2.3).
-type SavedReply struct {
-	ID        string  `json:"id" format:"uuid"`
-	Title     string  `json:"title"`
-	Body      string  `json:"body"`
-	TeamID    *string `json:"team_id" format:"uuid" doc:"null: for everyone"`
-	CreatedAt string  `json:"created_at" format:"date-time"`
-	UpdatedAt string  `json:"updated_at" format:"date-time"`
-}
-
-// savedReplies limits an agent to what is for everyone and for its own teams (interface 4.3 rule 1).
+// savedReplies filters saved reply s by what the viewer may see: an agent sees those for everyone and those of its own teams
+// (rule ACC-20).
 func (v Viewer) savedReplies() *readmodel.Filter {
 	f := &readmodel.Filter{}
 	f.Add("s.workspace_id = %s", v.Workspace)
@@ -66,25 +57,22 @@ func (v Viewer) savedReplies() *readmodel.Filter {
 	return f
 }
 
-const savedReplyColumns = `s.id::text, s.title, s.body, s.team_id::text, s.created_at, s.updated_at`
+var (
+	savedReplyFields = readmodel.Select[SavedReply](savedRepliesTable, "s", nil)
+	savedReplySQL    = `select ` + savedReplyFields.SQL + ` from read.saved_replies s`
+)
 
-func scanSavedReply(row pgx.CollectableRow) (s SavedReply, err error) {
-	var created, updated time.Time
-	err = row.Scan(&s.ID, &s.Title, &s.Body, &s.TeamID, &created, &updated)
-	s.CreatedAt, s.UpdatedAt = readmodel.Stamp(created), readmodel.Stamp(updated)
-	return s, err
-}
-
-// SavedReplies lists what the viewer may use, newest first. It needs the directory for an agent's teams.
+// SavedReplies lists the saved replies that the viewer may see, newest first. The caller waits for SavedReplies and
+// Directory.
 func (s *Store) SavedReplies(ctx context.Context, v Viewer) ([]SavedReply, error) {
 	f := v.savedReplies()
-	return readmodel.List(ctx, s.Reader, "saved replies", scanSavedReply,
-		`select `+savedReplyColumns+` from read.saved_replies s`+f.Where()+` order by s.created_at desc, s.id desc`, f.Args...)
+	return readmodel.List(ctx, s.Reader, "saved replies", savedReplyFields.Scan,
+		savedReplySQL+f.Where()+` order by s.created_at desc, s.id desc`, f.Args...)
 }
 
-// SavedReply finds one; found is false when there is none.
-func (s *Store) SavedReply(ctx context.Context, v Viewer, id uuid.UUID) (SavedReply, bool, error) {
+// SavedReply finds a saved reply that the viewer may see; found is false when there is none.
+func (s *Store) SavedReply(ctx context.Context, v Viewer, id uuid.UUID) (r SavedReply, found bool, err error) {
 	f := v.savedReplies()
 	f.Add("s.id = %s", id)
-	return readmodel.One(ctx, s.Reader, "saved reply", scanSavedReply, `select `+savedReplyColumns+` from read.saved_replies s`+f.Where(), f.Args...)
+	return readmodel.One(ctx, s.Reader, "saved reply", savedReplyFields.Scan, savedReplySQL+f.Where(), f.Args...)
 }

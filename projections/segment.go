@@ -22,11 +22,11 @@ var segmentsTable = &readmodel.Table{Name: "segments", Key: []string{"id"}, Colu
 	{Name: "name", Type: "text not null"},
 	{Name: "folded_name", Type: `text collate "C" not null`},
 	{Name: "definition", Type: "jsonb not null"},
-	{Name: "labels", Type: "jsonb not null"}, // what the names of labels in the definition mean
+	{Name: "labels", Type: "jsonb not null"}, // ids of the labels by the names in the definition
 	{Name: "created_at", Type: "timestamptz not null"},
 }}
 
-// Segments is the segments of every workspace as they are now. Which contacts they mean is asked of Contacts.
+// Segments are the segments of all workspaces as they are now. Their contacts are found in the tables of Contacts.
 var Segments = &readmodel.Projection{
 	ID: "segments", Program: 1,
 	Tables:  []*readmodel.Table{segmentsTable},
@@ -64,8 +64,8 @@ func segmentLabels(labels []events.SegmentLabel) map[string]uuid.UUID {
 	return ids
 }
 
-// Segment is a segment as the API shows it (interface 2.3). Labels that were renamed since the definition was written have
-// their new names in it.
+// Segment is a segment as the API shows it. A label that was renamed after the definition was written has its new name in
+// it (rule CON-38).
 type Segment struct {
 	ID           string `json:"id" format:"uuid"`
 	Name         string `json:"name"`
@@ -74,12 +74,12 @@ type Segment struct {
 	CreatedAt    string `json:"created_at" format:"date-time"`
 }
 
-// segmentRow is a segment with what it takes to ask it.
+// segmentRow is a segment with what its query and its count need.
 type segmentRow struct {
 	Segment
 	node   *segment.Node
 	labels map[string]uuid.UUID
-	text   string // the definition as it lies in the table
+	text   string // definition and labels as stored
 }
 
 const segmentColumnsSQL = `select g.id::text, g.name, g.definition::text, g.labels::text, g.created_at from read.segments g where g.workspace_id = $1`
@@ -104,7 +104,7 @@ func scanSegment(row pgx.CollectableRow) (s segmentRow, err error) {
 	return s, s.node.BindLabels(func(name string) (uuid.UUID, bool) { return s.labels[labelKey(name)], true })
 }
 
-// labelKey is how a definition's names of labels are kept.
+// labelKey is the form in which the label names of a definition are stored.
 func labelKey(name string) string { return segment.Fold(segment.Clean(name)) }
 
 // Segments lists the segments of the workspace by name, with their counts.
@@ -129,8 +129,8 @@ func (s *Store) Segment(ctx context.Context, v Viewer, id string) (found Segment
 	return shown[0], true, nil
 }
 
-// SegmentDefinition finds what a segment of the workspace means, ready to be asked about a contact; found is false when there
-// is no such segment.
+// SegmentDefinition finds the parsed definition of a segment of the workspace; found is false when there is no such
+// segment.
 func (s *Store) SegmentDefinition(ctx context.Context, v Viewer, id string) (node *segment.Node, found bool, err error) {
 	row, found, err := readmodel.One(ctx, s.Reader, "segment", scanSegment, segmentColumnsSQL+` and g.id::text = $2`, v.Workspace, id)
 	return row.node, found, err
@@ -138,7 +138,7 @@ func (s *Store) SegmentDefinition(ctx context.Context, v Viewer, id string) (nod
 
 const labelNamesSQL = `select l.id, l.name from read.labels l where l.workspace_id = $1 and l.id = any($2)`
 
-// shown gives segments their counts and the labels in them their present names.
+// shown adds counts, and the present names of labels, to segments.
 func (s *Store) shown(ctx context.Context, v Viewer, rows []segmentRow) ([]Segment, error) {
 	var ids []uuid.UUID
 	for i := range rows {

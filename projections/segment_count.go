@@ -11,34 +11,33 @@ import (
 	"github.com/google/uuid"
 )
 
-// A segment is counted when somebody asks, and the count is remembered until the workspace's contacts or the definition
-// change; one that also changes with time is counted anew after movingFor. Whoever asks waits countPatience for the counts
-// of all segments together and gets null for the rest, which are counted to their end meanwhile, so that who asks again
-// gets them.
+// Segments are counted on request. A count is kept until the workspace's contacts or the definition change; that of a
+// definition which depends on the time is kept for timedCountAge at most. A request waits countWait for all its counts
+// together, and gets null for the others (rule CON-39). Those are still counted, so that the next request gets them.
 
 const (
-	countPatience = 1500 * time.Millisecond
-	countTimeout  = 30 * time.Second
-	countsAtOnce  = 2
-	movingFor     = time.Minute // of the service's clock
-	countsKept    = 10_000
+	countWait        = 1500 * time.Millisecond
+	countTimeout     = 30 * time.Second
+	concurrentCounts = 2
+	timedCountAge    = time.Minute // by the service's clock
+	maxCounts        = 10_000
 )
 
-// segmentCounts remembers counts.
+// segmentCounts keeps the counts of segments in memory.
 type segmentCounts struct {
 	mu    sync.Mutex
 	known map[string]*segmentCount
-	turns chan struct{}
-	ctx   context.Context //nolint:containedctx // counts outlive the requests that ask for them, but not the store
+	slots chan struct{}
+	ctx   context.Context //nolint:containedctx // a count outlives the request that started it, but not the store
 	close context.CancelFunc
 }
 
-// segmentCount is one count, under way until done is closed.
+// segmentCount is one count. It is running until done is closed; the last two fields are set then.
 type segmentCount struct {
-	changes string // the state of the workspace's contacts when it was asked for
+	changes string // the state of the workspace's contacts at the start
 	text    string // the definition
 	at      time.Time
-	moving  bool
+	timed   bool
 	done    chan struct{}
 	count   int64
 	err     error
@@ -46,13 +45,13 @@ type segmentCount struct {
 
 func newSegmentCounts() *segmentCounts {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &segmentCounts{known: map[string]*segmentCount{}, turns: make(chan struct{}, countsAtOnce), ctx: ctx, close: cancel}
+	return &segmentCounts{known: map[string]*segmentCount{}, slots: make(chan struct{}, concurrentCounts), ctx: ctx, close: cancel}
 }
 
-// The state of contacts: how often they have changed, and in which revision of the read model, since each counts for itself.
+// The state of the contacts: the number of their changes, and the revision of the read model, which counts from 0.
 const contactChangesSQL = `select 'read.contact_totals'::regclass::oid || ' ' || coalesce((select changes from read.contact_totals where workspace_id = $1), 0)`
 
-// fill gives every row the count that is known in time.
+// fill sets the counts that are known in time.
 func (sc *segmentCounts) fill(ctx context.Context, s *Store, v Viewer, rows []segmentRow) error {
 	if len(rows) == 0 {
 		return nil
@@ -61,15 +60,15 @@ func (sc *segmentCounts) fill(ctx context.Context, s *Store, v Viewer, rows []se
 	if err := s.DB().QueryRow(ctx, contactChangesSQL, v.Workspace).Scan(&changes); err != nil {
 		return fmt.Errorf("projections: changes of contacts: %w", err)
 	}
-	patience := time.NewTimer(countPatience)
-	defer patience.Stop()
+	wait := time.NewTimer(countWait)
+	defer wait.Stop()
 	late := false
 	for i := range rows {
 		c := sc.count(s, v.Workspace, &rows[i], changes)
 		if !late {
 			select {
 			case <-c.done:
-			case <-patience.C:
+			case <-wait.C:
 				late = true
 			case <-ctx.Done():
 				return fmt.Errorf("projections: count segments: %w", ctx.Err())
@@ -87,13 +86,13 @@ func (sc *segmentCounts) fill(ctx context.Context, s *Store, v Viewer, rows []se
 	return nil
 }
 
-// count gives the count that is remembered or under way, or begins it.
+// count returns the count that is kept or running, or starts one.
 func (sc *segmentCounts) count(s *Store, workspace uuid.UUID, row *segmentRow, changes string) *segmentCount {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
 	now := s.Ledger().Now()
 	known := sc.known[row.ID]
-	if known != nil && known.text == row.text && known.changes == changes && !(known.moving && now.Sub(known.at).Abs() >= movingFor) {
+	if known != nil && known.text == row.text && known.changes == changes && !(known.timed && now.Sub(known.at).Abs() >= timedCountAge) {
 		select {
 		case <-known.done:
 			if known.err == nil {
@@ -103,18 +102,18 @@ func (sc *segmentCounts) count(s *Store, workspace uuid.UUID, row *segmentRow, c
 			return known
 		}
 	}
-	if len(sc.known) >= countsKept { // whoever asks again has it counted again
+	if len(sc.known) >= maxCounts { // the next request counts again
 		clear(sc.known)
 	}
-	c := &segmentCount{changes: changes, text: row.text, at: now, moving: row.node.ChangesWithTime(), done: make(chan struct{})}
+	c := &segmentCount{changes: changes, text: row.text, at: now, timed: row.node.ChangesWithTime(), done: make(chan struct{})}
 	sc.known[row.ID] = c
 	f := &readmodel.Filter{}
 	f.Add("c.workspace_id = %s", workspace)
 	f.Conditions = append(f.Conditions, segmentSQL(row.node, f, now))
 	go func() {
 		defer close(c.done)
-		sc.turns <- struct{}{}
-		defer func() { <-sc.turns }()
+		sc.slots <- struct{}{}
+		defer func() { <-sc.slots }()
 		ctx, cancel := context.WithTimeout(sc.ctx, countTimeout)
 		defer cancel()
 		c.count, c.err = s.countContacts(ctx, f)

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Team is a team as the API shows it (decisions, section 13).
+// Team is a team as the API shows it.
 type Team struct {
 	ID        string   `json:"id" format:"uuid"`
 	Name      string   `json:"name"`
@@ -31,7 +31,7 @@ func (s *Store) Teams(ctx context.Context, v Viewer) ([]Team, error) {
 	}, teamsSQL, v.Workspace)
 }
 
-// Person is a user of the organisation, with what it belongs to.
+// Person is a user with its teams and workspaces.
 type Person struct {
 	ID         string       `json:"id" format:"uuid"`
 	FullName   string       `json:"full_name"`
@@ -40,7 +40,7 @@ type Person struct {
 	Workspaces []Membership `json:"workspaces" nullable:"false" doc:"Every workspace that the user may choose with x-workspace-id"`
 }
 
-// Membership is a workspace with the role that somebody has there.
+// Membership is a workspace of a user, and the user's role there.
 type Membership struct {
 	ID   string `json:"id" format:"uuid"`
 	Name string `json:"name"`
@@ -68,7 +68,7 @@ func (s *Store) Person(ctx context.Context, v Viewer, id uuid.UUID) (Person, boo
 	return person, true, err
 }
 
-// Place is the names of an organisation and of one of its workspaces.
+// Place names an organisation and one of its workspaces.
 type Place struct {
 	OrganisationID   string  `json:"organisation_id" format:"uuid"`
 	OrganisationName string  `json:"organisation_name"`
@@ -80,7 +80,8 @@ type Place struct {
 const placeSQL = `select o.id::text, o.name, w.id::text, w.name, o.time_zone
 	from read.organisations o left join read.workspaces w on w.organisation_id = o.id and w.id = $2 where o.id = $1`
 
-// Place finds an organisation, and the workspace of it that is named, if there is one; found is false without the organisation.
+// Place finds an organisation and one of its workspaces; found is false when there is no such organisation. An unknown
+// workspace is left null.
 func (s *Store) Place(ctx context.Context, organisation, workspace uuid.UUID) (Place, bool, error) {
 	return readmodel.One(ctx, s.Reader, "workspace", pgx.RowToStructByPos[Place], placeSQL, organisation, workspace)
 }

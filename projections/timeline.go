@@ -9,7 +9,7 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// TimelineEvent is one entry of a message's timeline (interface 2.4).
+// TimelineEvent is one entry of a message's timeline (rule INB-27).
 type TimelineEvent struct {
 	ID         string         `json:"id" format:"uuid"`
 	Type       string         `json:"type" enum:"accepted,routed,capability_checked,deferred,rejected,sending,sent,delivered,read,failed,retried,fallback_sms,received,receipt_missing"`
@@ -17,8 +17,8 @@ type TimelineEvent struct {
 	Detail     map[string]any `json:"detail" doc:"Event-specific, for example the reason of a deferral"`
 }
 
-// timelineTypes says how an event is called on the timeline. Events that are not here are no entries of their own: a schedule
-// is the sender's wish and no deferral, so it is told by send_at of "accepted".
+// timelineTypes names the entry of each event type. Other events have no entry. message.scheduled has none because the sender
+// asked for it: it shows as send_at of "accepted".
 var timelineTypes = map[string]string{
 	"message.queued": "accepted", "message.routed": "routed", "message.capability_checked": "capability_checked", "message.deferred": "deferred",
 	"message.sending": "sending", "message.sent": "sent", "message.retried": "retried", "message.delivered": "delivered",
@@ -26,8 +26,7 @@ var timelineTypes = map[string]string{
 	"message.fell_back": "fallback_sms",
 }
 
-// Timeline reads a message's timeline, oldest first: it is the message's own stream, and nothing else. A message
-// without events does not exist.
+// Timeline reads a message's timeline from its stream, oldest first. It is empty when there is no such message.
 func (s *Store) Timeline(ctx context.Context, messageID string) ([]TimelineEvent, error) {
 	recorded, err := s.Ledger().Load(ctx, messageID, 0)
 	if err != nil {
@@ -44,7 +43,7 @@ func (s *Store) Timeline(ctx context.Context, messageID string) ([]TimelineEvent
 	return timeline, nil
 }
 
-// detail shows the facts of an event as they are recorded, without what every event of the message repeats.
+// detail is the recorded facts of an event, without those that every event of the message has.
 func detail(r *eventstore.Recorded) map[string]any {
 	d := map[string]any{}
 	if err := json.Unmarshal(r.Data, &d); err != nil {
@@ -59,7 +58,7 @@ func detail(r *eventstore.Recorded) map[string]any {
 			d[k] = readmodel.Stamp(at)
 		}
 	}
-	if more, ok := d["detail"].(map[string]any); ok { // what a rule adds to its reason stands beside it
+	if more, ok := d["detail"].(map[string]any); ok { // the details of a reason are shown beside it
 		delete(d, "detail")
 		for k, v := range more {
 			d[k] = v

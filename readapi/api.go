@@ -1,6 +1,6 @@
-// Package readapi holds the endpoints that only read, one file per resource. Every read waits, within a bound, until
-// the read models show what the ledger held when the request came in: whoever got the answer to a write sees it in
-// every later read, on any node.
+// Package readapi holds the endpoints that only read, one file per resource. Every read waits until the read models show
+// what the ledger held when the request came in, and fails after readmodel.Bound: a caller that got the answer to a write
+// sees it in every later read, on any node.
 package readapi
 
 import (
@@ -12,16 +12,16 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// API is what the endpoints work on.
+// API is the state that the endpoints share.
 type API struct {
 	store   *projections.Store
 	cursors *httpapi.Cursors
-	exports chan struct{} // has a place for each export that may run
+	exports chan struct{} // holds a value for each export that runs
 }
 
-// Register puts all read endpoints on a router. This is the whole table: who may call what.
+// Register adds all read endpoints to a router. It is the whole table of paths and of who may call them.
 func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors) {
-	a := &API{store, cursors, make(chan struct{}, exportsAtOnce)}
+	a := &API{store, cursors, make(chan struct{}, maxExports)}
 	reads := []auth.Scope{auth.ScopeRead}
 	admin := []auth.Scope{auth.ScopeAdmin}
 
@@ -146,16 +146,16 @@ func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors
 	}, a.deliveries)
 }
 
-// viewer says what the caller sees.
+// viewer is what the caller may see.
 func (a *API) viewer(c *httpapi.Call) projections.Viewer {
 	v := projections.Viewer{Workspace: c.WorkspaceID, Shard: a.store.Ledger().ShardOf(c.OrganisationID)}
 	if c.OwnOnly() {
-		v.Agent = uuid.MustParse(c.ID) // a session's id is a user's
+		v.Agent = uuid.MustParse(c.ID) // a session has the id of its user
 	}
 	return v
 }
 
-// open reads a cursor of a list; nil without one.
+// open decodes the cursor of a list; nil when the request has none.
 func (a *API) open(c *httpapi.Call, list string, filters any, cursor string) (*readmodel.Cursor, error) {
 	if cursor == "" {
 		return nil, nil //nolint:nilnil // the first page has none
@@ -165,7 +165,7 @@ func (a *API) open(c *httpapi.Call, list string, filters any, cursor string) (*r
 	return &at, err
 }
 
-// seal makes the answer of a paged list.
+// seal makes the answer of a paged list, with the cursor of its next page.
 func seal[T any](a *API, c *httpapi.Call, list string, filters any, page readmodel.Page[T], err error) (httpapi.Page[T], error) {
 	if err != nil {
 		return httpapi.Page[T]{}, err

@@ -7,7 +7,7 @@ import (
 	"ledgerline/projections"
 )
 
-// apiKeys answers GET /v1/api-keys (administration 4.1).
+// apiKeys answers GET /v1/api-keys.
 func (a *API) apiKeys(ctx context.Context, c *httpapi.Call, in *httpapi.PageParams) (httpapi.Page[projections.APIKey], error) {
 	after, err := a.open(c, "api-keys", nil, in.Cursor)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"ledgerline/projections"
 )
 
-// ListAuditLog is the query of GET /v1/audit-log (decisions, section 13).
+// ListAuditLog is the query of GET /v1/audit-log.
 type ListAuditLog struct {
 	httpapi.PageParams
 	Type       string                      `query:"type" maxLength:"64" doc:"For example api_key.rotated"`

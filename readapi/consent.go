@@ -14,7 +14,7 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// ListConsentEvents is the query of GET /v1/compliance/consent-events (decisions, section 13).
+// ListConsentEvents is the query of GET /v1/compliance/consent-events.
 type ListConsentEvents struct {
 	httpapi.PageParams
 	Phone     string                      `query:"phone" doc:"E.164; finds the number's changes also after erasure"`
@@ -96,7 +96,7 @@ func (a *API) exportConsent(ctx context.Context, c *httpapi.Call, in *ExportCons
 		ContentType: "text/csv; charset=utf-8; header=present",
 		Filename:    "consent-" + a.store.Ledger().Now().Format(time.DateOnly) + ".csv",
 		Write: func(w io.Writer) error {
-			end, err := a.exportTurn(ctx)
+			end, err := a.startExport(ctx)
 			if err != nil {
 				return err
 			}

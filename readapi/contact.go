@@ -12,7 +12,7 @@ import (
 	"ledgerline/projections"
 )
 
-// ListContacts is the query of GET /v1/contacts (interface 4.1).
+// ListContacts is the query of GET /v1/contacts.
 type ListContacts struct {
 	httpapi.PageParams
 	Q             string                      `query:"q" maxLength:"100" doc:"Searches name, phone, email and company"`

@@ -3,7 +3,10 @@ package readapi
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"reflect"
+	"slices"
 	"strconv"
 	"time"
 
@@ -17,7 +20,7 @@ import (
 	"ledgerline/projections"
 )
 
-// ExportContacts is the query of GET /v1/contacts/export (interface 4.1).
+// ExportContacts is the query of GET /v1/contacts/export.
 type ExportContacts struct {
 	Format        string                      `query:"format" enum:"csv" default:"csv"`
 	Label         string                      `query:"label" maxLength:"64"`
@@ -26,10 +29,10 @@ type ExportContacts struct {
 }
 
 const (
-	// exportsAtOnce is how many exports a node runs; each holds a connection to the database.
-	exportsAtOnce = 4
-	// exportPatience is how long one more waits for its turn, before the client is asked to come back.
-	exportPatience = 10 * time.Second
+	// maxExports is how many exports a node runs at a time. Each occupies a connection to the database (rule CON-43).
+	maxExports = 4
+	// exportWait is how long a further export waits for one of them to end before it is refused.
+	exportWait = 10 * time.Second
 )
 
 func (a *API) exportContacts(ctx context.Context, c *httpapi.Call, in *ExportContacts) (httpapi.Download, error) {
@@ -49,7 +52,7 @@ func (a *API) exportContacts(ctx context.Context, c *httpapi.Call, in *ExportCon
 		ContentType: "text/csv; charset=utf-8; header=present",
 		Filename:    "contacts-" + a.store.Ledger().Now().Format(time.DateOnly) + ".csv",
 		Write: func(w io.Writer) error {
-			end, err := a.exportTurn(ctx)
+			end, err := a.startExport(ctx)
 			if err != nil {
 				return err
 			}
@@ -63,33 +66,41 @@ func (a *API) exportContacts(ctx context.Context, c *httpapi.Call, in *ExportCon
 	}, nil
 }
 
-// exportTurn waits for a place among the exports that run; end gives it back.
-func (a *API) exportTurn(ctx context.Context) (end func(), err error) {
-	patience := time.NewTimer(exportPatience)
-	defer patience.Stop()
+// startExport waits until fewer than maxExports run. The caller calls end when its export has ended.
+func (a *API) startExport(ctx context.Context) (end func(), err error) {
+	wait := time.NewTimer(exportWait)
+	defer wait.Stop()
 	select {
 	case a.exports <- struct{}{}:
 		return func() { <-a.exports }, nil
-	case <-patience.C:
+	case <-wait.C:
 		busy := fault.New(fault.Unavailable, "Too many exports are running. Try again shortly.")
-		busy.RetryAfter = exportPatience
+		busy.RetryAfter = exportWait
 		return nil, busy
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// contactColumns are the columns of an export in front of the custom fields. Those that an import understands have the name
-// that its mapping gives them, so that the header is its own mapping.
-var contactColumns = []string{
-	"id", "phone", "first_name", "last_name", "company", "email", "labels", "consent_status", "consent_at", "consent_source",
-	"owner_user_id", "assigned_line_id", "chat_capable", "capability_checked_at", "first_reply_at", "last_inbound_at", "last_outbound_at",
-	"created_at", "updated_at",
-}
+// exportedFields are the fields of a contact that are columns of an export: all but the custom fields, which follow. The
+// header has the names of an import's targets, so that it can be the mapping of an import (rule CON-42).
+var exportedFields = func() []reflect.StructField {
+	var fields []reflect.StructField
+	for f := range reflect.TypeFor[projections.Contact]().Fields() {
+		if f.Name != "Fields" {
+			fields = append(fields, f)
+		}
+	}
+	// The file has the owner before the line.
+	line := slices.IndexFunc(fields, func(f reflect.StructField) bool { return f.Name == "AssignedLineID" })
+	fields[line], fields[line+1] = fields[line+1], fields[line]
+	return fields
+}()
 
 const (
 	fieldPrefix = "fields."
-	// otherFields is the column with what has no column of its own, as one JSON object. An import has no target for it.
+	// otherFields is the column of the custom fields that have no column of their own, as one JSON object. An import has no
+	// target for it.
 	otherFields = "other_fields"
 )
 
@@ -105,7 +116,10 @@ type contactFile struct {
 // Begin implements projections.ContactWriter.
 func (f *contactFile) Begin(fields []string, more bool) (err error) {
 	f.fields, f.more = fields, more
-	header := append([]string(nil), contactColumns...)
+	var header []string
+	for _, f := range exportedFields {
+		header = append(header, f.Tag.Get("json"))
+	}
 	for _, key := range fields {
 		header = append(header, fieldPrefix+key)
 	}
@@ -118,10 +132,11 @@ func (f *contactFile) Begin(fields []string, more bool) (err error) {
 
 // Contact implements projections.ContactWriter.
 func (f *contactFile) Contact(c *projections.Contact) error {
-	f.cells = append(f.cells[:0],
-		c.ID, c.Phone, text(c.FirstName), text(c.LastName), text(c.Company), text(c.Email), label.Join(c.Labels), c.ConsentStatus,
-		text(c.ConsentAt), text(c.ConsentSource), text(c.OwnerUserID), text(c.AssignedLineID), yesNo(c.ChatCapable),
-		text(c.CapabilityCheckedAt), text(c.FirstReplyAt), text(c.LastInboundAt), text(c.LastOutboundAt), c.CreatedAt, c.UpdatedAt)
+	f.cells = f.cells[:0]
+	row := reflect.ValueOf(c).Elem()
+	for _, field := range exportedFields {
+		f.cells = append(f.cells, cell(row.FieldByIndex(field.Index).Interface()))
+	}
 	for _, key := range f.fields {
 		f.cells = append(f.cells, contact.FieldText(c.Fields[key]))
 		delete(c.Fields, key)
@@ -140,17 +155,28 @@ func (f *contactFile) Contact(c *projections.Contact) error {
 	return f.csv.Write(f.cells...)
 }
 
-// text is a cell; what is null is empty.
+// cell is a value as text; null is empty.
+func cell(value any) string {
+	switch value := value.(type) {
+	case string:
+		return value
+	case *string:
+		return text(value)
+	case *bool:
+		if value == nil {
+			return ""
+		}
+		return strconv.FormatBool(*value)
+	case []string:
+		return label.Join(value)
+	}
+	panic(fmt.Sprintf("readapi: a contact has a field of type %T, which an export cannot show", value))
+}
+
+// text is a text that may be null; null is empty.
 func text(value *string) string {
 	if value == nil {
 		return ""
 	}
 	return *value
-}
-
-func yesNo(value *bool) string {
-	if value == nil {
-		return ""
-	}
-	return strconv.FormatBool(*value)
 }

@@ -13,7 +13,7 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// ListConversations is the query of GET /v1/conversations (interface 4.3).
+// ListConversations is the query of GET /v1/conversations.
 type ListConversations struct {
 	httpapi.PageParams
 	Status    string                      `query:"status" enum:"open,snoozed,closed"`
@@ -81,14 +81,14 @@ func (a *API) conversations(ctx context.Context, c *httpapi.Call, in *ListConver
 	return seal(a, c, "conversations", by, page, err)
 }
 
-// GetConversation is the query of GET /v1/conversations/{id} (interface 4.3).
+// GetConversation is the query of GET /v1/conversations/{id}.
 type GetConversation struct {
 	httpapi.IDParam
 	MessagesLimit  int    `query:"messages_limit" minimum:"1" maximum:"100" default:"50" doc:"How many messages at most"`
 	MessagesCursor string `query:"messages_cursor" maxLength:"512" doc:"messages_next_cursor of the page before"`
 }
 
-// ConversationDetail is a conversation with its newest messages and notes (interface 2.5).
+// ConversationDetail is a conversation with its newest messages and notes.
 type ConversationDetail struct {
 	projections.Conversation
 	Messages           []projections.Message `json:"messages" doc:"Newest first"`

@@ -7,7 +7,7 @@ import (
 	"ledgerline/projections"
 )
 
-// identities answers GET /v1/service-identities (administration 4.2).
+// identities answers GET /v1/service-identities.
 func (a *API) identities(ctx context.Context, c *httpapi.Call, in *httpapi.PageParams) (httpapi.Page[projections.Identity], error) {
 	after, err := a.open(c, "service-identities", nil, in.Cursor)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"ledgerline/projections"
 )
 
-// ListLines is the query of GET /v1/lines (administration 4.4).
+// ListLines is the query of GET /v1/lines.
 type ListLines struct {
 	PoolID string `query:"pool_id" doc:"pool_ id"`
 	State  string `query:"state" enum:"provisioning,ready,warming,active,throttled,paused,quarantined,retired"`

@@ -8,7 +8,7 @@ import (
 	"ledgerline/projections"
 )
 
-// ListMessages is the query of GET /v1/messages (decisions, section 7).
+// ListMessages is the query of GET /v1/messages.
 type ListMessages struct {
 	httpapi.PageParams
 	ContactID      string `query:"contact_id"`

@@ -25,7 +25,7 @@ func (a *API) teams(ctx context.Context, c *httpapi.Call, _ *struct{}) (httpapi.
 	return httpapi.List[projections.Team]{Data: found}, err
 }
 
-// Me is who makes the request, and what it may do (decisions, section 13).
+// Me is who makes the request, and what it may do.
 type Me struct {
 	Type string `json:"type" enum:"user,key,identity"`
 	ID   string `json:"id" doc:"Of the user, the key or the identity"`

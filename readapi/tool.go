@@ -7,11 +7,11 @@ import (
 	"ledgerline/projections"
 )
 
-// What the tools run (interface 4.5): the endpoints themselves, for callers that were let in already.
+// What the tools run: the endpoints themselves, for callers that were let in already.
 
 // New makes the endpoints without registering them.
 func New(store *projections.Store, cursors *httpapi.Cursors) *API {
-	return &API{store, cursors, make(chan struct{}, exportsAtOnce)}
+	return &API{store, cursors, make(chan struct{}, maxExports)}
 }
 
 // Contact is GET /v1/contacts/{id}.

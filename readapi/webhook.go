@@ -21,7 +21,7 @@ func (a *API) webhooks(ctx context.Context, c *httpapi.Call, in *httpapi.PagePar
 	return seal(a, c, "webhooks", nil, page, err)
 }
 
-// ListDeliveries is the query of GET /v1/webhooks/{id}/deliveries (administration 4.9).
+// ListDeliveries is the query of GET /v1/webhooks/{id}/deliveries.
 type ListDeliveries struct {
 	httpapi.IDParam
 	httpapi.PageParams
