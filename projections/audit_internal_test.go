@@ -13,12 +13,12 @@ import (
 	"ledgerline/events"
 )
 
-func TestTheAuditLogNamesFactsThatItsEventsHave(t *testing.T) {
+func TestAuditLogShowsOnlyFactsThatItsEventsHave(t *testing.T) {
 	t.Parallel()
-	told := map[string]bool{}
+	listed := map[string]bool{}
 	for _, row := range audited {
-		require.False(t, told[row.event], row.event)
-		told[row.event] = true
+		require.False(t, listed[row.event], row.event)
+		listed[row.event] = true
 		require.Positive(t, events.Default.Version(row.event), row.event)
 		golden, err := os.ReadFile(filepath.Join("..", "events", "testdata", fmt.Sprintf("%s.v%d.json", row.event, events.Default.Version(row.event))))
 		require.NoError(t, err)
@@ -36,12 +36,12 @@ func TestTheAuditLogNamesFactsThatItsEventsHave(t *testing.T) {
 
 func TestEveryChangeOfCredentialsPeopleAndTheOrganisationIsInTheAuditLog(t *testing.T) {
 	t.Parallel()
-	told := Audit.Types()
+	listed := Audit.Types()
 	for _, name := range events.Default.Names() {
 		for _, prefix := range []string{"api_key.", "identity.", "user.", "organisation."} {
 			if strings.HasPrefix(name, prefix) {
-				if name != "organisation.created" { // it has no workspace yet whose log could tell it
-					require.Contains(t, told, name)
+				if name != "organisation.created" { // there is no workspace yet in whose log it could be
+					require.Contains(t, listed, name)
 				}
 			}
 		}

@@ -14,8 +14,8 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// crowdedInboxSQL fills an inbox of 60,000 straight into the read models: of a hundred conversations 94 are closed and one is
-// snoozed; a fifth is nobody's, 30 far apart belong to person 51; label 1 is on a third, label 2 on 420, label 3 on 2.
+// crowdedInboxSQL inserts 60,000 conversations directly into the read models. Of each hundred, 94 are closed and one is
+// snoozed. A fifth is assigned to nobody, 30 far apart to person 51. Label 1 is on a third, label 2 on 420, label 3 on two.
 var crowdedInboxSQL = []string{
 	`create function person(n bigint) returns uuid immutable language sql as $$ select ('00000000-0000-0000-0000-' || lpad(to_hex(n), 12, '0'))::uuid $$`,
 	`insert into read.conversations (id, workspace_id, contact_id, status, assignee, team, handled_by, line_id, active_at, unread_count, created_at, updated_at)
@@ -29,7 +29,7 @@ var crowdedInboxSQL = []string{
 	`analyze`,
 }
 
-// explained is a node of a plan as the server tells it.
+// explained is a node of a query plan, from explain (format json).
 type explained struct {
 	Kind     string      `json:"Node Type"`
 	Relation string      `json:"Relation Name"`
@@ -39,7 +39,7 @@ type explained struct {
 	Plans    []explained `json:"Plans"`
 }
 
-// read sums the rows that were looked at in tables, and tells of tables that were read from end to end.
+// read sums the rows that were read from tables, and lists the tables that were read as a whole.
 func (e *explained) read() (rows float64, whole []string) {
 	if strings.Contains(e.Kind, "Scan") {
 		rows = (e.Rows + e.Filtered) * e.Loops
@@ -54,7 +54,7 @@ func (e *explained) read() (rows float64, whole []string) {
 	return rows, whole
 }
 
-func TestAListReadsLittleMoreThanItShowsWhateverItsFilters(t *testing.T) {
+func TestConversationListReadsFewRowsWithAnyFilter(t *testing.T) {
 	t.Parallel()
 	ledger, pool := testLedger(t)
 	require.NoError(t, Prepare(t.Context(), ledger, slog.New(slog.DiscardHandler)))
@@ -102,7 +102,7 @@ func TestAListReadsLittleMoreThanItShowsWhateverItsFilters(t *testing.T) {
 	}
 }
 
-// plan runs a statement and tells what it read.
+// plan runs a statement and returns what it read.
 func plan(t *testing.T, pool *pgxpool.Pool, sql string, args []any) (rows float64, whole []string) {
 	t.Helper()
 	var text []byte

@@ -21,7 +21,7 @@ import (
 	"ledgerline/test/testpg"
 )
 
-// node is a process of the service as far as read models go.
+// node is a process with a ledger, read models and their consumers.
 type node struct {
 	*eventstore.Ledger
 	*projections.Store
@@ -42,7 +42,7 @@ func newNode(t *testing.T, shards int) *node {
 	return n
 }
 
-// other is a second process on the same database.
+// other makes a second process on the same database.
 func (n *node) other(t *testing.T) *node {
 	t.Helper()
 	o := &node{ring: n.ring, dsn: n.dsn, org: n.org, wsp: n.wsp}
@@ -105,7 +105,7 @@ func optedOut(id string) *events.ContactOptedOut {
 	}}
 }
 
-// life writes the whole life of a contact and of a message to it.
+// life appends all events of a contact and of a message to it.
 func (n *node) life(t *testing.T, i int) (contactID, messageID string) {
 	t.Helper()
 	contactID, messageID = fmt.Sprintf("ctc_%d", i), fmt.Sprintf("msg_%d", i)
@@ -136,7 +136,7 @@ func (n *node) dump(t *testing.T, schema string) map[string][]string {
 	dump := map[string][]string{}
 	for _, p := range projections.All() {
 		for _, table := range p.Tables {
-			if table.Name == "contact_totals" { // counts what was written, which a replay does in fewer steps
+			if table.Name == "contact_totals" { // counts writes, and a replay writes less often
 				continue
 			}
 			rows, err := n.Ledger.Pool().Query(context.Background(), "select to_jsonb(x)::text from "+schema+"."+table.Name+" x order by 1")
@@ -262,7 +262,7 @@ func TestAsOfGivesTheReadModelsAsTheyWere(t *testing.T) {
 	require.Error(t, readmodel.AsOf(ctx, n.Ledger, projections.All(), then, "x; drop table ledger_events", nil))
 }
 
-func TestWhoGotTheAnswerToAWriteSeesItInEveryReadOnAnotherNode(t *testing.T) {
+func TestAWriteIsVisibleInEveryLaterReadOnAnotherNode(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	writer := newNode(t, 4)
@@ -294,7 +294,7 @@ func TestTwoNodesRunningTheSameProjectionsWriteEveryEventOnce(t *testing.T) {
 	require.Equal(t, live, n.dump(t, "read"))
 }
 
-func TestAPoisonEventIsParkedAndStopsNobody(t *testing.T) {
+func TestAnUnprocessableEventIsParkedAndOthersAreProjected(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	n := newNode(t, 1)

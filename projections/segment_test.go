@@ -18,7 +18,7 @@ import (
 	"ledgerline/test/app"
 )
 
-// people makes random contacts and random definitions that are likely to have to do with each other.
+// people makes random contacts and random definitions that often match each other.
 type people struct {
 	*rand.Rand
 	owners []uuid.UUID
@@ -122,7 +122,7 @@ func (p *people) leaf() map[string]any {
 	return map[string]any{"field": key, "op": op, "value": list}
 }
 
-// contact makes a random contact in the service and gives what a definition is asked about in memory.
+// contact creates a random contact in the service, and returns it as definitions see it in memory.
 func (p *people) contact(t *testing.T, a *app.App) (string, *segment.Contact) {
 	t.Helper()
 	c := &segment.Contact{Phone: a.Phone(), FirstName: maybe(p, pick(p, words)), LastName: maybe(p, pick(p, words)), Company: maybe(p, pick(p, words)),
@@ -162,7 +162,7 @@ func (p *people) contact(t *testing.T, a *app.App) (string, *segment.Contact) {
 	return made.Ref, c
 }
 
-func TestASegmentMeansTheSameInSQLAndInMemory(t *testing.T) {
+func TestASegmentHasTheSameContactsInSQLAndInMemory(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	const contacts, definitions = 150, 250
@@ -199,7 +199,7 @@ func TestASegmentMeansTheSameInSQLAndInMemory(t *testing.T) {
 		parsed, err := segment.Parse(definition, "")
 		require.NoError(t, err, about)
 		if parsed.BindLabels(func(name string) (uuid.UUID, bool) { return p.labels[name], name != "old" }) != nil {
-			continue // it names the label that is gone
+			continue // it names the deleted label
 		}
 		made, err := node.App.CreateSegment(t.Context(), a.Operator(), fmt.Sprint(n), definition)
 		require.NoError(t, err, about)
