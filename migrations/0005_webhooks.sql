@@ -54,14 +54,14 @@ create index webhook_deliveries_endpoint on webhook_deliveries (endpoint_id, id)
 create index webhook_deliveries_due on webhook_deliveries (endpoint_id, next_attempt_at) where status = 'pending';
 create index webhook_deliveries_failed on webhook_deliveries (endpoint_id, id) where status = 'failed';
 
--- Attempts that have begun and whose result is not in the ledger yet. One with the fence of an earlier lease was cut off by
+-- Attempts that were started and whose result is not in the ledger yet. One of an earlier lease was interrupted by
 -- a crash.
-create table webhook_begun (
+create table webhook_started_attempts (
     endpoint_id text collate "C" not null,
     delivery_id uuid not null,
     number integer not null,         -- of the attempt
-    fence bigint not null,           -- of the lease under which it began
-    begun_at timestamptz not null,
+    fence bigint not null,           -- of the lease of the worker that started it
+    started_at timestamptz not null,
     primary key (endpoint_id, delivery_id)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 

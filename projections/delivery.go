@@ -15,8 +15,8 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// DeliveriesBy is the consumer that writes the deliveries: who wants to see one waits for it. It is a process, since a
-// delivery is something to do before it is something to see.
+// DeliveriesBy is the name of the consumer that writes the deliveries, for readers that wait for it. It is the process that
+// delivers them and not a projection (package processes/webhooks).
 const DeliveriesBy = "process_webhooks"
 
 // DeliveryAttempt is one attempt of a delivery.
@@ -28,8 +28,8 @@ type DeliveryAttempt struct {
 	Error      *string `json:"error"`
 }
 
-// Delivery is one delivery as the API shows it (administration 2.10). The attempts are an extension: all of them, or the
-// last hundred of one that was replayed more often.
+// Delivery is a delivery as the API shows it, with its attempts: all of them, or the last hundred of a delivery that was
+// replayed very often.
 type Delivery struct {
 	ID            uuid.UUID         `json:"id" format:"uuid"`
 	EndpointID    string            `json:"endpoint_id" doc:"whk_ id"`
@@ -45,14 +45,12 @@ type Delivery struct {
 	NextAttemptAt *string           `json:"next_attempt_at" format:"date-time"`
 	Attempts      []DeliveryAttempt `json:"attempts" nullable:"false" doc:"Every attempt, oldest first"`
 
-	// Replays is how often it was replayed, and Test whether a test made it, for whoever replays it.
-	Replays int  `json:"-"`
-	Test    bool `json:"-"`
-	// Erased tells that what would be sent is gone.
-	Erased bool `json:"-"`
+	Replays int  `json:"-"` // how often it was replayed
+	Test    bool `json:"-"` // it delivers an example event
+	Erased  bool `json:"-"` // its body was erased: it cannot be replayed
 }
 
-// EventID is the id under which receivers know an event.
+// EventID is the evt_ id by which receivers know a webhook event.
 func EventID(id uuid.UUID) string {
 	text, err := typeid.FromUUID("evt", id.String())
 	if err != nil {
@@ -61,7 +59,7 @@ func EventID(id uuid.UUID) string {
 	return text.String()
 }
 
-// NewDelivery is a delivery that was just asked for.
+// NewDelivery is a delivery that was requested just now and has no attempt.
 func NewDelivery(id, event uuid.UUID, endpointID, eventType string, at time.Time) Delivery {
 	due := readmodel.Stamp(at)
 	return Delivery{
@@ -70,7 +68,7 @@ func NewDelivery(id, event uuid.UUID, endpointID, eventType string, at time.Time
 	}
 }
 
-// Replayed is a finished delivery that is attempted once more.
+// Replayed is the delivery after a request to replay it: pending, with its next attempt due at the given time.
 func (d Delivery) Replayed(at time.Time) Delivery {
 	due := readmodel.Stamp(at)
 	d.Status, d.NextAttemptAt, d.Replays = "pending", &due, d.Replays+1
@@ -106,13 +104,12 @@ func (s *Store) Delivery(ctx context.Context, v Viewer, id uuid.UUID) (d Deliver
 // DeliveryFilter are the filters of an endpoint's deliveries; empty ones do not filter.
 type DeliveryFilter struct{ EndpointID, Status, EventType string }
 
-// Deliveries lists the deliveries of an endpoint, newest first. That the endpoint is the viewer's is for the caller to
-// have seen.
+// Deliveries lists the deliveries of an endpoint, newest first. The caller checks that the endpoint belongs to the viewer.
 func (s *Store) Deliveries(ctx context.Context, by DeliveryFilter, after *readmodel.Cursor, limit int) (readmodel.Page[Delivery], error) {
 	f := &readmodel.Filter{}
 	f.Add("d.endpoint_id = %s", by.EndpointID)
 	f.Equal("d.event_type", by.EventType)
-	switch by.Status { // as the indexes have it
+	switch by.Status { // literal, so that the partial indexes apply
 	case "pending":
 		f.Conditions = append(f.Conditions, "d.status = 'pending'")
 	case "failed":
@@ -131,7 +128,7 @@ func (s *Store) Deliveries(ctx context.Context, by DeliveryFilter, after *readmo
 	return readmodel.PageOf(found, limit, func(d *Delivery) readmodel.Cursor { return readmodel.Cursor{ID: d.ID.String()} }), nil
 }
 
-// AttemptOf is an attempt as its event tells of it.
+// AttemptOf is an attempt as the API shows it.
 func AttemptOf(e *events.WebhookAttempt) DeliveryAttempt {
 	a := DeliveryAttempt{Number: e.Number, At: readmodel.Stamp(e.At), Error: readmodel.EmptyToNull(e.Error)}
 	if e.StatusCode != 0 {

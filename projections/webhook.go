@@ -25,7 +25,7 @@ var webhooksTable = &readmodel.Table{Name: "webhooks", Key: []string{"id"}, Colu
 	{Name: "updated_at", Type: "timestamptz not null", Merge: readmodel.Latest},
 }}
 
-// Webhooks are the webhook endpoints as they are now. Secrets are not in it: nobody is shown one again.
+// Webhooks has the present state of the webhook endpoints, without their secrets, which are shown only once.
 var Webhooks = &readmodel.Projection{
 	ID: "webhooks", Program: 1,
 	Tables:  []*readmodel.Table{webhooksTable},
@@ -75,7 +75,7 @@ func updateWebhook(c *readmodel.Changes, r *eventstore.Recorded, id string, row 
 	c.Update(webhooksTable, row)
 }
 
-// Webhook is a webhook endpoint as the API shows it (administration 2.10).
+// Webhook is a webhook endpoint as the API shows it.
 type Webhook struct {
 	ID             string   `json:"id" doc:"whk_ id"`
 	URL            string   `json:"url"`
@@ -88,29 +88,29 @@ type Webhook struct {
 	UpdatedAt      string   `json:"updated_at" format:"date-time"`
 }
 
-// WebhookWithSecret is what creation and rotation answer.
+// WebhookWithSecret is the answer to the creation of an endpoint and to the rotation of its secret.
 type WebhookWithSecret struct {
 	Webhook
 	Secret string `json:"secret" doc:"Signs the deliveries. Shown here once and never again"`
 }
 
-// NewWebhook is an endpoint as its first event tells of it.
+// NewWebhook is an endpoint right after its creation.
 func NewWebhook(e *events.WebhookCreated, at time.Time) WebhookWithSecret {
 	return WebhookWithSecret{Webhook{
 		ID: e.EndpointID, URL: e.Private.URL, Events: e.Events, Status: "active", CreatedAt: readmodel.Stamp(at), UpdatedAt: readmodel.Stamp(at),
 	}, e.Private.Secret}
 }
 
-// Rotated is the endpoint with a new secret.
+// Rotated is the endpoint right after its secret was rotated.
 func (w Webhook) Rotated(secret string, at time.Time) WebhookWithSecret {
 	w.UpdatedAt = readmodel.Stamp(at)
 	return WebhookWithSecret{w, secret}
 }
 
-// rateOver is what the failure rate looks back on.
+// rateOver is the period of the failure rate.
 const rateOver = 7 * 24 * time.Hour
 
-// The rate's place takes the start of the time that it looks back on.
+// %s is the parameter with the start of the period of the failure rate.
 const webhookColumns = `w.id, w.url, w.events, w.status, w.disabled_at, w.disabled_reason,
 	coalesce((select sum(failed)::float8 / nullif(sum(attempts), 0) from webhook_rates r where r.endpoint_id = w.id and r.hour > %s), 0),
 	w.created_at, w.updated_at`
@@ -124,7 +124,7 @@ func scanWebhook(row pgx.CollectableRow) (Webhook, error) {
 	return w, err
 }
 
-// webhooks begins a query of the viewer's endpoints.
+// webhooks returns the start of a query for the endpoints of the viewer's workspace.
 func (s *Store) webhooks(v Viewer) (sql string, f *readmodel.Filter) {
 	f = &readmodel.Filter{}
 	f.Add("w.workspace_id = %s", v.Workspace)

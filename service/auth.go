@@ -16,20 +16,21 @@ import (
 	"ledgerline/projections"
 )
 
-// authenticator finds callers in the ledger itself, never in a read model: a key that is revoked is refused by the
-// next request on every node.
+// authenticator implements auth.Authenticator. It finds callers in the ledger and not in a read model, so every node refuses
+// the next request with a key that was revoked.
 type authenticator struct {
 	app      *commands.App
-	sessions *auth.SessionVerifier // nil: there are none
+	sessions *auth.SessionVerifier // nil without session tokens
 	uses     *uses
 
 	mu      sync.Mutex
-	checked map[string]time.Time // when a credential was last compared with the ledger
+	checked map[string]time.Time // when a credential was last checked at the head of the ledger, in real time
 }
 
-// trust is how long a write goes by what this process remembers of a credential. Its append is refused if that has
-// changed, so this bounds only how long a revoked key can still be told why a request is wrong.
-const trust = time.Second
+// cacheLife is how long a write may be checked with a cached credential. The append of the write is guarded by the versions
+// of that credential and fails if it has changed. So cacheLife only bounds how long a revoked key still gets other errors
+// than 401.
+const cacheLife = time.Second
 
 func newAuthenticator(app *commands.App, store *projections.Store, sessions auth.SessionConfig, c clock.Clock) (*authenticator, error) {
 	a := &authenticator{app: app, uses: newUses(store, c), checked: map[string]time.Time{}}
@@ -59,15 +60,15 @@ func (a *authenticator) Authenticate(ctx context.Context, c auth.Credentials) (a
 	return a.user(ctx, c, id)
 }
 
-// fresh tells whether a credential has to be compared with the ledger now.
-func (a *authenticator) fresh(name string, asked bool) bool {
+// mustCheck reports whether a credential has to be checked at the head of the ledger now: always when the request demands it.
+func (a *authenticator) mustCheck(name string, demanded bool) bool {
 	now := time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !asked && now.Sub(a.checked[name]) < trust {
+	if !demanded && now.Sub(a.checked[name]) < cacheLife {
 		return false
 	}
-	if len(a.checked) > 100_000 { // bounded; the next second fills it again with those in use
+	if len(a.checked) > 100_000 { // bounds the memory; those in use are back within a second
 		clear(a.checked)
 	}
 	a.checked[name] = now
@@ -75,7 +76,7 @@ func (a *authenticator) fresh(name string, asked bool) bool {
 }
 
 func (a *authenticator) key(ctx context.Context, c auth.Credentials) (auth.Caller, error) {
-	access, err := a.app.FindKeyAccess(ctx, c.Token, a.fresh(apikey.Hash(c.Token), c.Fresh))
+	access, err := a.app.FindKeyAccess(ctx, c.Token, a.mustCheck(apikey.Hash(c.Token), c.Fresh))
 	if err != nil {
 		return auth.Caller{}, err
 	}
@@ -96,16 +97,16 @@ func (a *authenticator) key(ctx context.Context, c auth.Credentials) (auth.Calle
 	for _, s := range k.Scopes {
 		caller.Scopes = append(caller.Scopes, auth.Scope(s))
 	}
-	a.uses.note(ctx, k.ID)
+	a.uses.record(ctx, k.ID)
 	return caller, nil
 }
 
 func (a *authenticator) user(ctx context.Context, c auth.Credentials, id uuid.UUID) (auth.Caller, error) {
-	access, err := a.app.FindUserAccess(ctx, id, a.fresh(id.String(), c.Fresh))
+	access, err := a.app.FindUserAccess(ctx, id, a.mustCheck(id.String(), c.Fresh))
 	if err != nil {
 		return auth.Caller{}, err
 	}
-	workspace, err := chosen(access, c.WorkspaceHeader)
+	workspace, err := workspaceOf(access, c.WorkspaceHeader)
 	if c.AnyWorkspace && c.WorkspaceHeader == "" && len(access.User.Roles) > 1 {
 		workspace, err = uuid.Nil, nil
 	}
@@ -119,8 +120,8 @@ func (a *authenticator) user(ctx context.Context, c auth.Credentials, id uuid.UU
 	}, nil
 }
 
-// chosen is the workspace of a session: the one that it names, or its only one (decisions, section 2).
-func chosen(access commands.Access, named string) (uuid.UUID, error) {
+// workspaceOf is the workspace of a session: the one that the request names, or the only one of the user.
+func workspaceOf(access commands.Access, named string) (uuid.UUID, error) {
 	if named != "" {
 		id, err := uuid.Parse(named)
 		if err != nil || !access.User.MemberOf(id) {

@@ -14,24 +14,24 @@ import (
 	"ledgerline/projections"
 )
 
-// SimulatorCarrier is the carrier's name of lines that the simulator serves.
+// SimulatorCarrier is the carrier name of lines that the simulator serves.
 const SimulatorCarrier = line.Simulator
 
-// openCarriers makes every carrier there is, on every node that may ask one: the one that sends, the one that looks
-// numbers up, and those that carriers report to. What carriers find out on their own, they do on nodes that process.
+// openCarriers makes all carriers, on every node that may use one: to send, to look numbers up, or to receive the reports of
+// carriers. Polling and scripts run on nodes with the role process only.
 func (n *Node) openCarriers(run context.Context) (err error) {
 	roles := n.cfg.Roles
 	if !roles.Write && !roles.Read && !roles.Process {
 		return nil
 	}
-	reports, aead := processes.NewInbox(n.App), n.Ledger.Keyring().AEAD()
+	inbox, aead := processes.NewInbox(n.App), n.Ledger.Keyring().AEAD()
 	if n.Simulator, err = simulator.Open(simulator.Config{
-		Pool: n.pool, Clock: n.Clock, AEAD: aead, Inbox: reports, Logger: n.cfg.Logger, Passive: !roles.Process,
+		Pool: n.pool, Clock: n.Clock, AEAD: aead, Inbox: inbox, Logger: n.cfg.Logger, Passive: !roles.Process,
 	}); err != nil {
 		return err
 	}
 	if n.bubbles, err = bluebubbles.New(bluebubbles.Config{
-		Pool: n.pool, Lines: accounts{n.App, n.Store}, AEAD: aead, Inbox: reports, BaseURL: n.cfg.BaseURL, InsideMedia: n.cfg.Inside, Logger: n.cfg.Logger,
+		Pool: n.pool, Lines: accounts{n.App, n.Store}, AEAD: aead, Inbox: inbox, BaseURL: n.cfg.BaseURL, InsideMedia: n.cfg.Inside, Logger: n.cfg.Logger,
 	}); err != nil {
 		return err
 	}
@@ -40,33 +40,33 @@ func (n *Node) openCarriers(run context.Context) (err error) {
 		n.cfg.Carriers(n.carriers)
 	}
 	if roles.Process {
-		n.goes(run, "bluebubbles", n.bubbles.Run)
+		n.run(run, "bluebubbles", n.bubbles.Run)
 	}
 	return nil
 }
 
-// serveCarriers puts the routes beside those of the interface that carriers report to and that show what they keep. They
-// ask for no API key: what is secret is in their addresses.
+// serveCarriers adds the routes to which carriers report and from which attachments are downloaded. They need no API key: the
+// addresses contain a secret.
 func (n *Node) serveCarriers() {
 	routes := n.API.Engine().Group("/carriers/bluebubbles/:line")
-	nothing := fault.New(fault.NotFound, "There is nothing here.")
+	notFound := fault.New(fault.NotFound, "There is nothing here.")
 	if n.cfg.Roles.Write {
 		routes.POST("/:secret", func(c *gin.Context) {
 			if !n.bubbles.ServeReport(c.Writer, c.Request, c.Param("line"), c.Param("secret")) {
-				n.API.Refuse(c, nothing)
+				n.API.Refuse(c, notFound)
 			}
 		})
 	}
 	if n.cfg.Roles.Read {
 		routes.GET("/media/:token", func(c *gin.Context) {
 			if !n.bubbles.ServeMedia(c.Writer, c.Request, c.Param("line"), c.Param("token")) {
-				n.API.Refuse(c, nothing)
+				n.API.Refuse(c, notFound)
 			}
 		})
 	}
 }
 
-// accounts are the accounts of BlueBubbles as the ledger has them.
+// accounts implements bluebubbles.Lines by the ledger.
 type accounts struct {
 	app   *commands.App
 	store *projections.Store

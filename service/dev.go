@@ -26,16 +26,15 @@ import (
 	"ledgerline/processes/carrier"
 )
 
-// Dev are the routes that exist in dev mode alone (decisions, section 14): moving the clock and playing a contact's
-// message. They ask for no credentials, and so answer only to programs on this machine that are no browsers: a page
-// from elsewhere must not be able to move the clock.
+// Dev are the routes of the dev mode: they read and move the clock, and simulate a message from a contact. They need no
+// credentials, so they answer only to programs on this machine, and not to browsers: no web page may move the clock.
 type Dev struct {
 	Clock *clock.Movable
 
 	node *Node
 }
 
-// RegisterDev puts the dev routes beside the others. Call it before the node serves.
+// RegisterDev adds the dev routes. Call it before the node serves.
 func (n *Node) RegisterDev(d Dev) {
 	d.node = n
 	routes := n.API.Engine().Group("/dev", d.local)
@@ -44,7 +43,8 @@ func (n *Node) RegisterDev(d Dev) {
 	routes.POST("/inbound", d.answer(d.inbound))
 }
 
-// local refuses whoever is not a program on this machine. The peer's address is what counts, not what a header says.
+// local refuses requests that do not come from a program on this machine. It checks the address of the connection: headers
+// can be forged.
 func (d *Dev) local(c *gin.Context) {
 	switch {
 	case !loopback(c.Request.RemoteAddr):
@@ -61,8 +61,8 @@ func loopback(peer string) bool {
 	return err == nil && at.Addr().Unmap().IsLoopback()
 }
 
-// localName tells whether a Host header names this machine. Any other name could be one that somebody made resolve to
-// a loopback address.
+// localName reports whether a Host header names this machine. Any other name could be an attacker's that resolves to a
+// loopback address.
 func localName(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -88,7 +88,7 @@ func (d *Dev) answer(do func(c *gin.Context) (any, error)) gin.HandlerFunc {
 // maxDevBody is in bytes, as everywhere else.
 const maxDevBody = 1 << 20
 
-// read decodes a body strictly: what it does not know is a mistake.
+// read decodes a JSON body strictly: an unknown property is an error.
 func read(c *gin.Context, into any) error {
 	decoder := json.NewDecoder(http.MaxBytesReader(c.Writer, c.Request.Body, maxDevBody))
 	decoder.DisallowUnknownFields()
@@ -120,8 +120,8 @@ func (d *Dev) readClock(*gin.Context) (any, error) {
 	return now{httpapi.TimestampOf(d.Clock.Now())}, nil
 }
 
-// moveClock moves the clock forward, by {"advance": "PT2H"} or to {"now": "…"}. What is under way comes to its end before,
-// at its own time, and what became due has been done when it answers; neither is waited for without end.
+// moveClock moves the clock forward, by {"advance": "PT2H"} or to {"now": "…"}. Before it moves the clock it waits for work in
+// progress, and before it answers it waits for the work that became due; each for settleBound at most.
 func (d *Dev) moveClock(c *gin.Context) (any, error) {
 	var in struct {
 		Advance *string `json:"advance"`
@@ -170,21 +170,21 @@ func backwards(err error, pointer string) error {
 	return err
 }
 
-// quietSQL looks whether a key is due or worked on, or a step of the simulator is due. What rests after a failure is not
-// waited for.
+// quietSQL reports whether no scheduled task is due or leased, and no step of the simulator is due. Retries that are not due
+// yet do not count.
 const quietSQL = `select
 	not exists (select from scheduled_tasks
 		where due_at <= $1 and (retry_at is null or retry_at <= now()) or lease_until > now())
 	and not exists (select from simulator.messages
 		where due_at <= $1 and sends > 0 and (retry_at is null or retry_at <= now()))`
 
-// How long a move of the clock waits for what it made due, and how often it looks, in real time.
+// How long settle waits at most, and how often it asks, in real time.
 const (
 	settleBound = 5 * time.Second
 	settleTick  = 5 * time.Millisecond
 )
 
-// settle waits until nothing more happens by itself. It is a courtesy: who goes on at once sees the effects come later.
+// settle waits until no work is in progress or due. It is a convenience for the caller: the work is done in any case.
 func (d *Dev) settle(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, settleBound)
 	defer cancel()
@@ -202,9 +202,9 @@ func (d *Dev) settle(ctx context.Context) {
 	}
 }
 
-// quiet tells whether nothing moves. What a process does ends in an event, and an event leads to something to do in the
-// transaction that takes note of it: so nothing moves when all events have been taken, nothing is to be done, and no
-// event has come meanwhile.
+// quiet reports whether no work is in progress or due. The work of a process ends with an event, and consumers schedule tasks
+// for an event in the transaction of their checkpoint. So there is no work when all consumers have reached the head, no task
+// is due, and the head has not moved meanwhile.
 func (d *Dev) quiet(ctx context.Context) (bool, error) {
 	before, ok := d.heads()
 	if !ok {
@@ -212,13 +212,13 @@ func (d *Dev) quiet(ctx context.Context) (bool, error) {
 	}
 	var quiet bool
 	if err := d.node.pool.QueryRow(ctx, quietSQL, d.Clock.Now()).Scan(&quiet); err != nil {
-		return false, fmt.Errorf("service: what is due: %w", err)
+		return false, fmt.Errorf("service: read due tasks: %w", err)
 	}
 	after, ok := d.heads()
 	return quiet && ok && slices.Equal(before, after), nil
 }
 
-// heads are where the shards end; false while a consumer has not come there.
+// heads returns the head of each shard; false while a consumer has not reached one.
 func (d *Dev) heads() ([]int64, bool) {
 	list := make([]int64, d.node.Ledger.Shards())
 	for shard := range list {
@@ -232,7 +232,7 @@ func (d *Dev) heads() ([]int64, bool) {
 	return list, true
 }
 
-// inbound plays a contact's message to a line, as a carrier would report it.
+// inbound simulates a message from a contact to a line, as a carrier would report it.
 func (d *Dev) inbound(c *gin.Context) (any, error) {
 	var in struct {
 		From    string         `json:"from"`
@@ -255,7 +255,7 @@ func (d *Dev) inbound(c *gin.Context) (any, error) {
 	}
 	to, ok := phone.Read(in.To)
 	if !ok {
-		to = in.To // a sandbox line's number is valid nowhere else
+		to = in.To // the number of a sandbox line is not valid elsewhere
 	}
 	if in.To == "" {
 		wrong("/to", "required", "Name the number of a line.")
@@ -286,7 +286,7 @@ func (d *Dev) inbound(c *gin.Context) (any, error) {
 
 const maxCarrierID = 255
 
-// checkMedia holds an attachment against what messages show (interface 2.4).
+// checkMedia checks that an attachment can be shown in a message.
 func checkMedia(m *events.Media, path string, wrong func(path, code, message string)) {
 	switch at, err := url.Parse(m.URL); {
 	case m.URL == "":

@@ -19,7 +19,7 @@ func startDev(t *testing.T) *app.App {
 	return a
 }
 
-func TestTheDevClockMovesForwardAndFiresWhatBecameDue(t *testing.T) {
+func TestMovingTheDevClockRunsWhatBecomesDue(t *testing.T) {
 	t.Parallel()
 	a := startDev(t)
 	require.Equal(t, "2026-03-02T17:00:00.000Z", a.Anonymous().Get("/dev/clock").Is(200).Text("now"))
@@ -54,7 +54,7 @@ func TestTheDevClockMovesForwardAndFiresWhatBecameDue(t *testing.T) {
 	clock.Do(http.MethodPut, "/dev/clock", nil).Refused(405, "bad_request")
 }
 
-func TestAContactsMessageCanBePlayed(t *testing.T) {
+func TestAMessageFromAContactCanBeSimulated(t *testing.T) {
 	t.Parallel()
 	a := startDev(t)
 	contact := a.Live.Post("/v1/contacts", app.Map{"phone": "+12125550110"}).Is(201).Text("id")

@@ -1,5 +1,5 @@
-// Package service puts the parts together into a node: a process with any of the roles write, read, project and
-// process, against one Postgres. Any number of nodes may run side by side. It holds no rules of its own.
+// Package service assembles a node: a program with any of the roles write, read, project and process, on one PostgreSQL
+// database. Any number of nodes may run at the same time. The package contains no rules of its own.
 package service
 
 import (
@@ -34,45 +34,45 @@ import (
 
 // Roles are what a node does.
 type Roles struct {
-	Write   bool // serves the routes that change something
+	Write   bool // serves the routes that write
 	Read    bool // serves the routes that read
 	Project bool // runs the projections
-	Process bool // runs the processes: sending, receipts
+	Process bool // runs the processes
 }
 
 // All has every role.
 var All = Roles{Write: true, Read: true, Project: true, Process: true}
 
-// Config says what a node needs. Zero values are filled in where a default is stated.
+// Config configures a node. A zero value is replaced by the default where one is stated.
 type Config struct {
 	DSN     string
 	Keyring *eventstore.Keyring
 	Clock   clock.Clock // default: the real one
 	Roles   Roles
 	Shards  int // only for a new installation; default 1
-	// MaxConns bounds the connections to Postgres; default 32.
+	// MaxConns is the maximal number of connections to PostgreSQL; default 32.
 	MaxConns int
-	// Sessions says whose session tokens are good; without an issuer there are no sessions.
+	// Sessions says which session tokens are valid; without an issuer none are.
 	Sessions   auth.SessionConfig
 	RateLimits bool
-	// Inside lets the service reach private addresses that customers name.
+	// Inside allows the service to connect to private addresses that customers name.
 	Inside         bool
 	TrustedProxies []string
 	BaseURL        string
 	AccessLog      bool
-	// Tracing makes a span of every request, once httpapi.StartTracing has run.
+	// Tracing records a span for every request. Call httpapi.StartTracing before.
 	Tracing bool
 	Version string
 	Logger  *slog.Logger // default: slog.Default()
-	// Workers is how many contacts the sending process serves at once; default 32.
+	// Workers is how many contacts the sending process serves at the same time; default 32.
 	Workers int
-	// WebhooksTLS is for tests: how webhooks trust receivers; default: as the system does.
+	// WebhooksTLS is for tests: the TLS configuration for webhook receivers; default: that of the system.
 	WebhooksTLS *tls.Config
-	// Carriers is for tests: it may put others in the place of the node's carriers, by their names.
+	// Carriers is for tests: it may replace the carriers of the node.
 	Carriers func(processes.Carriers)
-	// Lease is how long the work of a node that died waits for another one; default 15 s.
+	// Lease is after what time another node takes over the tasks of a node that died; default 15 s.
 	Lease time.Duration
-	// LagBound is how far a projection may be behind, in positions, for /readyz; default 10,000.
+	// LagBound is how many positions a projection may be behind while /readyz answers 200; default 10,000.
 	LagBound int64
 }
 
@@ -82,7 +82,7 @@ type Node struct {
 	App       *commands.App
 	Store     *projections.Store
 	Clock     clock.Clock
-	Simulator *simulator.Simulator // nil on a node that asks no carriers
+	Simulator *simulator.Simulator // nil on a node without carriers
 	API       *httpapi.API         // the routes of the node's roles
 	Runner    *feed.Runner         // nil when the node neither projects nor processes
 
@@ -96,8 +96,8 @@ type Node struct {
 	running  sync.WaitGroup
 	failed   chan error
 
-	processes []processes.Process // empty when the node does not process
-	closers   []func()            // called when everything that Start began has ended
+	processes []processes.Process // empty without the role process
+	closers   []func()            // called by Stop when all components have ended
 }
 
 // Start migrates the database and starts a node. Stop it with Stop.
@@ -137,16 +137,16 @@ func (c *Config) fill() {
 	}
 }
 
-// Connect makes the pool that everything of a node shares.
+// Connect opens the pool of connections that all components of a node share.
 func Connect(ctx context.Context, dsn string, connections int) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
-		return nil, errors.New("the database address is not valid") // the error of the library quotes it, password and all
+		return nil, errors.New("the database address is not valid") // the error of the library contains the address with its password
 	}
 	cfg.MaxConns = int32(connections) //nolint:gosec // a configured, small number
 	cfg.ConnConfig.RuntimeParams["application_name"] = "ledgerline"
 	cfg.ConnConfig.RuntimeParams["timezone"] = "UTC"
-	cfg.ConnConfig.RuntimeParams["jit"] = "off" // it takes longer than any query here, and comes on by cost estimates alone
+	cfg.ConnConfig.RuntimeParams["jit"] = "off" // compiling takes longer than any query here, and estimated costs alone would start it
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the database: %w", err)
@@ -161,7 +161,7 @@ func (n *Node) assemble(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
-	// Lines of the simulator have its SMS beside them; others have none before an SMS provider is connected.
+	// Only the simulator can send SMS. Other carriers cannot, until an SMS provider is connected.
 	sms := func(carrier string) bool { return carrier == SimulatorCarrier && n.Simulator != nil }
 	if n.App, err = commands.New(commands.Config{Ledger: n.Ledger, Logger: cfg.Logger, AllowHTTPWebhooks: cfg.Inside, SMS: sms}); err != nil {
 		return err
@@ -173,11 +173,11 @@ func (n *Node) assemble(ctx context.Context) (err error) {
 	}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	n.stop = stop
-	n.goes(run, "feed notifications", func(ctx context.Context) error {
+	n.run(run, "feed notifications", func(ctx context.Context) error {
 		feed.Listen(ctx, n.Ledger, n.progress, cfg.Logger)
 		return nil
 	})
-	n.goes(run, "feed progress", func(ctx context.Context) error {
+	n.run(run, "feed progress", func(ctx context.Context) error {
 		feed.PublishProgress(ctx, n.Ledger, n.progress, cfg.Logger)
 		return nil
 	})
@@ -196,7 +196,7 @@ func (n *Node) assemble(ctx context.Context) (err error) {
 	return nil
 }
 
-// follow starts what reads the ledger on its own: projections, processes, the notary and the housekeeping.
+// follow starts the consumers of the feed (projections and processes), the notary and the housekeeping.
 func (n *Node) follow(ctx, run context.Context) error {
 	cfg := &n.cfg
 	var consumers []feed.Consumer
@@ -204,8 +204,8 @@ func (n *Node) follow(ctx, run context.Context) error {
 		for _, p := range projections.All() {
 			consumers = append(consumers, p)
 		}
-		n.goes(run, "notary", func(ctx context.Context) error { n.Ledger.RunNotary(ctx); return nil })
-		n.goes(run, "housekeeping", n.keepHouse)
+		n.run(run, "notary", func(ctx context.Context) error { n.Ledger.RunNotary(ctx); return nil })
+		n.run(run, "housekeeping", n.housekeep)
 	}
 	if cfg.Roles.Process {
 		if err := n.startProcesses(ctx, run); err != nil {
@@ -225,15 +225,15 @@ func (n *Node) follow(ctx, run context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.goes(run, "feed", n.Runner.Run)
+	n.run(run, "feed", n.Runner.Run)
 	return nil
 }
 
-// goes runs a part of the node until it stops; a part that fails is told once, through Failed.
-func (n *Node) goes(run context.Context, name string, part func(context.Context) error) {
+// run starts a component, which runs until ctx ends. If it returns an error before, the error is logged and sent to Failed.
+func (n *Node) run(ctx context.Context, name string, component func(context.Context) error) {
 	n.running.Go(func() {
-		if err := part(run); err != nil && run.Err() == nil {
-			n.cfg.Logger.Error("a part of the node has failed", "part", name, "error", err)
+		if err := component(ctx); err != nil && ctx.Err() == nil {
+			n.cfg.Logger.Error("service: a component failed", "component", name, "error", err)
 			select {
 			case n.failed <- fmt.Errorf("%s: %w", name, err):
 			default:
@@ -242,17 +242,17 @@ func (n *Node) goes(run context.Context, name string, part func(context.Context)
 	})
 }
 
-// Failed tells of a part that ended by itself: the node is then no longer whole.
+// Failed receives the error of a component that ended by itself. The node is then incomplete and should be stopped.
 func (n *Node) Failed() <-chan error { return n.failed }
 
-// quotaLife is how long quota buckets are kept: longer than any window that is asked for.
+// quotaLife is how long quota buckets are kept: longer than any window.
 const quotaLife = 40 * 24 * time.Hour
 
-// strayFileLife is how long a file of an import is kept that no job came of: longer than any request takes.
+// strayFileLife is how long an uploaded file without an import job is kept: longer than any request takes.
 const strayFileLife = time.Hour
 
-// keepHouse removes what counts no more, every ten minutes.
-func (n *Node) keepHouse(ctx context.Context) error {
+// housekeep removes expired rows every ten minutes.
+func (n *Node) housekeep(ctx context.Context) error {
 	tick := time.NewTicker(10 * time.Minute)
 	defer tick.Stop()
 	for {
@@ -262,12 +262,12 @@ func (n *Node) keepHouse(ctx context.Context) error {
 		case <-tick.C:
 		}
 		if err := n.App.DeleteAbandonedImportFiles(ctx, strayFileLife); err != nil && ctx.Err() == nil {
-			n.cfg.Logger.Warn("housekeeping failed", "error", err)
+			n.cfg.Logger.Warn("service: housekeeping failed", "error", err)
 		}
 		for {
 			removed, err := n.Ledger.Prune(ctx, quotaLife)
 			if err != nil && ctx.Err() == nil {
-				n.cfg.Logger.Warn("housekeeping failed", "error", err)
+				n.cfg.Logger.Warn("service: housekeeping failed", "error", err)
 			}
 			if err != nil || removed == 0 {
 				break
@@ -277,7 +277,7 @@ func (n *Node) keepHouse(ctx context.Context) error {
 }
 
 func (n *Node) serve() error {
-	cfg := &n.cfg // a node without HTTP roles serves the operational routes: health, readiness, metrics
+	cfg := &n.cfg // a node without the roles write and read serves health, readiness and metrics
 	auth, err := newAuthenticator(n.App, n.Store, cfg.Sessions, cfg.Clock)
 	if err != nil {
 		return err
@@ -287,7 +287,7 @@ func (n *Node) serve() error {
 		limiter = httpapi.NewMemoryLimiter()
 	}
 	n.API, err = httpapi.New(httpapi.Config{
-		Version: cfg.Version, BaseURL: cfg.BaseURL, Authenticator: auth, IdempotencyRecords: receipts{n.App, n.Ledger, cfg.Logger}, Limiter: limiter,
+		Version: cfg.Version, BaseURL: cfg.BaseURL, Authenticator: auth, IdempotencyRecords: idempotencyRecords{n.App, n.Ledger, cfg.Logger}, Limiter: limiter,
 		Logger: cfg.Logger, AccessLog: cfg.AccessLog, Metrics: n.metrics, TrustedProxies: cfg.TrustedProxies,
 		Tracing: cfg.Tracing,
 	})
@@ -298,7 +298,7 @@ func (n *Node) serve() error {
 	if err != nil {
 		return err
 	}
-	if cfg.Roles.Write { // tools are POSTs, and some of them write
+	if cfg.Roles.Write { // tools are POST requests, and some of them write
 		writeapi.Register(n.API, n.App, n.Store, n.carriers)
 		toolapi.Register(n.API, readapi.New(n.Store, cursors), writeapi.NewForTools(n.App, n.Store, n.carriers))
 		if err := toolapi.ServeMCP(n.API, cfg.Version, cfg.BaseURL); err != nil {
@@ -316,7 +316,7 @@ func (n *Node) serve() error {
 	return nil
 }
 
-// caughtUp refuses readiness while a projection is too far behind.
+// caughtUp returns an error while a projection is more than LagBound behind.
 func (n *Node) caughtUp(context.Context) error {
 	for _, at := range n.Runner.Lag() {
 		if at.Behind > n.cfg.LagBound {
@@ -326,10 +326,10 @@ func (n *Node) caughtUp(context.Context) error {
 	return nil
 }
 
-// Handler serves the routes of the node's roles, and what operators ask.
+// Handler serves the routes of the node's roles, and health, readiness and metrics.
 func (n *Node) Handler() http.Handler { return n.API.Handler() }
 
-// Stop ends everything that Start began, in order: nothing new is begun, what is under way is finished.
+// Stop stops the node: it accepts no more work, finishes the work in progress, and closes the connections.
 func (n *Node) Stop() {
 	if n.API != nil {
 		n.API.Close()

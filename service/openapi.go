@@ -11,9 +11,9 @@ import (
 	"ledgerline/writeapi"
 )
 
-// OpenAPI is the document of all routes, without a database behind them.
+// OpenAPI returns the OpenAPI document of all routes, in JSON. It needs no database.
 func OpenAPI(version, baseURL string) ([]byte, error) {
-	api, err := httpapi.New(httpapi.Config{Version: version, BaseURL: baseURL, Authenticator: nobody{}, IdempotencyRecords: receipts{}})
+	api, err := httpapi.New(httpapi.Config{Version: version, BaseURL: baseURL, Authenticator: refuseAll{}, IdempotencyRecords: idempotencyRecords{}})
 	if err != nil {
 		return nil, err
 	}
@@ -24,10 +24,10 @@ func OpenAPI(version, baseURL string) ([]byte, error) {
 	return api.OpenAPI()
 }
 
-// nobody lets nobody in.
-type nobody struct{}
+// refuseAll is an auth.Authenticator that refuses every request.
+type refuseAll struct{}
 
 // Authenticate implements auth.Authenticator.
-func (nobody) Authenticate(context.Context, auth.Credentials) (auth.Caller, error) {
+func (refuseAll) Authenticate(context.Context, auth.Credentials) (auth.Caller, error) {
 	return auth.Caller{}, errors.New("service: these routes are documented, not served")
 }

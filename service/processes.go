@@ -52,7 +52,7 @@ func (n *Node) startProcesses(ctx, run context.Context) error {
 			return err
 		}
 		n.processes = append(n.processes, p)
-		n.goes(run, p.Name(), p.Run)
+		n.run(run, p.Name(), p.Run)
 	}
 	return nil
 }

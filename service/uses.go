@@ -9,22 +9,21 @@ import (
 	"ledgerline/projections"
 )
 
-// uses remembers when keys were used last. A key costs at most one small write a minute and node, whatever it is used for
-// in between, so what is shown is true to the minute.
+// uses records when API keys were last used, to the minute: each node writes at most once a minute for a key.
 type uses struct {
 	store *projections.Store
 	clock clock.Clock
 
 	mu      sync.Mutex
-	written map[string]time.Time // by key id
+	written map[string]time.Time // the last recorded use, by key id
 }
 
 const (
-	// usePrecision is how much later a use must be to be written down again.
+	// usePrecision is how much later than the recorded use another use must be to be recorded.
 	usePrecision = time.Minute
-	// useDeadline bounds what a request waits for the note to be taken.
+	// useDeadline bounds how long a request waits for its use to be recorded.
 	useDeadline = time.Second
-	// usesKept bounds the memory; what is forgotten is written down once more.
+	// usesKept bounds the memory. The uses of forgotten keys are recorded once more.
 	usesKept = 100_000
 )
 
@@ -32,8 +31,8 @@ func newUses(store *projections.Store, c clock.Clock) *uses {
 	return &uses{store: store, clock: c, written: map[string]time.Time{}}
 }
 
-// note tells that a key was used. Failing to write it down is no reason to refuse anybody: a later use will do.
-func (u *uses) note(ctx context.Context, keyID string) {
+// record records the use of a key. It does nothing on failure: a later use will be recorded.
+func (u *uses) record(ctx context.Context, keyID string) {
 	now := u.clock.Now()
 	u.mu.Lock()
 	before, known := u.written[keyID]

@@ -22,7 +22,7 @@ import (
 	"ledgerline/processes/carrier"
 )
 
-// logged is a log that several may write.
+// logged is a log that is safe for concurrent use.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -51,7 +51,7 @@ func (w *world) send(t *testing.T, out carrier.Outbound) string {
 	return accepted.CarrierID
 }
 
-func TestTheFirstMessageOpensAChatAndTheNextOnesGoIntoIt(t *testing.T) {
+func TestTheFirstMessageCreatesAChatAndLaterOnesUseIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	first, second := w.send(t, message("msg_1")), w.send(t, message("msg_2"))
@@ -61,7 +61,7 @@ func TestTheFirstMessageOpensAChatAndTheNextOnesGoIntoIt(t *testing.T) {
 	require.Equal(t, []string{"POST /api/v1/chat/new", "POST /api/v1/message/text"}, sends)
 }
 
-func TestWithoutThePrivateAPINobodyKnowsWhoIsOnIMessageBeforeSending(t *testing.T) {
+func TestReachabilityIsUnknownWithoutThePrivateAPI(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	via := carrier.Line{ID: lineID, Phone: phone}
@@ -77,11 +77,11 @@ func TestWithoutThePrivateAPINobodyKnowsWhoIsOnIMessageBeforeSending(t *testing.
 	require.ErrorIs(t, err, carrier.ErrTransient, "nothing was sent")
 	_, err = w.adapter.Reachable(t.Context(), carrier.Line{ID: "ln_2"}, contact)
 	require.ErrorIs(t, err, bluebubbles.ErrNoAccount)
-	require.Contains(t, fmt.Sprint(w.log), "a line without an account is asked to send")
+	require.Contains(t, fmt.Sprint(w.log), "a message is for a line without an account")
 }
 
-// TestNoErrorAndNoLogHoldsAPasswordANumberOrAText goes through what can go wrong.
-func TestNoErrorAndNoLogHoldsAPasswordANumberOrAText(t *testing.T) {
+// TestNoErrorAndNoLogContainsAPasswordANumberOrAText makes every kind of failure happen.
+func TestNoErrorAndNoLogContainsAPasswordANumberOrAText(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		spoil     func(*world)
@@ -123,7 +123,7 @@ func TestNoErrorAndNoLogHoldsAPasswordANumberOrAText(t *testing.T) {
 			}
 			_, asked := w.adapter.Reachable(t.Context(), carrier.Line{ID: lineID}, contact)
 			_, _, outcome := w.adapter.Lookup(t.Context(), message("msg_1"))
-			read := w.adapter.Read(t.Context(), lineID)
+			read := w.adapter.Poll(t.Context(), lineID)
 			told := fmt.Sprint(sent, asked, outcome, read, w.log)
 			for _, private := range []string{w.server.Password, url.QueryEscape(w.server.Password), "another", contact[1:], "private words", secret} {
 				require.NotContains(t, told, private)
@@ -132,7 +132,7 @@ func TestNoErrorAndNoLogHoldsAPasswordANumberOrAText(t *testing.T) {
 	}
 }
 
-func TestWhatTheServerFailsToDeliverFails(t *testing.T) {
+func TestAMessageThatTheServerCannotDeliverFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.read(t)
@@ -156,7 +156,7 @@ func TestWhatTheServerFailsToDeliverFails(t *testing.T) {
 	}
 }
 
-func TestAServerThatSwallowsEverythingIsNotTriedWithoutEnd(t *testing.T) {
+func TestAPartThatGetsLostAgainAndAgainIsNotSentWithoutEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.server.Is(bluebubblestest.LosesRequest)
@@ -192,7 +192,7 @@ func files(t *testing.T) (address string, set func(handler http.HandlerFunc)) {
 	}
 }
 
-func TestAttachmentsFollowTheTextAndAnInterruptedMessageGoesOnWhereItWas(t *testing.T) {
+func TestAttachmentsFollowTheTextAndAnInterruptedMessageContinues(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.read(t)
@@ -239,7 +239,7 @@ func TestAttachmentsFollowTheTextAndAnInterruptedMessageGoesOnWhereItWas(t *test
 	require.Equal(t, first, told[0].CarrierID)
 }
 
-// intercept does something when the first report of a new message passes.
+// intercept calls a function when the first webhook about a new message passes.
 func intercept(next http.Handler, do func()) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/stop" {
@@ -250,7 +250,7 @@ func intercept(next http.Handler, do func()) http.Handler {
 	})
 }
 
-func TestAttachmentsThatCannotBeFetchedEndTheMessageBeforeAnythingIsSent(t *testing.T) {
+func TestNothingIsSentWhenAnAttachmentCannotBeFetched(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *bluebubbles.Config) { c.MaxMedia = 64 })
 	address, answer := files(t)
@@ -288,7 +288,7 @@ func TestAttachmentsThatCannotBeFetchedEndTheMessageBeforeAnythingIsSent(t *test
 	require.ErrorAs(t, err, &rejected, "an address of the inside is not fetched")
 }
 
-func TestOnlyContactsThemselvesAreHeard(t *testing.T) {
+func TestOnlyMessagesFromContactsAreReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.server.PutSilently(bluebubblestest.Message{Address: contact, Text: "of an earlier life", Created: time.Now().Add(-time.Hour)})
@@ -316,7 +316,7 @@ func TestOnlyContactsThemselvesAreHeard(t *testing.T) {
 	require.Equal(t, "unheard", heard[1].Body)
 }
 
-func TestAContactsAttachmentsAreShownToWhoHasTheirAddress(t *testing.T) {
+func TestAnAttachmentFromAContactIsServedAtItsAddress(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.read(t)
@@ -349,7 +349,7 @@ func TestAContactsAttachmentsAreShownToWhoHasTheirAddress(t *testing.T) {
 	}
 }
 
-func TestAReportCountsOnlyWithTheSecretOfItsLine(t *testing.T) {
+func TestAWebhookIsAcceptedOnlyWithTheSecretOfItsLine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	post := func(path, body string) int {
@@ -377,7 +377,7 @@ func TestAReportCountsOnlyWithTheSecretOfItsLine(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, post(bluebubbles.ReportPath(lineID, ""), report))
 }
 
-func TestTheServerIsToldWhereToReportAndOldAddressesAreTakenBack(t *testing.T) {
+func TestTheWebhookIsSubscribedAndOldSubscriptionsAreRemoved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	theirs := "https://elsewhere.example.com/hook"
@@ -389,7 +389,7 @@ func TestTheServerIsToldWhereToReportAndOldAddressesAreTakenBack(t *testing.T) {
 	require.Equal(t, []string{theirs, w.front.URL + bluebubbles.ReportPath(lineID, secret)}, w.server.Hooks())
 }
 
-func TestAServerIsReadByOneAtATime(t *testing.T) {
+func TestAServerIsPolledByOneNodeAtATime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *bluebubbles.Config) { c.Poll = time.Hour })
 	for range 3 {

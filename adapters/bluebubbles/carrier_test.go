@@ -27,7 +27,7 @@ const (
 	secret  = "the-secret-of-the-address"
 )
 
-// lines is one line with its account.
+// lines implements bluebubbles.Lines with one line.
 type lines struct{ account bluebubbles.Account }
 
 func (l *lines) Account(_ context.Context, id string) (bluebubbles.Account, error) {
@@ -86,13 +86,13 @@ func newWorld(t *testing.T, change ...func(*bluebubbles.Config)) *world {
 	return w
 }
 
-// read reads after the server once.
+// read polls the server once.
 func (w *world) read(t *testing.T) {
 	t.Helper()
-	require.NoError(t, w.adapter.Read(t.Context(), lineID))
+	require.NoError(t, w.adapter.Poll(t.Context(), lineID))
 }
 
-// age makes all tries older.
+// age makes all attempts older.
 func (w *world) age(t *testing.T, by time.Duration) {
 	t.Helper()
 	_, err := w.pool.Exec(t.Context(), `update bluebubbles.parts set begun_at = begun_at - make_interval(secs => $1)`, by.Seconds())
@@ -115,8 +115,8 @@ func (w *world) arrived(t *testing.T, number, text string) int {
 	return n
 }
 
-// TestBlueBubblesIsACarrier runs the suite twice: with a server that reports, and with one whose reports all get lost.
-func TestBlueBubblesIsACarrier(t *testing.T) {
+// TestBlueBubblesPassesTheCarrierSuite runs the suite twice: with a server that posts webhooks, and with one whose webhooks all get lost.
+func TestBlueBubblesPassesTheCarrierSuite(t *testing.T) {
 	t.Parallel()
 	for name, reports := range map[string]bool{"by reports": true, "by reading alone": false} {
 		t.Run(name, func(t *testing.T) {

@@ -19,13 +19,13 @@ import (
 // maxAnswer bounds an answer of a server, in bytes.
 const maxAnswer = 16 << 20
 
-// answerError is a server's refusal. What the server says of it may quote numbers and texts, so that it is looked at and
-// never shown.
+// answerError is an error answer of a server. The server's text may contain numbers and message texts, so it is inspected
+// and never logged.
 type answerError struct {
 	status int
-	kind   string // the server's own word for the kind of error
+	kind   string // the server's name of the kind of error
 	text   string
-	json   bool // it came from a BlueBubbles server, not from something between
+	json   bool // the answer came from a BlueBubbles server, not from a proxy
 	data   json.RawMessage
 }
 
@@ -36,7 +36,7 @@ func (e *answerError) Error() string {
 	return fmt.Sprintf("bluebubbles: the server answered %d", e.status)
 }
 
-// says tells whether the refusal's text has all of these words.
+// says reports whether the text contains all of the words.
 func (e *answerError) says(words ...string) bool {
 	for _, word := range words {
 		if !strings.Contains(strings.ToLower(e.text), word) {
@@ -46,15 +46,15 @@ func (e *answerError) says(words ...string) bool {
 	return true
 }
 
-// withoutPrivateAPI tells that the server has no private API at this moment, and therefore did nothing.
+// withoutPrivateAPI reports whether the server did nothing because it has no private API at this moment.
 func (e *answerError) withoutPrivateAPI() bool {
 	return e.json && e.says("private api") && (e.says("not enabled") || e.says("not connected"))
 }
 
-// errUnreached says that a request never got to the server.
+// errUnreached says that a request certainly did not reach the server.
 var errUnreached = errors.New("bluebubbles: the server was not reached")
 
-// query asks for JSON with JSON, or without a body when in is nil.
+// query makes a request with a JSON body, or without a body when in is nil, and decodes the JSON answer into out.
 func (a *Adapter) query(ctx context.Context, account Account, method, path string, params url.Values, in, out any) error {
 	var body io.Reader
 	if in != nil {
@@ -67,8 +67,9 @@ func (a *Adapter) query(ctx context.Context, account Account, method, path strin
 	return a.call(ctx, account, method, path, params, body, "application/json", out)
 }
 
-// call makes one request and decodes the data of its answer. Errors: errUnreached, *answerError, or one that leaves open
-// whether the server did what it was asked. None of them holds the request's address, which has the password in it.
+// call makes one request and decodes the data of its answer into out. It returns errUnreached, an *answerError, or an error
+// after which it is unknown whether the server has done what was asked. No error contains the address of the request, which
+// has the password in it.
 func (a *Adapter) call(ctx context.Context, account Account, method, path string, params url.Values, body io.Reader, contentType string, out any) error {
 	reached := false
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { reached = true }}
@@ -116,7 +117,7 @@ func decode(status int, text []byte, out any) error {
 	return nil
 }
 
-// printable keeps what a server calls its errors short.
+// printable makes a server's name of an error fit for a log: short and printable.
 func printable(kind string) string {
 	const longest = 40
 	kind = strings.Map(func(r rune) rune {
@@ -143,7 +144,7 @@ func newRequest(ctx context.Context, account Account, method, path string, param
 	return request, nil
 }
 
-// bare takes the address off an error of the HTTP client.
+// bare removes the address from an error of the HTTP client.
 func bare(err error) error {
 	located := (*url.Error)(nil)
 	for errors.As(err, &located) {
@@ -152,19 +153,19 @@ func bare(err error) error {
 	return err
 }
 
-// account finds the account of a line. Without it nothing can be sent, now.
+// account finds the account of a line. Its errors wrap carrier.ErrTransient: without an account nothing can be sent now.
 func (a *Adapter) account(ctx context.Context, lineID string) (Account, error) {
 	account, err := a.cfg.Lines.Account(ctx, lineID)
 	if err != nil {
-		if errors.Is(err, ErrNoAccount) && a.news(lineID, err) {
-			a.cfg.Logger.Warn("bluebubbles: a line without an account is asked to send", "line_id", lineID)
+		if errors.Is(err, ErrNoAccount) && a.isNewError(lineID, err) {
+			a.cfg.Logger.Warn("bluebubbles: a message is for a line without an account", "line_id", lineID)
 		}
 		return account, fmt.Errorf("%w: %w", carrier.ErrTransient, err)
 	}
 	return account, nil
 }
 
-// Reachable implements carrier.Carrier. Only a server with the private API can tell.
+// Reachable implements carrier.Carrier. Only a server with the private API can find out.
 func (a *Adapter) Reachable(ctx context.Context, through carrier.Line, phone string) (bool, error) {
 	account, err := a.account(ctx, through.ID)
 	if err != nil {
@@ -191,7 +192,7 @@ func (a *Adapter) Reachable(ctx context.Context, through carrier.Line, phone str
 	return *data.Available, nil
 }
 
-// pause waits, or ends with ctx.
+// pause waits, until ctx ends at the latest.
 func pause(ctx context.Context, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -9,65 +9,65 @@ import (
 	"ledgerline/processes/carrier"
 )
 
-// errUnsettled says that a try is too recent for its absence to mean anything.
-var errUnsettled = errors.New("bluebubbles: it is too early to know whether the server took the message")
+// errUnsettled says that an attempt is too recent: the server may still accept a message that it does not show yet.
+var errUnsettled = errors.New("bluebubbles: it is too early to know whether the server has accepted the message")
 
 const (
-	// skew is how far a server's clock may be behind the database's.
+	// skew is how far the clock of a server may be behind that of the database, in milliseconds.
 	skew = 2 * 60 * 1000
-	// maxPages bounds how much of what a server has sent is looked through.
+	// pageSize and maxPages bound how many messages of a server are searched.
 	pageSize = 500
 	maxPages = 20
 )
 
-// Lookup implements carrier.Carrier. What has no id yet is looked for among what the server has sent to that number
-// since the try, and belongs to no other message of ours.
+// Lookup implements carrier.Carrier. It searches for a part without an id among the messages that the server has sent to the
+// number since the attempt and that belong to no other message of ours.
 func (a *Adapter) Lookup(ctx context.Context, out carrier.Outbound) (carrier.Accepted, bool, error) {
-	if out.Channel != "chat" { // it is refused, always
+	if out.Channel != "chat" { // Send refuses it always
 		return carrier.Accepted{}, false, nil
 	}
-	tries, err := a.tried(ctx, out.MessageID)
+	attempts, err := a.attempts(ctx, out.MessageID)
 	if err != nil {
 		return carrier.Accepted{}, false, err
 	}
-	wanted := wants(&out)
+	wanted := patterns(&out)
 	var accepted carrier.Accepted
-	for i := range tries {
-		t := &tries[i]
+	for i := range attempts {
+		t := &attempts[i]
 		if t.GUID == nil && t.Part < len(wanted) {
-			if err := a.look(ctx, &out, t, wanted[t.Part]); err != nil {
+			if err := a.findPart(ctx, &out, t, wanted[t.Part]); err != nil {
 				return carrier.Accepted{}, false, err
 			}
 		}
 		if t.GUID == nil {
-			return carrier.Accepted{}, false, a.lost(ctx, out.MessageID, t.Part)
+			return carrier.Accepted{}, false, a.countLost(ctx, out.MessageID, t.Part)
 		}
 		if t.Part == 0 {
 			accepted.CarrierID = *t.GUID
 		}
 	}
-	// A message of which a part was never tried goes on when it is sent again.
-	return accepted, len(tries) == len(wanted) && len(tries) > 0, nil
+	// A message with a part that was never attempted continues there when Send is called again.
+	return accepted, len(attempts) == len(wanted) && len(attempts) > 0, nil
 }
 
-// want is how a part is recognised.
-type want struct {
+// pattern is how a part is recognised.
+type pattern struct {
 	text string // of a text
 	file string // name of an attachment
 }
 
-func wants(out *carrier.Outbound) []want {
-	var list []want
+func patterns(out *carrier.Outbound) []pattern {
+	var list []pattern
 	if out.Body != "" {
-		list = append(list, want{text: plain(out.Body)})
+		list = append(list, pattern{text: plain(out.Body)})
 	}
 	for i := range out.Media {
-		list = append(list, want{file: fileName(&out.Media[i], "")})
+		list = append(list, pattern{file: fileName(&out.Media[i], "")})
 	}
 	return list
 }
 
-func (w *want) fits(m *wireMessage) bool {
+func (w *pattern) matches(m *wireMessage) bool {
 	if w.file == "" {
 		return len(m.Attachments) == 0 && m.text() == w.text
 	}
@@ -79,13 +79,13 @@ func (w *want) fits(m *wireMessage) bool {
 	return false
 }
 
-// extended tells whether a name is another one with an extension, which it got when its type was known.
+// extended reports whether name is short with an extension, which an attachment gets when its type is known.
 func extended(name, short string) bool {
 	return len(name) > len(short)+1 && name[:len(short)] == short && name[len(short)] == '.'
 }
 
-// look finds a part at the server. It leaves t.GUID nil when the server certainly has not taken it.
-func (a *Adapter) look(ctx context.Context, out *carrier.Outbound, t *tried, w want) error {
+// findPart finds a part at the server and sets t.GUID. It leaves t.GUID nil when the server certainly has not accepted it.
+func (a *Adapter) findPart(ctx context.Context, out *carrier.Outbound, t *attempt, w pattern) error {
 	account, err := a.cfg.Lines.Account(ctx, t.LineID)
 	if err != nil {
 		return err
@@ -99,14 +99,14 @@ func (a *Adapter) look(ctx context.Context, out *carrier.Outbound, t *tried, w w
 	case guid == "":
 		return nil
 	}
-	if err := a.took(ctx, out.MessageID, t.Part, guid); err != nil {
+	if err := a.recordGUID(ctx, out.MessageID, t.Part, guid); err != nil {
 		return err
 	}
 	t.GUID = &guid
 	return nil
 }
 
-func (a *Adapter) search(ctx context.Context, account Account, to string, t *tried, w want) (guid string, err error) {
+func (a *Adapter) search(ctx context.Context, account Account, to string, t *attempt, w pattern) (guid string, err error) {
 	for page := range maxPages {
 		list, err := a.messages(ctx, account, t.BegunMS-skew, page*pageSize, pageSize)
 		if err != nil {
@@ -114,16 +114,16 @@ func (a *Adapter) search(ctx context.Context, account Account, to string, t *tri
 		}
 		var candidates []string
 		for i := range list {
-			if m := &list[i]; m.FromMe && m.GUID != "" && m.with(to) && w.fits(m) {
+			if m := &list[i]; m.FromMe && m.GUID != "" && m.with(to) && w.matches(m) {
 				candidates = append(candidates, m.GUID)
 			}
 		}
-		taken, err := a.ours(ctx, account.LineID, candidates)
+		known, err := a.knownGUIDs(ctx, account.LineID, candidates)
 		if err != nil {
 			return "", err
 		}
 		for _, candidate := range candidates {
-			if !taken[candidate] {
+			if !known[candidate] {
 				return candidate, nil
 			}
 		}
@@ -131,10 +131,10 @@ func (a *Adapter) search(ctx context.Context, account Account, to string, t *tri
 			return "", nil
 		}
 	}
-	return "", fmt.Errorf("%w: there is too much to look through", errUnsettled)
+	return "", fmt.Errorf("%w: there are too many messages to search", errUnsettled)
 }
 
-// messages reads a stretch of what a server has, from a time on, oldest first.
+// messages reads a page of the messages of a server since a time (Unix milliseconds), oldest first.
 func (a *Adapter) messages(ctx context.Context, account Account, after int64, offset, limit int) ([]wireMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.CallTimeout)
 	defer cancel()

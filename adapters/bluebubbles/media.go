@@ -20,7 +20,7 @@ import (
 	"ledgerline/processes/carrier"
 )
 
-// file is an attachment that was fetched, on disk: several senders with large ones would not fit into memory.
+// file is a fetched attachment. It is on disk, since several large ones at the same time would not fit into memory.
 type file struct {
 	name string
 	disk *os.File
@@ -31,27 +31,27 @@ func (f *file) close() {
 	_ = os.Remove(f.disk.Name())
 }
 
-// parts takes a message apart and fetches its attachments. What cannot be fetched is refused for good, unless the other
-// side may be better later.
+// parts splits a message and fetches its attachments. An attachment that cannot be fetched is a *carrier.Rejected, or wraps
+// carrier.ErrTransient if fetching it may succeed later.
 func (a *Adapter) parts(ctx context.Context, out carrier.Outbound) ([]part, error) {
 	var list []part
 	if out.Body != "" {
 		list = append(list, part{text: out.Body})
 	}
-	room := a.cfg.MaxMedia
+	space := a.cfg.MaxMedia
 	for i := range out.Media {
-		f, size, err := a.fetchFile(ctx, &out.Media[i], room)
+		f, size, err := a.fetchFile(ctx, &out.Media[i], space)
 		if err != nil {
 			return list, err
 		}
-		room -= size
+		space -= size
 		list = append(list, part{file: f})
 	}
 	return list, nil
 }
 
-// fetchFile fetches an attachment of at most room bytes.
-func (a *Adapter) fetchFile(ctx context.Context, m *events.Media, room int64) (f *file, size int64, err error) {
+// fetchFile fetches an attachment of at most space bytes.
+func (a *Adapter) fetchFile(ctx context.Context, m *events.Media, space int64) (f *file, size int64, err error) {
 	later := func(err error) error {
 		return fmt.Errorf("%w: bluebubbles: an attachment cannot be fetched: %w", carrier.ErrTransient, bare(err))
 	}
@@ -71,7 +71,7 @@ func (a *Adapter) fetchFile(ctx context.Context, m *events.Media, room int64) (f
 	switch {
 	case response.StatusCode >= http.StatusInternalServerError, response.StatusCode == http.StatusTooManyRequests:
 		return nil, 0, later(fmt.Errorf("status %d", response.StatusCode))
-	case response.StatusCode != http.StatusOK, response.ContentLength > room:
+	case response.StatusCode != http.StatusOK, response.ContentLength > space:
 		return nil, 0, forGood
 	}
 	disk, err := os.CreateTemp("", "ledgerline-media-*")
@@ -79,20 +79,19 @@ func (a *Adapter) fetchFile(ctx context.Context, m *events.Media, room int64) (f
 		return nil, 0, later(err)
 	}
 	f = &file{name: fileName(m, response.Header.Get("Content-Type")), disk: disk}
-	size, err = io.Copy(disk, io.LimitReader(response.Body, room+1))
+	size, err = io.Copy(disk, io.LimitReader(response.Body, space+1))
 	switch {
 	case err != nil:
 		f.close()
 		return nil, 0, later(err)
-	case size > room, size == 0:
+	case size > space, size == 0:
 		f.close()
 		return nil, 0, forGood
 	}
 	return f, size, nil
 }
 
-// fileName is the name that the contact sees. The type decides how a device shows it, so that a name without an
-// extension gets one.
+// fileName is the name that the contact sees. Devices show an attachment by its extension, so a name without one gets one.
 func fileName(m *events.Media, contentType string) string {
 	name := ""
 	if m.Filename != nil {
@@ -122,7 +121,7 @@ func fileName(m *events.Media, contentType string) string {
 	return name
 }
 
-// form is a multipart body of fields and a file, which are put together while they are sent.
+// form is a multipart body of fields and a file, assembled while it is sent.
 type form struct{ io.Reader }
 
 func (f *file) form(fields map[string]string) (body io.Reader, contentType string, err error) {
@@ -140,13 +139,13 @@ func (f *file) form(fields map[string]string) (body io.Reader, contentType strin
 		return nil, "", fmt.Errorf("bluebubbles: attachment: %w", err)
 	}
 	tail.WriteString("\r\n--" + parts.Boundary() + "--\r\n")
-	// Closing is left to the file's owner.
+	// The caller closes the file.
 	return &form{io.MultiReader(strings.NewReader(head.String()), f.disk, strings.NewReader(tail.String()))}, parts.FormDataContentType(), nil
 }
 
-// An attachment of a contact's lies on the server, behind its password. It is shown under an address of ours that names
-// it in a sealed form: who has the address can fetch it, as with addresses of attachments everywhere. Told is only the path:
-// under which name this service is reached, those who show it know, and it may change.
+// An attachment from a contact stays on the server, behind its password. The service serves it under a path that contains
+// the encrypted id of the attachment: whoever has the address can fetch it. Only the path is stored, because the base URL of
+// the service may change.
 
 func (a *Adapter) mediaPath(lineID, guid string) (string, error) {
 	token, err := a.cfg.AEAD.Encrypt([]byte(guid), mediaData(lineID))
@@ -158,7 +157,7 @@ func (a *Adapter) mediaPath(lineID, guid string) (string, error) {
 
 func mediaData(lineID string) []byte { return []byte("bluebubbles attachment " + lineID) }
 
-// MediaPath is where attachments are shown.
+// MediaPath is the path of an attachment.
 func MediaPath(lineID, token string) string {
 	return "/carriers/bluebubbles/" + lineID + "/media/" + token
 }
@@ -166,8 +165,8 @@ func MediaPath(lineID, token string) string {
 // maxToken bounds a token, in bytes.
 const maxToken = 512
 
-// ServeMedia answers a request for a contact's attachment; false when there is none. It is always a file to be kept,
-// never a page: what it holds is the contact's.
+// ServeMedia answers a request for an attachment from a contact. It returns false, and writes nothing, when there is none.
+// The answer is always a download and never a page, because a contact has made its content.
 func (a *Adapter) ServeMedia(w http.ResponseWriter, r *http.Request, lineID, token string) (found bool) {
 	if len(token) > maxToken {
 		return false
@@ -210,6 +209,6 @@ func (a *Adapter) ServeMedia(w http.ResponseWriter, r *http.Request, lineID, tok
 	if response.ContentLength >= 0 {
 		w.Header().Set("Content-Length", strconv.FormatInt(response.ContentLength, 10))
 	}
-	_, _ = io.Copy(w, response.Body) // whoever went away has no need of the rest
+	_, _ = io.Copy(w, response.Body) // an error means that the client has gone
 	return true
 }

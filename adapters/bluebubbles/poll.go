@@ -15,55 +15,55 @@ import (
 )
 
 const (
-	// overlap is read again each time, in milliseconds: a Mac that slept gets messages with earlier times later.
+	// overlap is how much is read again by each poll, in milliseconds: a Mac that slept gets older messages later.
 	overlap = 10 * 60 * 1000
-	// openBatch is for how many messages receipts are asked at a time.
+	// openBatch is how many messages a poll asks for receipts.
 	openBatch = 100
-	// atOnce is how many servers are read at once.
-	atOnce = 8
-	// pollTimeout bounds one reading of a server.
+	// pollers is how many servers are polled at the same time.
+	pollers = 8
+	// pollTimeout bounds one poll of a server.
 	pollTimeout = 5 * time.Minute
 )
 
-// Run reads after the servers until ctx ends: messages from contacts, receipts, and whether they still report to us.
+// Run polls the servers until ctx ends: for messages from contacts, for receipts, and for their webhook subscriptions.
 func (a *Adapter) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
-		a.round(ctx)
+		a.pollAll(ctx)
 		pause(ctx, a.cfg.Poll)
 	}
 	return nil
 }
 
-// round reads every server whose turn it is.
-func (a *Adapter) round(ctx context.Context) {
+// pollAll polls every server that is due.
+func (a *Adapter) pollAll(ctx context.Context) {
 	lines, err := a.cfg.Lines.Lines(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			a.cfg.Logger.Warn("bluebubbles: which lines there are is not known", "error", err)
+			a.cfg.Logger.Warn("bluebubbles: the lines could not be read", "error", err)
 		}
 		return
 	}
 	var group errgroup.Group
-	group.SetLimit(atOnce)
+	group.SetLimit(pollers)
 	for _, lineID := range lines {
 		group.Go(func() error {
-			switch err := a.Read(ctx, lineID); {
+			switch err := a.Poll(ctx, lineID); {
 			case err == nil:
 				a.failed.Remove(lineID)
 			case ctx.Err() == nil:
-				a.complain(lineID, err)
+				a.logRefusal(lineID, err)
 			}
 			return nil
 		})
 	}
 	_ = group.Wait()
 	if _, err := a.cfg.Pool.Exec(ctx, pruneSQL); err != nil && ctx.Err() == nil {
-		a.cfg.Logger.Warn("bluebubbles: old messages are not forgotten", "error", err)
+		a.cfg.Logger.Warn("bluebubbles: old records were not removed", "error", err)
 	}
 }
 
-// Read reads after one line's server, unless it was read within the poll interval.
-func (a *Adapter) Read(ctx context.Context, lineID string) error {
+// Poll polls the server of a line, unless a poll started within the poll interval.
+func (a *Adapter) Poll(ctx context.Context, lineID string) error {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
 	account, err := a.cfg.Lines.Account(ctx, lineID)
@@ -74,7 +74,7 @@ func (a *Adapter) Read(ctx context.Context, lineID string) error {
 		return err
 	}
 	var since, seen int64
-	switch err := a.cfg.Pool.QueryRow(ctx, takePollSQL, lineID, a.cfg.Poll.Seconds()).Scan(&since, &seen); {
+	switch err := a.cfg.Pool.QueryRow(ctx, startPollSQL, lineID, a.cfg.Poll.Seconds()).Scan(&since, &seen); {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil
 	case err != nil:
@@ -83,19 +83,19 @@ func (a *Adapter) Read(ctx context.Context, lineID string) error {
 	return errors.Join(a.subscribe(ctx, account), a.readNew(ctx, account, since, seen), a.readOpen(ctx, account))
 }
 
-// readNew takes the messages since the last time. It goes no further than what the Inbox has taken.
+// readNew handles the messages since the last poll. It records as read only what the Inbox has accepted.
 func (a *Adapter) readNew(ctx context.Context, account Account, since, seen int64) error {
 	newest := seen
 	for offset := 0; ; offset += pageSize {
 		list, err := a.messages(ctx, account, max(seen-overlap, since), offset, pageSize)
 		for i := range list {
-			if err = a.take(ctx, account, &list[i], list[i].Created >= since); err != nil {
+			if err = a.handle(ctx, account, &list[i], list[i].Created >= since); err != nil {
 				break
 			}
 			newest = max(newest, list[i].Created)
 		}
-		if _, noted := a.cfg.Pool.Exec(ctx, seenSQL, account.LineID, newest); err == nil && noted != nil {
-			err = fmt.Errorf("bluebubbles: poll: %w", noted)
+		if _, recordErr := a.cfg.Pool.Exec(ctx, seenSQL, account.LineID, newest); err == nil && recordErr != nil {
+			err = fmt.Errorf("bluebubbles: poll: %w", recordErr)
 		}
 		if err != nil || len(list) < pageSize {
 			return err
@@ -103,7 +103,7 @@ func (a *Adapter) readNew(ctx context.Context, account Account, since, seen int6
 	}
 }
 
-// readOpen asks for the receipts of messages that have not been read yet.
+// readOpen reads the receipts of messages that are not known to be read or failed.
 func (a *Adapter) readOpen(ctx context.Context, account Account) error {
 	rows, err := a.cfg.Pool.Query(ctx, openSQL, account.LineID, openBatch)
 	if err != nil {
@@ -116,11 +116,11 @@ func (a *Adapter) readOpen(ctx context.Context, account Account) error {
 	for _, guid := range guids {
 		m, err := a.message(ctx, account, guid)
 		if err == nil {
-			err = a.take(ctx, account, &m, false)
+			err = a.handle(ctx, account, &m, false)
 		}
 		refused := (*answerError)(nil)
 		if errors.As(err, &refused) && refused.status == http.StatusNotFound {
-			continue // deleted at the Mac
+			continue // deleted on the Mac
 		}
 		if err != nil {
 			return err
@@ -136,11 +136,11 @@ func (a *Adapter) message(ctx context.Context, account Account, guid string) (m 
 	return m, err
 }
 
-// subscribe has the server report to us, and takes back where it reported to with an earlier secret.
+// subscribe makes the server post its webhooks to us, and removes subscriptions with an earlier secret.
 func (a *Adapter) subscribe(ctx context.Context, account Account) error {
 	if a.cfg.BaseURL == "" {
-		a.unreached.Do(func() {
-			a.cfg.Logger.Warn("bluebubbles: without a base URL no server is told where to report", "line_id", account.LineID)
+		a.noBaseURL.Do(func() {
+			a.cfg.Logger.Warn("bluebubbles: without a base URL servers cannot post webhooks, they are only polled", "line_id", account.LineID)
 		})
 		return nil
 	}

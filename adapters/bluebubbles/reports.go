@@ -9,8 +9,9 @@ import (
 	"ledgerline/processes/carrier"
 )
 
-// take takes one message as a server tells it, new or changed, ours or a contact's, any number of times.
-func (a *Adapter) take(ctx context.Context, account Account, m *wireMessage, isNew bool) error {
+// handle handles a message that a server reports or shows, new or changed, ours or a contact's. Handling it again does no
+// harm.
+func (a *Adapter) handle(ctx context.Context, account Account, m *wireMessage, isNew bool) error {
 	switch {
 	case m.GUID == "":
 		return nil
@@ -22,19 +23,19 @@ func (a *Adapter) take(ctx context.Context, account Account, m *wireMessage, isN
 	return nil // a contact's message that was edited, or read here
 }
 
-// receipts reports what became of a message of ours; those that somebody typed at the Mac are not.
+// receipts reports the receipts of a message of ours. A message that was typed at the Mac is not ours.
 func (a *Adapter) receipts(ctx context.Context, account Account, m *wireMessage) error {
 	if m.TempGUID != "" {
-		if err := a.learn(ctx, account.LineID, m.TempGUID, m.GUID); err != nil {
+		if err := a.recordTempGUID(ctx, account.LineID, m.TempGUID, m.GUID); err != nil {
 			return err
 		}
 	}
-	s, found, err := a.sentAs(ctx, account.LineID, m.GUID)
+	s, found, err := a.sentPart(ctx, account.LineID, m.GUID)
 	if err != nil || !found {
 		return err
 	}
 	report := func(level int, r carrier.Receipt) error {
-		if s.Told >= level {
+		if s.Reported >= level {
 			return nil
 		}
 		r.MessageID, r.CarrierID = s.MessageID, m.GUID
@@ -44,11 +45,11 @@ func (a *Adapter) receipts(ctx context.Context, account Account, m *wireMessage)
 		if err := a.cfg.Inbox.Receipt(ctx, r); err != nil {
 			return err
 		}
-		s.Told = level
-		return a.told(ctx, &s, level)
+		s.Reported = level
+		return a.recordReported(ctx, &s, level)
 	}
-	if m.Error != 0 { // of any part: the contact does not have the whole
-		return report(toldFailed, carrier.Receipt{Kind: carrier.ReceiptFailed, Code: failure(m.Error), At: at(m.Created)})
+	if m.Error != 0 { // of any part: the contact does not have the whole message
+		return report(reportedFailed, carrier.Receipt{Kind: carrier.ReceiptFailed, Code: failure(m.Error), At: at(m.Created)})
 	}
 	if !s.Last {
 		return nil
@@ -58,21 +59,21 @@ func (a *Adapter) receipts(ctx context.Context, account Account, m *wireMessage)
 		if delivered == 0 {
 			delivered = max(m.DateRead, m.Created)
 		}
-		if err := report(toldDelivered, carrier.Receipt{Kind: carrier.ReceiptDelivered, At: at(delivered)}); err != nil {
+		if err := report(reportedDelivered, carrier.Receipt{Kind: carrier.ReceiptDelivered, At: at(delivered)}); err != nil {
 			return err
 		}
 	}
 	if m.DateRead > 0 {
-		return report(toldRead, carrier.Receipt{Kind: carrier.ReceiptRead, At: at(m.DateRead)})
+		return report(reportedRead, carrier.Receipt{Kind: carrier.ReceiptRead, At: at(m.DateRead)})
 	}
 	return nil
 }
 
-// maxAttachments bounds what is taken over of one message.
+// maxAttachments is how many attachments of a message are kept.
 const maxAttachments = 50
 
-// inbound reports a contact's message. What cannot be one of a contact's is passed over: groups, reactions, notices, and
-// who writes from an e-mail address or a short code.
+// inbound reports a message from a contact. It skips what no contact can have sent: messages in groups, reactions, notices,
+// and messages from e-mail addresses and short codes.
 func (a *Adapter) inbound(ctx context.Context, account Account, m *wireMessage) error {
 	if m.group() || m.ItemType != 0 || m.AssociatedGUID != "" || m.Handle == nil || strings.Contains(m.Handle.Address, "@") {
 		return nil

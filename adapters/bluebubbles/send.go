@@ -18,13 +18,13 @@ type part struct {
 	file *file // nil for the text
 }
 
-// maxLost is how often a try may turn out to have been lost before it counts as a refusal: a server that swallows
-// everything would otherwise be tried without end.
+// maxLost is how many attempts of a part may get lost before Send returns carrier.ErrTransient at once. Otherwise a server
+// that loses everything would get new attempts without end.
 const maxLost = 3
 
-// Send implements carrier.Carrier. A text and its attachments are as many messages to the server, one after the other;
-// when a later one fails, the same message goes on there when it is sent again. Attachments are fetched before anything
-// is sent.
+// Send implements carrier.Carrier. The text and each attachment are messages of their own to the server, sent one after the
+// other. When one of them fails, the next call of Send for the same message continues there. Attachments are fetched before
+// anything is sent.
 func (a *Adapter) Send(ctx context.Context, out carrier.Outbound) (carrier.Accepted, error) {
 	if out.Channel != "chat" {
 		return carrier.Accepted{}, &carrier.Rejected{Code: "sms_unsupported"}
@@ -52,31 +52,31 @@ func (a *Adapter) Send(ctx context.Context, out carrier.Outbound) (carrier.Accep
 }
 
 func (a *Adapter) sendPart(ctx context.Context, account Account, out *carrier.Outbound, i int, parts []part) (guid string, err error) {
-	// The deadline begins before the try is noted: whoever looks Settle later knows that it is over.
+	// The deadline starts before the attempt is recorded, so the attempt is over when a lookup comes Settle later.
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.SendTimeout)
 	defer cancel()
-	try, err := a.begin(ctx, out.LineID, out.MessageID, i, len(parts))
+	attempt, err := a.recordAttempt(ctx, out.LineID, out.MessageID, i, len(parts))
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("%w: %w", carrier.ErrTransient, err)
-	case try.GUID != nil:
-		return *try.GUID, nil
-	case try.Lost >= maxLost:
-		return "", fmt.Errorf("%w: bluebubbles: it was lost %d times", carrier.ErrTransient, try.Lost)
+	case attempt.GUID != nil:
+		return *attempt.GUID, nil
+	case attempt.Lost >= maxLost:
+		return "", fmt.Errorf("%w: bluebubbles: the message was lost %d times", carrier.ErrTransient, attempt.Lost)
 	}
 	if parts[i].file != nil {
-		guid, err = a.sendFile(ctx, account, out.To, try.TempGUID, parts[i].file)
+		guid, err = a.sendFile(ctx, account, out.To, attempt.TempGUID, parts[i].file)
 	} else {
-		guid, err = a.sendText(ctx, account, out.To, try.TempGUID, parts[i].text)
+		guid, err = a.sendText(ctx, account, out.To, attempt.TempGUID, parts[i].text)
 	}
 	if err != nil {
-		return "", a.verdict(account, err)
+		return "", a.sendError(account, err)
 	}
 	if guid == "" {
-		return "", errors.New("bluebubbles: the server does not say what it has sent")
+		return "", errors.New("bluebubbles: the answer has no id of the message")
 	}
-	// The server has it, whoever still waits for us.
-	return guid, a.took(context.WithoutCancel(ctx), out.MessageID, i, guid)
+	// The server has accepted it, so its id is stored even if ctx has ended.
+	return guid, a.recordGUID(context.WithoutCancel(ctx), out.MessageID, i, guid)
 }
 
 func (a *Adapter) method(account Account) string {
@@ -86,7 +86,7 @@ func (a *Adapter) method(account Account) string {
 	return "apple-script"
 }
 
-// sendText writes into the chat with an address, or opens one with it.
+// sendText sends a text into the chat with an address, or into a new one.
 func (a *Adapter) sendText(ctx context.Context, account Account, to, temp, text string) (guid string, err error) {
 	chat, err := a.chat(ctx, account, to)
 	if err != nil {
@@ -114,7 +114,7 @@ func (a *Adapter) sendFile(ctx context.Context, account Account, to, temp string
 	if err != nil {
 		return "", err
 	}
-	if chat == "" { // the server opens it with what is sent
+	if chat == "" { // the server creates the chat with the message
 		chat = chatGUIDs(to)[0]
 	}
 	body, contentType, err := f.form(map[string]string{"chatGuid": chat, "tempGuid": temp, "name": f.name, "method": a.method(account)})
@@ -126,10 +126,10 @@ func (a *Adapter) sendFile(ctx context.Context, account Account, to, temp string
 	return sent.GUID, err
 }
 
-// chatGUIDs are the names that the chat of two with an address may have: newer systems no longer name the service.
+// chatGUIDs are the ids that the chat of two people with an address can have; newer versions do not name the service.
 func chatGUIDs(to string) []string { return []string{"iMessage;-;" + to, "any;-;" + to} }
 
-// chat finds the chat with an address; "" when there is none. Nothing was sent when it fails.
+// chat finds the chat with an address; "" when there is none. Its errors wrap errUnreached: nothing was sent.
 func (a *Adapter) chat(ctx context.Context, account Account, to string) (string, error) {
 	for _, guid := range chatGUIDs(to) {
 		var found wireChat
@@ -146,25 +146,25 @@ func (a *Adapter) chat(ctx context.Context, account Account, to string) (string,
 	return "", nil
 }
 
-// verdict says what a failed try means. What is not certain stays unknown, and is asked later.
-func (a *Adapter) verdict(account Account, err error) error {
+// sendError turns the error of an attempt into one of the port: refused for now, refused for good, or unknown.
+func (a *Adapter) sendError(account Account, err error) error {
 	refused := (*answerError)(nil)
 	if errors.Is(err, errUnreached) {
 		if errors.As(err, &refused) {
-			a.complain(account.LineID, refused)
+			a.logRefusal(account.LineID, refused)
 		}
 		return fmt.Errorf("%w: %w", carrier.ErrTransient, err)
 	}
 	if !errors.As(err, &refused) {
 		return err
 	}
-	a.complain(account.LineID, refused)
+	a.logRefusal(account.LineID, refused)
 	switch {
 	case refused.status == http.StatusUnauthorized, refused.status == http.StatusForbidden, refused.status == http.StatusTooManyRequests,
-		refused.status == http.StatusNotFound, // of the chat, or of the server by a tunnel that is down
+		refused.status == http.StatusNotFound, // of the chat, or from a tunnel that is down
 		refused.withoutPrivateAPI():
 		return fmt.Errorf("%w: %w", carrier.ErrTransient, err)
-	case refused.status == http.StatusBadRequest && refused.says("already queued"): // by an earlier try
+	case refused.status == http.StatusBadRequest && refused.says("already queued"): // by an earlier attempt
 		return err
 	case refused.json && (refused.status == http.StatusBadRequest || refused.status == http.StatusRequestEntityTooLarge):
 		return &carrier.Rejected{Code: failure(0)}
@@ -177,15 +177,15 @@ func (a *Adapter) verdict(account Account, err error) error {
 	return err
 }
 
-// complain logs a server's refusal, once in a row.
-func (a *Adapter) complain(lineID string, err error) {
-	if a.news(lineID, err) {
-		a.cfg.Logger.Warn("bluebubbles: the server of a line refuses", "line_id", lineID, "error", err)
+// logRefusal logs an error of a server, unless it is the same as the last one.
+func (a *Adapter) logRefusal(lineID string, err error) {
+	if a.isNewError(lineID, err) {
+		a.cfg.Logger.Warn("bluebubbles: a request to the server of a line failed", "line_id", lineID, "error", err)
 	}
 }
 
-// news tells whether this is not what was wrong with the line last.
-func (a *Adapter) news(lineID string, err error) bool {
+// isNewError reports whether an error differs from the last one of the line.
+func (a *Adapter) isNewError(lineID string, err error) bool {
 	if last, ok := a.failed.Get(lineID); ok && last.Error() == err.Error() {
 		return false
 	}

@@ -10,23 +10,25 @@ import (
 	"strings"
 )
 
-// ReportPath is where a server reports to. A server signs nothing, so that the secret in the address is what proves it.
+// ReportPath is the path to which a server posts its webhooks. Servers sign nothing: the secret in the path authenticates
+// them.
 func ReportPath(lineID, secret string) string {
 	return "/carriers/bluebubbles/" + lineID + "/" + secret
 }
 
-// The kinds of reports that a server is asked for.
+// The kinds of webhooks to which the adapter subscribes.
 const (
 	reportNew     = "new-message"
 	reportChanged = "updated-message"
 	reportFailed  = "message-send-error"
 )
 
-// maxReport bounds a report, in bytes.
+// maxReport bounds the body of a webhook, in bytes.
 const maxReport = 1 << 20
 
-// ServeReport takes a report; false when line and secret do not fit, which looks like a path that does not exist. Servers do
-// not repeat what is refused: what is lost here is read later.
+// ServeReport handles a webhook of a server. It returns false, and writes nothing, when line and secret do not belong
+// together; the caller answers as for a path that does not exist. Servers do not repeat a webhook that failed; the next poll
+// finds its message.
 func (a *Adapter) ServeReport(w http.ResponseWriter, r *http.Request, lineID, secret string) (found bool) {
 	const longest = 128
 	if len(secret) > longest || len(lineID) > longest || !strings.HasPrefix(lineID, "ln_") {
@@ -37,7 +39,7 @@ func (a *Adapter) ServeReport(w http.ResponseWriter, r *http.Request, lineID, se
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return true
 	}
-	// Compared even when there is no account, and by their hashes, so that the time tells neither.
+	// Compared even when there is no account, and by hash, so that the time of the answer reveals neither.
 	given, wanted := sha256.Sum256([]byte(secret)), sha256.Sum256([]byte(account.Secret))
 	if subtle.ConstantTimeCompare(given[:], wanted[:]) != 1 || account.Secret == "" {
 		return false
@@ -64,8 +66,8 @@ func (a *Adapter) ServeReport(w http.ResponseWriter, r *http.Request, lineID, se
 		w.WriteHeader(http.StatusBadRequest)
 		return true
 	}
-	if err := a.take(r.Context(), account, &m, report.Type == reportNew); err != nil {
-		a.cfg.Logger.Warn("bluebubbles: a report was not taken, and will be read later", "line_id", lineID, "kind", report.Type, "error", err)
+	if err := a.handle(r.Context(), account, &m, report.Type == reportNew); err != nil {
+		a.cfg.Logger.Warn("bluebubbles: a webhook was not handled; the next poll reads its message", "line_id", lineID, "kind", report.Type, "error", err)
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return true
 	}

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// What travels between a server and its clients, as far as it is looked at.
+// The parts of the server's JSON that the adapter reads.
 
-// envelope is around every answer.
+// envelope is the outer object of every answer.
 type envelope struct {
 	Status int             `json:"status"`
 	Data   json.RawMessage `json:"data"`
@@ -32,8 +32,8 @@ type wireMessage struct {
 	DateDelivered  int64            `json:"dateDelivered"`
 	IsDelivered    bool             `json:"isDelivered"`
 	FromMe         bool             `json:"isFromMe"`
-	ItemType       int              `json:"itemType"`              // other than 0: somebody joined, a name changed
-	AssociatedGUID string           `json:"associatedMessageGuid"` // of what a reaction is about
+	ItemType       int              `json:"itemType"`              // other than 0: a notice, for example that a member joined
+	AssociatedGUID string           `json:"associatedMessageGuid"` // of the message that a reaction is about
 }
 
 type wireHandle struct {
@@ -57,7 +57,7 @@ type wireAttachment struct {
 	Outgoing bool    `json:"isOutgoing"`
 }
 
-// groupStyle marks a chat of more than two.
+// groupStyle marks a chat of more than two people.
 const groupStyle = 43
 
 func (m *wireMessage) group() bool {
@@ -69,7 +69,7 @@ func (m *wireMessage) group() bool {
 	return false
 }
 
-// with tells whether the message belongs to the chat of two with an address.
+// with reports whether the message belongs to the chat of two people with an address.
 func (m *wireMessage) with(address string) bool {
 	for _, c := range m.Chats {
 		if c.Identifier == address || strings.HasSuffix(c.GUID, ";-;"+address) {
@@ -79,7 +79,7 @@ func (m *wireMessage) with(address string) bool {
 	return m.Handle != nil && m.Handle.Address == address && !m.group()
 }
 
-// placeholder stands in a text where an attachment is.
+// placeholder is the character in a text in the place of an attachment.
 const placeholder = "\ufffc"
 
 func (m *wireMessage) text() string {
@@ -89,7 +89,7 @@ func (m *wireMessage) text() string {
 	return plain(*m.Text)
 }
 
-// plain is a text as it comes back: line ends, ends and placeholders are not kept.
+// plain normalises a text for comparison: the server keeps neither line ends, nor outer spaces, nor placeholders.
 func plain(text string) string {
 	return strings.TrimSpace(strings.ReplaceAll(strings.ReplaceAll(text, placeholder, ""), "\r\n", "\n"))
 }
@@ -104,7 +104,7 @@ func at(milliseconds int64) time.Time {
 // codeUnregistered is the error of a message whose recipient is not on iMessage.
 const codeUnregistered = 22
 
-// failure is our error code for a server's.
+// failure is the error code of a message for an error code of a server.
 func failure(code int) string {
 	if code == codeUnregistered {
 		return "not_on_chat"

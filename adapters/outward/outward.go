@@ -1,5 +1,5 @@
-// Package outward makes HTTP clients for addresses that customers name. Such an address may lead anywhere, so that what
-// is dialled is looked at when it is dialled: whatever a name resolves to, machines of the inside are not reached.
+// Package outward makes HTTP clients for addresses that customers name. A name can resolve to any address, so the address is
+// checked when it is dialled: private machines cannot be reached.
 package outward
 
 import (
@@ -12,22 +12,21 @@ import (
 	"time"
 )
 
-// ErrInside refuses an address that is not on the public internet.
+// ErrInside is the error of an address that is not on the public internet.
 var ErrInside = errors.New("outward: this address is not on the public internet")
 
-// Config says what a client may do. Zero values are filled in where a default is stated.
+// Config configures a client. A zero value is replaced by the default where one is stated.
 type Config struct {
-	// Inside lets the client reach private, loopback and link-local addresses: for development, and where the operator
-	// says so.
+	// Inside allows private, loopback and link-local addresses: for development, and where the operator wants it.
 	Inside    bool
-	Timeout   time.Duration // of everything, the body included; default 30 s
+	Timeout   time.Duration // for the whole request, with the body; default 30 s
 	Redirects int           // how many are followed; default none
 }
 
-// errRedirects ends what would go on forever.
+// errRedirects ends a request that was redirected too often.
 var errRedirects = errors.New("outward: too many redirects")
 
-// Client makes a client. It uses no proxy of the environment: that one would do the dialling.
+// Client makes a client. It uses no proxy: the addresses that a proxy dials could not be checked.
 func Client(cfg Config) *http.Client {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 30 * time.Second
@@ -54,8 +53,8 @@ func Client(cfg Config) *http.Client {
 	}
 }
 
-// Outside refuses what is not on the public internet, as the Control of a net.Dialer: it is asked with every address that is
-// about to be dialled, whatever a name resolved to.
+// Outside returns ErrInside for an address that is not on the public internet. It is a Control function of net.Dialer, which
+// calls it with every address that is about to be dialled.
 func Outside(network, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil || network != "tcp4" && network != "tcp6" {
@@ -67,10 +66,10 @@ func Outside(network, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// reserved are networks that are not on the public internet and that netip has no word for.
+// reserved are the networks that are not on the public internet and for which netip has no method.
 var reserved = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),       // this network
-	netip.MustParsePrefix("100.64.0.0/10"),   // carriers' own
+	netip.MustParsePrefix("100.64.0.0/10"),   // shared by the customers of a network provider
 	netip.MustParsePrefix("192.0.0.0/24"),    // protocol assignments
 	netip.MustParsePrefix("192.0.2.0/24"),    // documentation
 	netip.MustParsePrefix("198.18.0.0/15"),   // measurements
@@ -90,7 +89,7 @@ var reserved = []netip.Prefix{
 	netip.MustParsePrefix("192.88.99.0/24"),
 }
 
-// Public tells whether an address is on the public internet: not private, loopback, link-local, multicast or reserved.
+// Public reports whether an address is on the public internet: not private, loopback, link-local, multicast or reserved.
 func Public(at netip.Addr) bool {
 	at = at.Unmap().WithZone("")
 	if !at.IsGlobalUnicast() || at.IsPrivate() {

@@ -27,7 +27,7 @@ func TestWhichAddressesArePublic(t *testing.T) {
 	}
 }
 
-func TestWhatIsInsideIsRefusedWhenItIsDialled(t *testing.T) {
+func TestAPrivateAddressIsRefusedWhenItIsDialled(t *testing.T) {
 	t.Parallel()
 	reached := 0
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached++ }))
@@ -49,7 +49,7 @@ func TestWhatIsInsideIsRefusedWhenItIsDialled(t *testing.T) {
 	require.Equal(t, 1, reached)
 }
 
-func TestRedirectsAreFollowedOnlyAsOftenAsAllowed(t *testing.T) {
+func TestNoMoreRedirectsAreFollowedThanAllowed(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/c" {

@@ -14,8 +14,8 @@ import (
 	"ledgerline/adapters/outward"
 )
 
-// describe says in a user's words why there was no answer. Nothing of an error's own text is told that could hold an
-// address inside of our network.
+// describe says in words for a user of the API why there was no answer. It never returns the text of an error, which could
+// contain an address inside our network.
 func (p *Poster) describe(err error) string {
 	var (
 		dns         *net.DNSError

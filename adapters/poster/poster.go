@@ -1,5 +1,5 @@
-// Package poster posts webhooks to addresses that users name. It trusts none of them: where a connection goes is checked
-// when it is dialled, after the name was resolved, and an answer is read only as far as it is of use.
+// Package poster posts webhook deliveries to addresses that users name, and trusts none of them: the address is checked when
+// it is dialled, after the name was resolved, and little of the answer is read.
 package poster
 
 import (
@@ -17,20 +17,20 @@ import (
 	"ledgerline/processes/webhooks"
 )
 
-// Config says how to post. Zero values are filled in where a default is stated.
+// Config configures a Poster. A zero value is replaced by the default where one is stated.
 type Config struct {
-	// Inside lets connections go to private, loopback and link-local addresses too.
+	// Inside allows private, loopback and link-local addresses.
 	Inside bool
-	// TLS is for tests; nil: what the system trusts.
+	// TLS is for tests; nil: the configuration of the system.
 	TLS *tls.Config
 	// Resolver is for tests; nil: the system's.
 	Resolver *net.Resolver
-	// Timeout is how long an attempt may take from its beginning to the answer's header; default 15 s. It is real time.
+	// Timeout bounds an attempt from its start to the header of the answer, in real time; default 15 s.
 	Timeout   time.Duration
 	UserAgent string // default: Ledgerline-Webhooks/1
 }
 
-// Poster implements webhooks.Poster. Connections are kept and used again, a few for each receiver.
+// Poster implements webhooks.Poster. It keeps a few connections to each receiver open.
 type Poster struct {
 	transport *http.Transport
 	timeout   time.Duration
@@ -40,10 +40,10 @@ type Poster struct {
 const (
 	// maxHeader bounds the header of an answer, in bytes.
 	maxHeader = 64 << 10
-	// maxDrain is how much of a body is read away so that the connection can be used again. Of a longer one nothing more is
-	// read, and the connection is closed.
+	// maxDrain is how many bytes of a body are read so that the connection can be used again. The connection of a longer body
+	// is closed.
 	maxDrain = 16 << 10
-	// drainFor bounds that reading: a receiver has answered with its header, and may not hold us up with its body.
+	// drainFor bounds that reading in time: the header is the answer, the body must not delay other attempts.
 	drainFor = time.Second
 
 	idlePerHost = 64
@@ -67,14 +67,14 @@ func New(cfg Config) *Poster {
 	return &Poster{
 		timeout: cfg.Timeout, agent: []string{cfg.UserAgent},
 		transport: &http.Transport{
-			// No proxy: it would dial in our place, and not be guarded.
+			// No proxy: the addresses that it dials could not be checked.
 			DialContext: dialer.DialContext, TLSClientConfig: cfg.TLS, TLSHandshakeTimeout: dialFor, ForceAttemptHTTP2: true, DisableCompression: true,
 			MaxIdleConns: idleTotal, MaxIdleConnsPerHost: idlePerHost, IdleConnTimeout: idleFor, MaxResponseHeaderBytes: maxHeader,
 		},
 	}
 }
 
-// Close gives up the connections that wait to be used again.
+// Close closes idle connections.
 func (p *Poster) Close() { p.transport.CloseIdleConnections() }
 
 // Post implements webhooks.Poster. Redirects are answers like any other.
@@ -108,12 +108,12 @@ func (p *Poster) Post(ctx context.Context, post webhooks.Post) webhooks.PostResu
 	return posted
 }
 
-// drain reads a short body away and breaks a long or slow one off.
+// drain reads a short body to its end, and aborts a long or slow one.
 func drain(response *http.Response, cancel context.CancelFunc) {
 	late := time.AfterFunc(drainFor, cancel)
 	defer late.Stop()
 	if n, err := io.Copy(io.Discard, io.LimitReader(response.Body, maxDrain+1)); err != nil || n > maxDrain {
-		cancel() // before Close, which would otherwise read on over HTTP/2
+		cancel() // before Close, which would go on reading over HTTP/2
 	}
 	_ = response.Body.Close()
 }

@@ -29,7 +29,7 @@ func post(t *testing.T, cfg poster.Config, url string) webhooks.PostResult {
 	return p.Post(t.Context(), webhooks.Post{URL: url, ID: "evt_1", At: time.Unix(1772371200, 0), Signature: "v1,abc", Body: []byte(`{"a":1}`)})
 }
 
-// open may go anywhere, and is not patient.
+// open allows all addresses and has a short timeout.
 var open = poster.Config{Inside: true, Timeout: 300 * time.Millisecond}
 
 func serve(t *testing.T, handle http.HandlerFunc) string {
@@ -43,7 +43,7 @@ func serve(t *testing.T, handle http.HandlerFunc) string {
 	return s.URL
 }
 
-func TestARequestIsWhatStandardWebhooksAsks(t *testing.T) {
+func TestARequestFollowsStandardWebhooks(t *testing.T) {
 	t.Parallel()
 	seen := make(chan *http.Request, 1)
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -66,7 +66,7 @@ func TestARequestIsWhatStandardWebhooksAsks(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsNoSuccessIsToldWithItsStatus(t *testing.T) {
+func TestAnErrorAnswerIsReportedWithItsStatus(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{301, 307, 400, 404, 410, 429, 500, 503} {
 		followed := false
@@ -84,7 +84,7 @@ func TestAnAnswerThatIsNoSuccessIsToldWithItsStatus(t *testing.T) {
 	}
 }
 
-func TestAReceiverThatHangsIsGivenUpInTime(t *testing.T) {
+func TestAReceiverThatDoesNotAnswerTimesOut(t *testing.T) {
 	t.Parallel()
 	url := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	posted := post(t, open, url)
@@ -93,7 +93,7 @@ func TestAReceiverThatHangsIsGivenUpInTime(t *testing.T) {
 	require.GreaterOrEqual(t, posted.Latency, 300*time.Millisecond)
 }
 
-// raw is a receiver that reads a request and then does as it likes with the connection.
+// raw is a receiver that reads a request and then handles the connection itself.
 func raw(t *testing.T, then func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // in a test
@@ -118,7 +118,7 @@ func raw(t *testing.T, then func(net.Conn)) string {
 	return "http://" + l.Addr().String()
 }
 
-func TestWhatReceiversDoToTheConnectionIsToldInWords(t *testing.T) {
+func TestFailuresOfTheConnectionAreDescribedInWords(t *testing.T) {
 	t.Parallel()
 	slow := func(conn net.Conn) {
 		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n")
@@ -220,7 +220,7 @@ func TestTLSThatIsNotTrustedIsRefused(t *testing.T) {
 	require.Equal(t, "TLS: the receiver does not speak TLS", post(t, open, strings.Replace(serve(t, func(http.ResponseWriter, *http.Request) {}), "http:", "https:", 1)).Error)
 }
 
-func TestNobodyListening(t *testing.T) {
+func TestARefusedConnectionIsReported(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // in a test
 	require.NoError(t, err)
@@ -228,8 +228,8 @@ func TestNobodyListening(t *testing.T) {
 	require.Equal(t, "connection refused", post(t, open, "http://"+l.Addr().String()).Error)
 }
 
-// resolver answers every question for an address from a list, in turns, and then with the last one; without any it says
-// that there is no such host.
+// resolver answers queries with the addresses of a list, one after the other, and then always with the last one. Without
+// addresses it answers that there is no such host.
 func resolver(t *testing.T, answers ...string) *net.Resolver {
 	t.Helper()
 	var asked atomic.Int64
@@ -251,7 +251,7 @@ func resolver(t *testing.T, answers ...string) *net.Resolver {
 	}}
 }
 
-// dnsAnswer answers a question of type A, and no other.
+// dnsAnswer answers a query of type A, and no other.
 func dnsAnswer(question []byte, asked *atomic.Int64, answers []string) []byte {
 	end := 12
 	for question[end] != 0 {
@@ -274,7 +274,7 @@ func dnsAnswer(question []byte, asked *atomic.Int64, answers []string) []byte {
 	return append(reply, net.ParseIP(answers[i]).To4()...)
 }
 
-func TestANameThatLeadsInsideIsRefusedWhateverItSaidBefore(t *testing.T) {
+func TestANameThatResolvesToAPrivateAddressIsRefusedEvenIfItWasPublicBefore(t *testing.T) {
 	t.Parallel()
 	reached := false
 	url := serve(t, func(http.ResponseWriter, *http.Request) { reached = true })
@@ -306,14 +306,14 @@ func TestANameThatLeadsInsideIsRefusedWhateverItSaidBefore(t *testing.T) {
 	require.True(t, reached)
 }
 
-func TestANameThatDoesNotExistIsTold(t *testing.T) {
+func TestAnUnknownHostIsReported(t *testing.T) {
 	t.Parallel()
 	nowhere := open
 	nowhere.Timeout, nowhere.Resolver = 5*time.Second, resolver(t)
 	require.Equal(t, "DNS: there is no such host", post(t, nowhere, "http://nowhere.example.com").Error)
 }
 
-func TestAnAttemptThatWeCutOffIsNobodysFault(t *testing.T) {
+func TestACanceledAttemptIsReportedAsCanceled(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{})
 	url := serve(t, func(_ http.ResponseWriter, r *http.Request) { close(arrived); <-r.Context().Done() })

@@ -16,9 +16,9 @@ import (
 	"ledgerline/test/testpg"
 )
 
-// The simulator's contacts do nothing but what their numbers script: a reply is the echo of a message that is sent for it,
-// and what arrived is counted by the message's id, which the suite's texts hold, because the simulator keeps no texts.
-func TestTheSimulatorIsACarrier(t *testing.T) {
+// The simulator's contacts only follow the scripts of their numbers: the test gets a reply by sending a message that is echoed.
+// Arrived messages are counted by their id, which is part of the suite's texts, because the simulator stores no texts.
+func TestTheSimulatorPassesTheCarrierSuite(t *testing.T) {
 	t.Parallel()
 	carriertest.Run(t, func(t *testing.T) *carriertest.World {
 		t.Helper()

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// maxSteps is how many messages one transaction takes steps of.
+	// maxSteps is how many messages one transaction handles.
 	maxSteps = 500
 	// reportTimeout bounds one report to the Inbox.
 	reportTimeout = 10 * time.Second
-	// maxFailures is how often in a row a report is tried before the script is given up: with the pauses, 45 min or more.
+	// maxFailures is after how many failed reports in a row a script is given up: with the pauses, at least 45 min.
 	maxFailures = 50
 )
 
 const (
-	// stepsSQL locks what it takes until its steps are written down. A process that dies lets go of them at once.
+	// stepsSQL locks the messages until their steps are stored. When the process dies, the locks are released at once.
 	stepsSQL = `
 select message_id, channel, carrier_id, script, accepted_at, step, failures, sealed from simulator.messages
 where due_at <= $1 and due_at is not null and sends > 0 and (retry_at is null or retry_at <= now())
@@ -45,7 +45,7 @@ type playing struct {
 	Sealed     []byte
 }
 
-// play takes the steps that are due, until ctx ends.
+// play makes the reports of the steps that are due, until ctx ends.
 func (s *Simulator) play(ctx context.Context) {
 	poll := time.NewTimer(s.cfg.Poll)
 	defer poll.Stop()
@@ -57,7 +57,7 @@ func (s *Simulator) play(ctx context.Context) {
 		switch {
 		case err != nil:
 			if ctx.Err() == nil {
-				s.cfg.Logger.Warn("simulator: scripts stand still", "error", err)
+				s.cfg.Logger.Warn("simulator: due steps were not made", "error", err)
 			}
 			wait = min(wait, time.Second)
 		case taken == maxSteps: // there may be more
@@ -79,7 +79,8 @@ func (s *Simulator) play(ctx context.Context) {
 	}
 }
 
-// steps takes the steps of one batch of messages, and tells when the next one is due.
+// steps makes the due steps of a batch of messages. It returns how many messages there were, how many reports failed, and
+// when the next step is due; nil when no later one is known.
 func (s *Simulator) steps(ctx context.Context) (taken, failures int, next *time.Time, err error) {
 	now := s.cfg.Clock.Now()
 	err = pgx.BeginFunc(context.WithoutCancel(ctx), s.cfg.Pool, func(tx pgx.Tx) error {
@@ -114,14 +115,14 @@ func (s *Simulator) steps(ctx context.Context) (taken, failures int, next *time.
 	return taken, failures, next, nil
 }
 
-// report plays each message as far as it is due, several at once, and writes down how far that was.
+// report makes the due steps of messages, several messages at a time, and stores how far each script has come.
 func (s *Simulator) report(ctx context.Context, tx pgx.Tx, list []playing, now time.Time) (failures int, err error) {
 	errs := make([]error, len(list))
 	var group errgroup.Group
 	group.SetLimit(s.cfg.Reports)
 	for i := range list {
 		group.Go(func() error {
-			errs[i] = s.playOn(ctx, &list[i], now)
+			errs[i] = s.reportMessage(ctx, &list[i], now)
 			return nil
 		})
 	}
@@ -143,7 +144,7 @@ func (s *Simulator) report(ctx context.Context, tx pgx.Tx, list []playing, now t
 			p.Failures++
 			in := min(time.Second<<min(p.Failures-1, 10), time.Minute)
 			pause = &in
-			s.cfg.Logger.Warn("simulator: report not taken", "message_id", p.MessageID, "failures", p.Failures, "error", errs[i])
+			s.cfg.Logger.Warn("simulator: a report was refused", "message_id", p.MessageID, "failures", p.Failures, "error", errs[i])
 			if p.Failures >= maxFailures {
 				due = nil
 			}
@@ -152,16 +153,16 @@ func (s *Simulator) report(ctx context.Context, tx pgx.Tx, list []playing, now t
 		dues, keep = append(dues, due), append(keep, due != nil && sc.repliesFrom(p.Step))
 		failed, pauses = append(failed, p.Failures), append(pauses, pause)
 	}
-	// Also when ctx has ended meanwhile: what has been reported need not be reported again.
+	// Even when ctx has ended: otherwise the reports that were made would be made again.
 	_, err = tx.Exec(context.WithoutCancel(ctx), advanceSQL, ids, channels, steps, dues, keep, failed, pauses)
 	return failures, err
 }
 
-// playOn reports the steps of a message that are due, in order, and counts them in it.
-func (s *Simulator) playOn(ctx context.Context, p *playing, now time.Time) error {
+// reportMessage reports the due steps of a message in order, and counts them in p.
+func (s *Simulator) reportMessage(ctx context.Context, p *playing, now time.Time) error {
 	sc := scriptNamed(p.Script)
 	for due := sc.next(p.Step, p.AcceptedAt); due != nil && !due.After(now); due = sc.next(p.Step, p.AcceptedAt) {
-		if err := s.tell(ctx, p, sc.steps[p.Step], *due); err != nil {
+		if err := s.reportStep(ctx, p, sc.steps[p.Step], *due); err != nil {
 			return err
 		}
 		p.Step++
@@ -170,7 +171,7 @@ func (s *Simulator) playOn(ctx context.Context, p *playing, now time.Time) error
 	return nil
 }
 
-func (s *Simulator) tell(ctx context.Context, p *playing, st step, at time.Time) error {
+func (s *Simulator) reportStep(ctx context.Context, p *playing, st step, at time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	if !st.replies() {
@@ -181,7 +182,7 @@ func (s *Simulator) tell(ctx context.Context, p *playing, st step, at time.Time)
 		return err
 	}
 	in := carrier.Inbound{
-		CarrierID: p.CarrierID + "_reply", // the same whenever it is told again
+		CarrierID: p.CarrierID + "_reply", // the same when it is reported again
 		LinePhone: sent.Line, From: sent.Contact, Channel: sent.Channel, Body: st.reply,
 	}
 	if st.echo {

@@ -7,10 +7,10 @@ import (
 	"ledgerline/processes/carrier"
 )
 
-// sandboxNumber are the numbers that are scripted by their last two digits (decisions, sections 1 and 14).
+// sandboxNumber matches the numbers whose last two digits choose a script.
 var sandboxNumber = regexp.MustCompile(`^\+1[0-9]{3}55501([0-9]{2})$`)
 
-// readAfter is when a message on the chat channel is read, counted from its delivery.
+// readAfter is how long after its delivery a message on chat is read.
 const readAfter = 2 * time.Second
 
 // Error codes that scripts end with.
@@ -20,19 +20,19 @@ const (
 	codeSMSFails  = "sms_undeliverable"
 )
 
-// script is what a number does with a message.
+// script is what becomes of a message.
 type script struct {
 	name    string
-	rejects string // error code with which Send refuses for good; "" when it does not
-	refuses int    // calls of Send that are refused for now, before one is taken
+	rejects string // error code with which Send rejects the message for good; "" when Send accepts it
+	refuses int    // calls of Send that are refused for now before one is accepted
 	steps   []step
 }
 
 // step is one report to the Inbox.
 type step struct {
-	after   time.Duration // since the message was taken
+	after   time.Duration // since the message was accepted
 	receipt string        // kind of receipt; "" for a reply
-	code    string        // of a failed receipt
+	code    string        // error code of a failed receipt
 	reply   string        // text of the reply
 	echo    bool          // reply with the message itself
 }
@@ -45,9 +45,8 @@ var (
 	failed    = step{receipt: carrier.ReceiptFailed, code: codeRejected}
 )
 
-// The scripts of decisions section 14, by name, as they run on the chat channel. What is told there in few words is read
-// like this: "delivery fails" is a message that is taken and then gets a failed receipt; whoever replies does so as soon
-// as the message is delivered, and it is read after 2 s like any other.
+// scripts are the scripts by name, as they run on chat. A reply comes as soon as the message is delivered, and the message
+// is read 2 s later like any other.
 var scripts = map[string]script{
 	"plain":  {steps: []step{delivered, read}},
 	"failed": {steps: []step{failed}},
@@ -63,7 +62,7 @@ var scripts = map[string]script{
 	"echo": {steps: []step{delivered, {echo: true}, read}},
 }
 
-// digits are the last two of a sandbox number, and 0 for any other number.
+// digits returns the last two digits of a sandbox number, and 0 for any other number.
 func digits(phone string) int {
 	found := sandboxNumber.FindStringSubmatch(phone)
 	if found == nil {
@@ -84,7 +83,7 @@ func scriptOf(out carrier.Outbound) script {
 	}
 	name := "plain"
 	switch d := digits(out.To); {
-	case d == 85 && out.Channel == "chat": // chat takes it and cannot deliver it; SMS can
+	case d == 85 && out.Channel == "chat": // chat accepts it and cannot deliver it; SMS can
 		name = "failed"
 	case d == 86:
 		name = "flaky"
@@ -103,10 +102,10 @@ func scriptOf(out carrier.Outbound) script {
 	return scriptNamed(name)
 }
 
-// smsSuffix marks a script that runs by SMS, where nothing tells that a message was read.
+// smsSuffix marks a script that runs by SMS, which has no read receipts.
 const smsSuffix = "/sms"
 
-// scriptNamed finds a script again by the name it was stored with.
+// scriptNamed returns the script with a stored name.
 func scriptNamed(name string) script {
 	base, sms := name, false
 	if n := len(name) - len(smsSuffix); n > 0 && name[n:] == smsSuffix {
@@ -126,7 +125,7 @@ func scriptNamed(name string) script {
 	return s
 }
 
-// next is when a step is due for a message that was taken at a time; nil when the script is over.
+// next is when a step is due for a message that was accepted at a time; nil when the script is over.
 func (s script) next(step int, accepted time.Time) *time.Time {
 	if step >= len(s.steps) {
 		return nil
@@ -135,7 +134,7 @@ func (s script) next(step int, accepted time.Time) *time.Time {
 	return &due
 }
 
-// repliesFrom tells whether a reply is still to come.
+// repliesFrom reports whether a reply is among the steps from this one on.
 func (s script) repliesFrom(step int) bool {
 	for i := step; i < len(s.steps); i++ {
 		if s.steps[i].replies() {

@@ -18,15 +18,15 @@ import (
 	"ledgerline/processes/carrier"
 )
 
-// maxSends is how many waiting sends one commit takes.
+// maxSends is how many calls of Send one commit accepts.
 const maxSends = 256
 
-// commitTimeout bounds a commit; after it nobody knows.
+// commitTimeout bounds a commit. After it, the result is unknown.
 const commitTimeout = 30 * time.Second
 
-// takeSQL takes a message, or refuses it for now as long as its script says so. A message that comes again by the same channel
-// is counted and keeps its script going as it was.
-const takeSQL = `
+// acceptSQL accepts messages, or refuses them for now as often as their scripts say. A message that is sent again on the same
+// channel is counted, and its script goes on unchanged.
+const acceptSQL = `
 insert into simulator.messages as m (message_id, channel, carrier_id, script, calls, refuses, sends, accepted_at, due_at, sealed)
 select id, channel, carrier, script, 1, greatest(refuses - 1, 0), case when refuses > 0 then 0 else 1 end, at, due, sealed
 from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::int[], $6::timestamptz[], $7::timestamptz[], $8::bytea[])
@@ -41,7 +41,7 @@ returning message_id, channel, carrier_id, sends > 0`
 
 var errClosed = errors.New("simulator: closed")
 
-// payload is what replies need.
+// payload is the part of a message that replies need. It is stored encrypted.
 type payload struct {
 	Line    string         `json:"line"`
 	Contact string         `json:"contact"`
@@ -50,16 +50,16 @@ type payload struct {
 	Channel string         `json:"channel"`
 }
 
-// sending is what a script runs for: a message by one channel.
+// sending identifies what a script runs for: a message on one channel.
 type sending struct{ messageID, channel string }
 
-// call is one Send on its way.
+// call is a call of Send that waits for its commit.
 type call struct {
 	sending
 	script script
 	at     time.Time
 	sealed []byte
-	answer chan answer // has room for it
+	answer chan answer // buffered
 }
 
 type answer struct {
@@ -67,7 +67,7 @@ type answer struct {
 	err      error
 }
 
-// Send implements carrier.Carrier. Numbers that are not on chat are rejected there with not_on_chat; 88 is rejected by
+// Send implements carrier.Carrier. It rejects numbers that are not on chat with not_on_chat, and numbers that end in 88 by
 // SMS too, with sms_undeliverable.
 func (s *Simulator) Send(ctx context.Context, out carrier.Outbound) (carrier.Accepted, error) {
 	c := &call{sending: sending{out.MessageID, out.Channel}, script: scriptOf(out), at: s.cfg.Clock.Now(), answer: make(chan answer, 1)}
@@ -87,7 +87,7 @@ func (s *Simulator) Send(ctx context.Context, out carrier.Outbound) (carrier.Acc
 	case <-s.closed:
 		return carrier.Accepted{}, errClosed
 	}
-	// It is taken, or will be: whether or not the caller still waits, the answer must be the true one.
+	// The message is going to be accepted, even if ctx ends, so the answer must be the true one.
 	a := <-c.answer
 	return a.accepted, a.err
 }
@@ -116,9 +116,9 @@ func (s *Simulator) open(messageID string, sealed []byte) (payload, error) {
 	return p, nil
 }
 
-// commit takes what waits, as many at a time as there are, until ctx ends.
+// commit accepts waiting calls in batches until ctx ends. A batch is what has arrived while the one before was committed.
 func (s *Simulator) commit(ctx context.Context) {
-	var later []*call // a message that was in the batch already
+	var later []*call // calls whose message is in the batch already
 	for {
 		waiting := later
 		later = nil
@@ -139,7 +139,7 @@ func (s *Simulator) commit(ctx context.Context) {
 				later = append(later, c)
 			}
 		}
-		s.take(context.WithoutCancel(ctx), batch)
+		s.accept(context.WithoutCancel(ctx), batch)
 	}
 }
 
@@ -155,15 +155,15 @@ func (s *Simulator) drain(waiting []*call) []*call {
 	return waiting
 }
 
-// take commits a batch and answers its calls.
-func (s *Simulator) take(ctx context.Context, batch map[sending]*call) {
+// accept commits a batch and answers its calls.
+func (s *Simulator) accept(ctx context.Context, batch map[sending]*call) {
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
 	calls := make([]*call, 0, len(batch))
 	for _, c := range batch {
 		calls = append(calls, c)
 	}
-	// In the order of keys, so that two simulators cannot wait for each other's rows.
+	// In the order of the primary key, so that two simulators cannot deadlock.
 	slices.SortFunc(calls, func(a, b *call) int {
 		return cmp.Or(strings.Compare(a.messageID, b.messageID), strings.Compare(a.channel, b.channel))
 	})
@@ -181,13 +181,13 @@ func (s *Simulator) take(ctx context.Context, batch map[sending]*call) {
 		sealed = append(sealed, c.sealed)
 	}
 	answers := make(map[sending]answer, len(calls))
-	rows, err := s.cfg.Pool.Query(ctx, takeSQL, ids, channels, carriers, names, refuses, ats, dues, sealed)
+	rows, err := s.cfg.Pool.Query(ctx, acceptSQL, ids, channels, carriers, names, refuses, ats, dues, sealed)
 	if err == nil {
 		var of sending
 		var carrierID string
-		var taken bool
-		_, err = pgx.ForEachRow(rows, []any{&of.messageID, &of.channel, &carrierID, &taken}, func() error {
-			if taken {
+		var accepted bool
+		_, err = pgx.ForEachRow(rows, []any{&of.messageID, &of.channel, &carrierID, &accepted}, func() error {
+			if accepted {
 				answers[of] = answer{accepted: carrier.Accepted{CarrierID: carrierID}}
 			} else {
 				answers[of] = answer{err: carrier.ErrTransient}
@@ -199,7 +199,7 @@ func (s *Simulator) take(ctx context.Context, batch map[sending]*call) {
 		switch {
 		case err == nil:
 			c.answer <- answers[c.sending]
-		case pgconn.SafeToRetry(err): // nothing has reached the database
+		case pgconn.SafeToRetry(err): // nothing was sent to the database
 			c.answer <- answer{err: fmt.Errorf("%w: simulator: %w", carrier.ErrTransient, err)}
 		default:
 			c.answer <- answer{err: fmt.Errorf("simulator: send: %w", err)}

@@ -1,7 +1,9 @@
-// Package simulator is the carrier of sandbox lines and of the dev mode: numbers behave as decisions section 14 scripts
-// them. It stands for an outside system. What it has taken it remembers in tables of its own, so that it goes on where it
-// was when its process is killed, and it sends whatever it is given: a message that is sent twice arrives twice, is
-// counted, and shows.
+// Package simulator is the carrier of sandbox lines and of the dev mode. What becomes of a message is decided by a script,
+// which the last two digits of the recipient's number choose (docs/reference).
+//
+// It stands for an outside system: it keeps accepted messages in tables of its own and goes on with their scripts after its
+// process was killed. It does not recognise messages that it was given before: a message that is sent twice arrives twice,
+// and is counted.
 package simulator
 
 import (
@@ -19,24 +21,24 @@ import (
 	"ledgerline/processes/carrier"
 )
 
-// AEAD seals the numbers and texts that scripts need later. A tink.AEAD is one.
+// AEAD encrypts the numbers and texts that scripts need later. tink.AEAD implements it.
 type AEAD interface {
 	Encrypt(plaintext, associatedData []byte) ([]byte, error)
 	Decrypt(ciphertext, associatedData []byte) ([]byte, error)
 }
 
-// Config says what a simulator needs. Zero values are filled in where a default is stated.
+// Config configures a Simulator. A zero value is replaced by the default where one is stated.
 type Config struct {
-	Pool   *pgxpool.Pool // one connection is held while reports are under way
+	Pool   *pgxpool.Pool // one connection is in use while reports are made
 	AEAD   AEAD
-	Clock  clock.Clock   // by which scripts run
-	Inbox  carrier.Inbox // takes receipts and replies
+	Clock  clock.Clock   // decides when the steps of scripts are due
+	Inbox  carrier.Inbox // gets receipts and replies
 	Logger *slog.Logger  // default: slog.Default()
 
-	// Passive leaves the scripts of what was taken to the simulators of other nodes.
+	// Passive makes the simulator accept messages and leave their scripts to the simulators of other nodes.
 	Passive bool
-	Reports int           // to the Inbox at once; default 64
-	Poll    time.Duration // real time; the net under wake-ups; default 5 s
+	Reports int           // reports to the Inbox at the same time; default 64
+	Poll    time.Duration // real time; finds due steps without a wake-up; default 5 s
 }
 
 // Simulator implements carrier.Carrier. It is safe for concurrent use, and several may run on the same database.
@@ -51,7 +53,7 @@ type Simulator struct {
 
 var _ carrier.Carrier = (*Simulator)(nil)
 
-// Open starts a simulator, which goes on with the scripts that it finds. Close it with Close.
+// Open starts a simulator. It also runs the scripts that it finds in the database. End it with Close.
 func Open(cfg Config) (*Simulator, error) {
 	if cfg.Pool == nil || cfg.AEAD == nil || cfg.Clock == nil || cfg.Inbox == nil {
 		return nil, errors.New("simulator: a pool, an AEAD, a clock and an inbox are needed")
@@ -76,8 +78,8 @@ func Open(cfg Config) (*Simulator, error) {
 	return s, nil
 }
 
-// Close ends the simulator: what it has taken is committed, and reports under way come to their end. It must be called
-// once. What Send is called with afterwards is not taken.
+// Close ends the simulator, after it has committed what it has accepted and made the reports in progress. Call it once. Send
+// accepts nothing afterwards.
 func (s *Simulator) Close() {
 	close(s.closed)
 	s.stop()
@@ -90,9 +92,9 @@ func (s *Simulator) Reachable(_ context.Context, _ carrier.Line, phone string) (
 }
 
 const (
-	outcomeSQL = `select carrier_id from simulator.messages where message_id = $1 and channel = $2 and sends > 0`
-	sendsSQL   = `select coalesce(sum(sends), 0), coalesce(sum(sends - 1) filter (where sends > 1), 0) from simulator.messages`
-	listSQL    = `
+	lookupSQL = `select carrier_id from simulator.messages where message_id = $1 and channel = $2 and sends > 0`
+	sendsSQL  = `select coalesce(sum(sends), 0), coalesce(sum(sends - 1) filter (where sends > 1), 0) from simulator.messages`
+	listSQL   = `
 select message_id, channel, carrier_id, script, calls, sends, due_at is null and sends > 0
 from simulator.messages order by accepted_at, message_id, channel`
 )
@@ -100,18 +102,17 @@ from simulator.messages order by accepted_at, message_id, channel`
 // Lookup implements carrier.Carrier.
 func (s *Simulator) Lookup(ctx context.Context, out carrier.Outbound) (carrier.Accepted, bool, error) {
 	var accepted carrier.Accepted
-	err := s.cfg.Pool.QueryRow(ctx, outcomeSQL, out.MessageID, out.Channel).Scan(&accepted.CarrierID)
+	err := s.cfg.Pool.QueryRow(ctx, lookupSQL, out.MessageID, out.Channel).Scan(&accepted.CarrierID)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return carrier.Accepted{}, false, nil
 	}
 	if err != nil {
-		return carrier.Accepted{}, false, fmt.Errorf("simulator: outcome: %w", err)
+		return carrier.Accepted{}, false, fmt.Errorf("simulator: lookup: %w", err)
 	}
 	return accepted, true, nil
 }
 
-// Sends counts the calls of Send that were taken, on all nodes and ever, and how many of them sent a message that had
-// been sent before.
+// Sends counts the accepted calls of Send, on all nodes since the installation, and how many of them sent a message again.
 func (s *Simulator) Sends(ctx context.Context) (total, duplicates int64, err error) {
 	if err := s.cfg.Pool.QueryRow(ctx, sendsSQL).Scan(&total, &duplicates); err != nil {
 		return 0, 0, fmt.Errorf("simulator: count sends: %w", err)
@@ -119,18 +120,18 @@ func (s *Simulator) Sends(ctx context.Context) (total, duplicates int64, err err
 	return total, duplicates, nil
 }
 
-// Seen is what the simulator knows of a message.
+// Seen is a message that the simulator has seen.
 type Seen struct {
 	MessageID string
 	Channel   string
 	CarrierID string
 	Script    string
-	Calls     int  // of Send, those that were refused for now included
-	Sends     int  // those that were taken
-	Over      bool // nothing more will be reported
+	Calls     int  // of Send, with those that were refused for now
+	Sends     int  // accepted calls of Send
+	Over      bool // nothing more is reported
 }
 
-// List gives all messages that the simulator has seen, oldest first; those rejected for good are not among them.
+// List lists the messages that the simulator has seen, oldest first, without those that it rejected for good.
 func (s *Simulator) List(ctx context.Context) ([]Seen, error) {
 	rows, err := s.cfg.Pool.Query(ctx, listSQL)
 	if err != nil {

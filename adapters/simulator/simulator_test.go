@@ -23,7 +23,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 const line = "+12025550000"
 
-// inbox remembers what it was told, each thing once, and can be made to refuse.
+// inbox records reports, each one once, and can refuse reports.
 type inbox struct {
 	mu      sync.Mutex
 	seen    map[string]bool
@@ -129,7 +129,7 @@ func (w *world) eventually(t testing.TB, about string, want ...string) {
 	require.Equal(t, want, w.inbox.of(about))
 }
 
-// settled waits until a message that was sent now has run through, so that whatever was due earlier has, too.
+// settled waits until the script of a message that is sent now is over: everything that was due earlier is over then, too.
 func (w *world) settled(t testing.TB) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -232,7 +232,7 @@ func TestScriptsOnChat(t *testing.T) {
 	}
 }
 
-func TestNotOnChatIsRejectedThereAndDeliveredBySMS(t *testing.T) {
+func TestANumberOffChatIsRejectedOnChatAndReachedBySMS(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, n := range []int{80, 84, 88} {
@@ -269,7 +269,7 @@ func TestRepliesComeOnTheSameChannel(t *testing.T) {
 	w.eventually(t, number(90), `sms "STOP"`)
 }
 
-func TestFailsTwiceThenDelivers(t *testing.T) {
+func TestAFlakyNumberRefusesTwiceAndThenAccepts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for range 2 {
@@ -309,7 +309,7 @@ func TestAutomaticTextsGetNoReply(t *testing.T) {
 	}
 }
 
-func TestAnyOtherNumberBehavesLikeThoseOfSandboxWith00(t *testing.T) {
+func TestAnyOtherNumberBehavesLikeASandboxNumberWith00(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, other := range []string{"+14155552690", "+12025550285", "+493012345687"} {
@@ -348,7 +348,7 @@ func TestMessageSentTwiceIsCountedTwice(t *testing.T) {
 	require.EqualValues(t, 3, duplicates)
 }
 
-func TestEchoCarriesMediaAndPersonalDataNeverLiesInTheClear(t *testing.T) {
+func TestEchoHasMediaAndPersonalDataIsStoredEncrypted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.inbox.refuse = func() error { return errors.New("not yet") } // so that the script stands where it needs the data
@@ -375,7 +375,7 @@ func TestEchoCarriesMediaAndPersonalDataNeverLiesInTheClear(t *testing.T) {
 	require.False(t, sealed, "no longer needed")
 }
 
-func TestScriptsGoOnAfterARestart(t *testing.T) {
+func TestScriptsContinueAfterARestart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for n := range 100 {
@@ -431,7 +431,7 @@ func TestRefusedReportsAreRepeatedInOrder(t *testing.T) {
 	w.eventually(t, to(93).MessageID, "delivered +0s", "read +2s")
 }
 
-func TestReportsThatWereNotWrittenDownAreRepeated(t *testing.T) {
+func TestReportsThatWereNotStoredAreRepeated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	cut := sync.OnceFunc(func() { // the simulator's connection breaks while a report is under way
@@ -491,7 +491,7 @@ func TestManySendsAtOnceThroughTwoSimulators(t *testing.T) {
 	}
 }
 
-func TestCancelledSendIsNotTakenOrToldTruly(t *testing.T) {
+func TestACanceledSendIsNotAcceptedOrReturnsTheTrueResult(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -504,7 +504,7 @@ func TestCancelledSendIsNotTakenOrToldTruly(t *testing.T) {
 	}
 }
 
-func TestSimulatorRefusesToBeIncomplete(t *testing.T) {
+func TestOpenRefusesAnIncompleteConfiguration(t *testing.T) {
 	t.Parallel()
 	_, err := simulator.Open(simulator.Config{})
 	require.Error(t, err)

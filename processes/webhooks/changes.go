@@ -234,7 +234,7 @@ const (
 		from unnest($1::uuid[], $2::int[], $3::text[], $4::int[], $5::int[], $6::text[], $7::timestamptz[], $8::timestamptz[], $9::text[])
 			u (id, number, status, code, latency, error, delivered, next, entry)
 		where d.id = u.id and coalesce(d.status, '') = 'pending' and d.attempt = u.number - 1`
-	deleteStartsSQL = `delete from webhook_begun b using unnest($1::text[], $2::uuid[]) u (endpoint, delivery)
+	deleteStartsSQL = `delete from webhook_started_attempts b using unnest($1::text[], $2::uuid[]) u (endpoint, delivery)
 		where b.endpoint_id = u.endpoint and b.delivery_id = u.delivery`
 	giveUpSQL = `update webhook_deliveries d set status = 'failed', error = $2, next_attempt_at = null
 		from unnest($1::uuid[]) u (id) where d.id = u.id and coalesce(d.status, '') = 'pending'`

@@ -31,7 +31,7 @@ type dueDelivery struct {
 const dueSQL = `select d.id, d.event_id, d.test, d.replays, d.attempt, e.body
 	from webhook_deliveries d left join webhook_events e on e.id = d.event_id
 	where d.endpoint_id = $1 and d.status = 'pending' and d.next_attempt_at <= $2
-	and not exists (select from webhook_begun b where b.endpoint_id = d.endpoint_id and b.delivery_id = d.id)
+	and not exists (select from webhook_started_attempts b where b.endpoint_id = d.endpoint_id and b.delivery_id = d.id)
 	order by d.next_attempt_at limit $3`
 
 const (

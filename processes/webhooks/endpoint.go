@@ -134,16 +134,16 @@ func (p *Process) giveUpPaused(ctx context.Context, e *endpoint, now time.Time) 
 
 const (
 	earliestDueSQL = `select next_attempt_at from webhook_deliveries d where endpoint_id = $1 and status = 'pending'
-		and not exists (select from webhook_begun b where b.endpoint_id = d.endpoint_id and b.delivery_id = d.id)
+		and not exists (select from webhook_started_attempts b where b.endpoint_id = d.endpoint_id and b.delivery_id = d.id)
 		order by next_attempt_at limit 1`
 	pendingSQL = `select id from webhook_deliveries where endpoint_id = $1 and status = 'pending' and next_attempt_at <= $2
 		order by next_attempt_at limit $3`
-	interruptedSQL = `select b.delivery_id, b.number, b.begun_at, d.event_id, d.test or d.replays > 0
-		from webhook_begun b join webhook_deliveries d on d.id = b.delivery_id where b.endpoint_id = $1`
+	interruptedSQL = `select b.delivery_id, b.number, b.started_at, d.event_id, d.test or d.replays > 0
+		from webhook_started_attempts b join webhook_deliveries d on d.id = b.delivery_id where b.endpoint_id = $1`
 	removeDeliveriesSQL = `with removed as (delete from webhook_deliveries where id = any(array(
 			select id from webhook_deliveries where endpoint_id = $1 limit 5000)) returning event_id)
 		select count(*) from removed`
-	removeStartsSQL   = `delete from webhook_begun where endpoint_id = $1`
+	removeStartsSQL   = `delete from webhook_started_attempts where endpoint_id = $1`
 	removeRatesSQL    = `delete from webhook_rates where endpoint_id = $1`
 	removeEndpointSQL = `delete from webhook_endpoints where endpoint_id = $1`
 )

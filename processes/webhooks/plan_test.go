@@ -19,7 +19,7 @@ const manyDeliveriesSQL = `insert into webhook_deliveries (id, endpoint_id, even
 		'2026-03-01 12:00Z', '2026-03-01 12:00Z' from generate_series(1, 50000) i`
 
 const readsSQL = `select coalesce(sum(seq_scan), 0), coalesce(sum(idx_tup_fetch + seq_tup_read), 0) from pg_stat_xact_user_tables
-	where relname in ('webhook_deliveries', 'webhook_events', 'webhook_begun')`
+	where relname in ('webhook_deliveries', 'webhook_events', 'webhook_started_attempts')`
 
 func TestDeliveriesAreFoundByIndexAmongManyOfOtherEndpoints(t *testing.T) {
 	t.Parallel()

@@ -4,9 +4,9 @@
 // keeps its own table of endpoints as of that checkpoint, and renders the bodies with package payload.
 //
 // A scheduled task for each endpoint attempts what is due, at most five deliveries at once, in no promised order. The start
-// of an attempt is recorded in the table webhook_begun before the request is made, so that an attempt which a crash cut off
-// is counted. The results of attempts are appended to the ledger, many in one append, and reach the deliveries through the
-// consumer: nothing but the consumer changes a delivery.
+// of an attempt is recorded in the table webhook_started_attempts before the request is made, so that an attempt which a
+// crash interrupts is counted. The results of attempts are appended to the ledger, many in one append, and reach the
+// deliveries through the consumer: nothing but the consumer changes a delivery.
 package webhooks
 
 import (

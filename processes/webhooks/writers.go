@@ -47,7 +47,7 @@ type startAnswer struct {
 }
 
 const (
-	startSQL = `insert into webhook_begun (endpoint_id, delivery_id, number, fence, begun_at)
+	startSQL = `insert into webhook_started_attempts (endpoint_id, delivery_id, number, fence, started_at)
 		select u.endpoint, u.delivery, u.number, u.fence, $5 from unnest($1::text[], $2::uuid[], $3::int[], $4::bigint[]) u (endpoint, delivery, number, fence)
 		join webhook_endpoints e on e.endpoint_id = u.endpoint and e.status = 'active'
 		join webhook_deliveries d on d.id = u.delivery and coalesce(d.status, '') = 'pending' and d.attempt = u.number - 1

@@ -18,7 +18,7 @@ func (t *trial) checkLog() error {
 	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		for _, bad := range []string{"panic", "fatal error", "DATA RACE", "a part of the node has failed"} {
+		for _, bad := range []string{"panic", "fatal error", "DATA RACE", "a component failed"} {
 			if strings.Contains(lines.Text(), bad) {
 				t.violations.add("the node's log", "%.300s", lines.Text())
 			}

@@ -80,7 +80,7 @@ func TestAnOutcomeThatNobodyCouldTellIsCountedWhenTheNodeComesBack(t *testing.T)
 	a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201)
 	a.Settle()
 	// What a process that was killed between the request and its answer leaves behind.
-	a.Exec(`insert into webhook_begun (endpoint_id, delivery_id, number, fence, begun_at) select endpoint_id, id, 1, 0, created_at from webhook_deliveries`)
+	a.Exec(`insert into webhook_started_attempts (endpoint_id, delivery_id, number, fence, started_at) select endpoint_id, id, 1, 0, created_at from webhook_deliveries`)
 	a.Live.Do("PATCH", path, app.Map{"status": "active"}).Is(200)
 	a.Settle()
 	shows(t, deliveries(a.Live, endpoint, "")[0], app.Map{"status": "succeeded", "attempt": 2.0})
@@ -125,7 +125,7 @@ func TestADeletionInTheMiddleOfAnAttemptEndsEverything(t *testing.T) {
 	a.Advance(time.Hour)
 	require.Len(t, s.Requests(), 5, "nothing is begun after the answer")
 	var left int
-	a.QueryRow(`select (select count(*) from webhook_deliveries) + (select count(*) from webhook_endpoints) + (select count(*) from webhook_begun)`, nil, &left)
+	a.QueryRow(`select (select count(*) from webhook_deliveries) + (select count(*) from webhook_endpoints) + (select count(*) from webhook_started_attempts)`, nil, &left)
 	require.Zero(t, left)
 }
 

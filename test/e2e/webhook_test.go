@@ -434,7 +434,7 @@ func TestADeletedEndpointGetsNothingMoreAndLeavesNothing(t *testing.T) {
 	a.Live.Delete(path).Refused(404, "not_found")
 	require.Empty(t, a.Live.Get("/v1/webhooks").Is(200).Data())
 	var left int
-	a.QueryRow(`select (select count(*) from webhook_deliveries) + (select count(*) from webhook_endpoints) + (select count(*) from webhook_begun)
+	a.QueryRow(`select (select count(*) from webhook_deliveries) + (select count(*) from webhook_endpoints) + (select count(*) from webhook_started_attempts)
 		+ (select count(*) from webhook_rates) + (select count(*) from ledger_keys where subject = $1 and wrapped is not null)`, []any{endpoint["id"]}, &left)
 	require.Zero(t, left)
 }

@@ -1,6 +1,5 @@
-// Package carriertest is the suite that every carrier passes: what carrier.Carrier and carrier.Inbox promise, told
-// by how the service leans on it. An adapter's test opens its carrier in front of a stand-in for the outside world and
-// calls Run.
+// Package carriertest is the conformance suite of package carrier: every adapter of a carrier passes it. The test of an
+// adapter opens the adapter in front of a stand-in for the outside world (a World) and calls Run.
 package carriertest
 
 import (
@@ -12,7 +11,7 @@ import (
 	"ledgerline/processes/carrier"
 )
 
-// Inbox remembers what carriers report, also what they report again, and can be made to refuse.
+// Inbox is a carrier.Inbox that records the reports of a carrier, repetitions included, and can refuse reports.
 type Inbox struct {
 	mu       sync.Mutex
 	receipts []carrier.Receipt
@@ -20,26 +19,27 @@ type Inbox struct {
 	refusals int
 }
 
-// NewInbox makes an empty one.
+// NewInbox makes an empty inbox.
 func NewInbox() *Inbox { return &Inbox{} }
 
-var errNotNow = errors.New("carriertest: the inbox cannot take it now")
+var errRefused = errors.New("carriertest: the inbox refuses this report")
 
-// Refuse refuses the next n reports.
+// Refuse makes the inbox refuse the next n reports.
 func (b *Inbox) Refuse(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.refusals = n
 }
 
-// Refusing tells whether some of the refusals are still to come.
+// Refusing reports whether refusals are left.
 func (b *Inbox) Refusing() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.refusals > 0
 }
 
-func (b *Inbox) refuses() bool {
+// takeRefusal reports whether the next report is refused. The caller holds the lock.
+func (b *Inbox) takeRefusal() bool {
 	if b.refusals == 0 {
 		return false
 	}
@@ -51,8 +51,8 @@ func (b *Inbox) refuses() bool {
 func (b *Inbox) Receipt(_ context.Context, r carrier.Receipt) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.refuses() {
-		return errNotNow
+	if b.takeRefusal() {
+		return errRefused
 	}
 	b.receipts = append(b.receipts, r)
 	return nil
@@ -62,14 +62,15 @@ func (b *Inbox) Receipt(_ context.Context, r carrier.Receipt) error {
 func (b *Inbox) Message(_ context.Context, in carrier.Inbound) (string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.refuses() {
-		return "", errNotNow
+	if b.takeRefusal() {
+		return "", errRefused
 	}
 	b.messages = append(b.messages, in)
 	return "msg_of_" + in.CarrierID, nil
 }
 
-// Receipts are those of a message, in the order in which they came, each kind of a sending once.
+// Receipts are the receipts of a message in the order in which they came. A repetition (same kind, same carrier's id) is
+// left out.
 func (b *Inbox) Receipts(messageID string) []carrier.Receipt {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,7 +93,7 @@ func (b *Inbox) Kinds(messageID string) []string {
 	return kinds
 }
 
-// From are the messages that came from a number, each once.
+// From are the messages from a number, without repetitions.
 func (b *Inbox) From(number string) []carrier.Inbound {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,55 +12,56 @@ import (
 	"ledgerline/processes/carrier"
 )
 
-// World is a carrier in front of a stand-in for the outside world. What is nil cannot happen with this carrier.
+// World is a carrier in front of a stand-in for the outside world. The test of an adapter fills it in. A nil function says
+// that the event cannot happen with this carrier.
 type World struct {
 	Carrier carrier.Carrier
-	Inbox   *Inbox // that the carrier reports to
+	Inbox   *Inbox // the carrier reports to it
 	Line    carrier.Line
-	OnChat  string // a number that is on chat, whose device takes what comes and says nothing by itself
-	OffChat string // one that is not
-	SMS     bool   // the carrier carries text messages, too
+	OnChat  string // a number on chat; its device receives messages and does nothing by itself
+	OffChat string // a number that is not on chat
+	SMS     bool   // the carrier sends SMS too
 
-	// Arrived counts how often a message has come to the number, by its text.
+	// Arrived counts how often a message with a text has arrived at a number.
 	Arrived func(t *testing.T, number, text string) int
-	// Busy makes the carrier refuse for now what it is given next, for the number that it names; Ready ends that.
+	// Busy makes the carrier refuse, for now, what is sent to the number that it returns; Ready ends that.
 	Busy  func(t *testing.T) (number string)
 	Ready func(t *testing.T)
-	// LoseAnswers has the carrier take what it is given without an answer coming back; LoseRequests has it take nothing and
-	// answer nothing. Restore ends both.
+	// LoseAnswers makes the outside world accept messages while its answers are lost. LoseRequests makes the requests get
+	// lost, so that nothing is accepted and nothing is answered. Restore ends both.
 	LoseAnswers  func(t *testing.T)
 	LoseRequests func(t *testing.T)
 	Restore      func(t *testing.T)
-	// Settle brings about whatever makes an unknown outcome certain: that time passes.
+	// Settle lets the time pass after which the carrier is certain about a lost request or answer.
 	Settle func(t *testing.T)
-	// Deliver and Read are what the device of the number does with the newest message.
+	// Deliver and Read make the device of the number deliver and read its newest message.
 	Deliver func(t *testing.T, number string)
 	Read    func(t *testing.T, number string)
-	// Reply has a contact write to the line, and tells its number.
+	// Reply makes a contact write to the line, and returns the contact's number.
 	Reply func(t *testing.T, text string) (number string)
-	// Again has the outside world report everything that it reported before.
+	// Again makes the outside world report everything again that it has reported.
 	Again func(t *testing.T)
 }
 
-// patience bounds how long a report is waited for, in real time.
+// patience is how long the suite waits for a report, in real time.
 const patience = 20 * time.Second
 
 // Run runs the suite. Every test opens a world of its own.
 func Run(t *testing.T, open func(t *testing.T) *World) {
 	t.Helper()
 	for name, check := range map[string]func(*testing.T, *World){
-		"a message is taken once and told by our id":                          taken,
-		"what was never sent is not found":                                    neverSent,
-		"each channel is a sending of its own":                                byChannel,
-		"a number that is not on chat is told before and refused for good":    offChat,
-		"what is refused for now was not taken and can be sent again":         refusedForNow,
-		"an answer that is lost leaves the outcome unknown until it is asked": lostAnswer,
-		"a request that is lost was not taken, once that is certain":          lostRequest,
-		"receipts carry our id and the carrier's, in order":                   receipts,
-		"a refused report is made again":                                      refusedReports,
-		"a message from a contact has one id, however often it is reported":   replies,
-		"many at once are each taken once":                                    manyAtOnce,
-		"a caller who leaves is told truly, or nothing":                       canceled,
+		"a message is accepted once and found by our id":                       acceptedOnce,
+		"a message that was never sent is not found":                           neverSent,
+		"a message on another channel is another message":                      byChannel,
+		"a number off chat is reported as unreachable and rejected for good":   offChat,
+		"a message that is refused for now was not accepted and may be resent": refusedForNow,
+		"after a lost answer the result is unknown until it is looked up":      lostAnswer,
+		"a lost request was not accepted once that is certain":                 lostRequest,
+		"receipts carry both ids and come in order":                            receipts,
+		"a refused report is made again":                                       refusedReports,
+		"a message from a contact has one id however often it is reported":     replies,
+		"each of many concurrent messages is accepted once":                    manyAtOnce,
+		"a canceled Send returns no error only for an accepted message":        canceled,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -69,7 +70,7 @@ func Run(t *testing.T, open func(t *testing.T) *World) {
 	}
 }
 
-// message is a message through the world's line.
+// message returns a chat message through the line.
 func (w *World) message(t *testing.T, id, to string) carrier.Outbound {
 	t.Helper()
 	return carrier.Outbound{
@@ -85,8 +86,8 @@ func (w *World) send(t *testing.T, out carrier.Outbound) carrier.Accepted {
 	return accepted
 }
 
-// outcome is what the carrier says of a message when it is certain.
-func (w *World) outcome(t *testing.T, out carrier.Outbound) (carrier.Accepted, bool) {
+// lookup looks a message up; when the carrier is not certain yet, again after Settle.
+func (w *World) lookup(t *testing.T, out carrier.Outbound) (carrier.Accepted, bool) {
 	t.Helper()
 	accepted, found, err := w.Carrier.Lookup(t.Context(), out)
 	if err != nil && w.Settle != nil {
@@ -102,10 +103,10 @@ func (w *World) eventually(t *testing.T, what string, holds func() bool) {
 	require.Eventually(t, holds, patience, 2*time.Millisecond, what)
 }
 
-func taken(t *testing.T, w *World) {
+func acceptedOnce(t *testing.T, w *World) {
 	out := w.message(t, "msg_1", w.OnChat)
 	accepted := w.send(t, out)
-	found, ok := w.outcome(t, out)
+	found, ok := w.lookup(t, out)
 	require.True(t, ok)
 	require.Equal(t, accepted, found)
 	require.Equal(t, 1, w.Arrived(t, w.OnChat, out.Body))
@@ -114,19 +115,19 @@ func taken(t *testing.T, w *World) {
 func neverSent(t *testing.T, w *World) {
 	w.send(t, w.message(t, "msg_1", w.OnChat))
 	same := w.message(t, "msg_2", w.OnChat)
-	same.Body = "This is msg_1." // the same words are not the same message
-	_, found := w.outcome(t, same)
+	same.Body = "This is msg_1." // the same text is not the same message
+	_, found := w.lookup(t, same)
 	require.False(t, found)
 }
 
-// byChannel is the fallback: a message that chat has taken goes on by SMS.
+// byChannel sends a message that was accepted on chat by SMS, as a fallback does.
 func byChannel(t *testing.T, w *World) {
 	chat := w.message(t, "msg_1", w.OnChat)
 	sms := chat
 	sms.Channel = "sms"
 	byChat := w.send(t, chat)
-	_, found := w.outcome(t, sms)
-	require.False(t, found, "what chat has taken is not sent by SMS")
+	_, found := w.lookup(t, sms)
+	require.False(t, found, "the message was accepted on chat and not by SMS")
 	if !w.SMS {
 		_, err := w.Carrier.Send(t.Context(), sms)
 		var rejected *carrier.Rejected
@@ -143,9 +144,9 @@ func byChannel(t *testing.T, w *World) {
 		return list[len(list)-1].CarrierID == bySMS.CarrierID
 	})
 	for out, accepted := range map[*carrier.Outbound]carrier.Accepted{&chat: byChat, &sms: bySMS} {
-		told, found := w.outcome(t, *out)
+		got, found := w.lookup(t, *out)
 		require.True(t, found)
-		require.Equal(t, accepted, told)
+		require.Equal(t, accepted, got)
 	}
 	require.Equal(t, 2, w.Arrived(t, w.OnChat, chat.Body))
 }
@@ -172,14 +173,14 @@ func refusedForNow(t *testing.T, w *World) {
 	_, err := w.Carrier.Send(t.Context(), out)
 	require.ErrorIs(t, err, carrier.ErrTransient)
 	require.NotContains(t, err.Error(), out.To[1:], "errors are logged")
-	_, found := w.outcome(t, out)
+	_, found := w.lookup(t, out)
 	require.False(t, found)
 	w.Ready(t)
 	w.send(t, out)
 	require.Equal(t, 1, w.Arrived(t, out.To, out.Body))
 }
 
-// unknown requires an error that says neither that the message was refused nor that it was taken.
+// unknown requires an error that leaves open whether the message was accepted.
 func unknown(t *testing.T, err error) {
 	t.Helper()
 	var rejected *carrier.Rejected
@@ -190,40 +191,40 @@ func unknown(t *testing.T, err error) {
 
 func lostAnswer(t *testing.T, w *World) {
 	if w.LoseAnswers == nil {
-		return // its answer cannot be lost
+		return // answers of this carrier cannot be lost
 	}
 	out := w.message(t, "msg_1", w.OnChat)
 	w.LoseAnswers(t)
 	_, err := w.Carrier.Send(t.Context(), out)
 	unknown(t, err)
 	w.Restore(t)
-	accepted, found := w.outcome(t, out)
+	accepted, found := w.lookup(t, out)
 	require.True(t, found)
 	require.NotEmpty(t, accepted.CarrierID)
-	again, found := w.outcome(t, out)
+	again, found := w.lookup(t, out)
 	require.True(t, found)
 	require.Equal(t, accepted, again)
 	require.Equal(t, 1, w.Arrived(t, w.OnChat, out.Body))
-	// It is the one message and no other: the next one with the same words is not taken for it.
+	// Another message with the same text is not mistaken for it.
 	next := w.message(t, "msg_2", w.OnChat)
 	next.Body = out.Body
-	_, found = w.outcome(t, next)
+	_, found = w.lookup(t, next)
 	require.False(t, found)
 }
 
 func lostRequest(t *testing.T, w *World) {
 	if w.LoseRequests == nil {
-		return // what it is given, it has
+		return // requests to this carrier cannot be lost
 	}
 	w.send(t, w.message(t, "msg_0", w.OnChat))
 	out := w.message(t, "msg_1", w.OnChat)
-	out.Body = "This is msg_0." // what an earlier message said is no proof of this one
+	out.Body = "This is msg_0." // an earlier message with the same text proves nothing
 	w.LoseRequests(t)
 	_, err := w.Carrier.Send(t.Context(), out)
 	unknown(t, err)
 	w.Restore(t)
 	_, _, err = w.Carrier.Lookup(t.Context(), out)
-	require.Error(t, err, "it may still be on its way")
+	require.Error(t, err, "the request may still be on its way")
 	w.Settle(t)
 	_, found, err := w.Carrier.Lookup(t.Context(), out)
 	require.NoError(t, err)
@@ -293,10 +294,10 @@ func manyAtOnce(t *testing.T, w *World) {
 	all.Wait()
 	seen := map[string]bool{}
 	for i, id := range ids {
-		require.False(t, seen[id], "two messages have the carrier's id %s", id)
+		require.False(t, seen[id], "two messages have the carrier id %s", id)
 		seen[id] = true
 		out := w.message(t, fmt.Sprintf("msg_%02d", i), w.OnChat)
-		found, ok := w.outcome(t, out)
+		found, ok := w.lookup(t, out)
 		require.True(t, ok)
 		require.Equal(t, id, found.CarrierID)
 		require.Equal(t, 1, w.Arrived(t, w.OnChat, out.Body))
@@ -308,7 +309,7 @@ func canceled(t *testing.T, w *World) {
 	cancel()
 	out := w.message(t, "msg_1", w.OnChat)
 	_, err := w.Carrier.Send(ctx, out)
-	_, found := w.outcome(t, out)
+	_, found := w.lookup(t, out)
 	require.Equal(t, err == nil, found)
 	require.Equal(t, err == nil, w.Arrived(t, w.OnChat, out.Body) == 1)
 }

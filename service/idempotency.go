@@ -15,15 +15,15 @@ import (
 	"ledgerline/httpapi/auth"
 )
 
-// receipts keeps the answers of idempotent writes in the ledger.
-type receipts struct {
+// idempotencyRecords implements httpapi.IdempotencyRecords: it stores the answers of writes in the ledger.
+type idempotencyRecords struct {
 	app    *commands.App
 	ledger *eventstore.Ledger
 	log    *slog.Logger
 }
 
 // Find implements httpapi.IdempotencyRecords.
-func (r receipts) Find(ctx context.Context, workspace uuid.UUID, key string) (*httpapi.IdempotencyRecord, error) {
+func (r idempotencyRecords) Find(ctx context.Context, workspace uuid.UUID, key string) (*httpapi.IdempotencyRecord, error) {
 	found, err := r.ledger.FindIdempotencyRecord(ctx, workspace, key)
 	if err != nil || found == nil {
 		return nil, err
@@ -34,7 +34,7 @@ func (r receipts) Find(ctx context.Context, workspace uuid.UUID, key string) (*h
 }
 
 // SaveRefusal implements httpapi.IdempotencyRecords.
-func (r receipts) SaveRefusal(ctx context.Context, caller auth.Caller, key string, fingerprint []byte, answer httpapi.IdempotencyRecord) error {
+func (r idempotencyRecords) SaveRefusal(ctx context.Context, caller auth.Caller, key string, fingerprint []byte, answer httpapi.IdempotencyRecord) error {
 	err := r.app.StoreRefusal(ctx, commands.Request{
 		Organisation: caller.OrganisationID, Workspace: caller.WorkspaceID, Actor: events.Actor{Type: "system"}, RequestID: caller.RequestID,
 		Idempotency: &eventstore.IdempotencyRecord{Workspace: caller.WorkspaceID, Key: key, Fingerprint: fingerprint, Status: answer.Status, Body: answer.Body},
@@ -46,8 +46,8 @@ func (r receipts) SaveRefusal(ctx context.Context, caller auth.Caller, key strin
 }
 
 // AddBody implements httpapi.IdempotencyRecords.
-func (r receipts) AddBody(ctx context.Context, workspace uuid.UUID, key string, body []byte) {
+func (r idempotencyRecords) AddBody(ctx context.Context, workspace uuid.UUID, key string, body []byte) {
 	if err := r.ledger.CompleteIdempotencyRecord(ctx, workspace, key, "", body); err != nil {
-		r.log.Warn("the answer was not stored; a retry builds it again", "error", err)
+		r.log.Warn("service: the answer of a write was not stored; a retry builds it again", "error", err)
 	}
 }
