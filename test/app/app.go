@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -247,17 +246,22 @@ func (a *App) Advance(d time.Duration) {
 // applied an event of theirs, scheduled tasks that are due or leased, and steps of the simulator's scripts that are due.
 // $2 and $3 are pairs of a consumer and an event type that it handles.
 const unsettledSQL = `select coalesce(string_agg(what, '; '), '') from (
-	select distinct format('%s has not written what is after %s on shard %s', f.name, c.position, c.shard)
+	select format('%s has not applied an event after %s on shard %s', f.name, c.position, c.shard)
 		from feed_consumers f join feed_checkpoints c on c.name = f.name and c.revision = f.revision
-		join ledger_events e on e.shard = c.shard and e.position > c.position
-		join unnest($2::text[], $3::text[]) w (consumer, type) on w.consumer = f.name and w.type = e.type
+		where exists (select from ledger_events e join unnest($2::text[], $3::text[]) w (consumer, type) on w.consumer = f.name and w.type = e.type
+			where e.shard = c.shard and e.position > c.position)
 	union all select format('%s %s: due %s, lease %s, retry %s', process, key, due_at, lease_until, retry_at)
 		from scheduled_tasks where due_at <= $1 or lease_until > now()
 	union all select format('simulator %s: step %s due %s', script, step, due_at) from simulator.messages where due_at <= $1 and sends > 0
 ) x (what)`
 
-// settleTimeout bounds Settle, in real time.
-const settleTimeout = time.Minute
+// Settle looks again after a pause that grows from shortestPause to longestPause, and is at least as long as the last
+// query took: it must not take the processor from the service that it waits for. settleTimeout bounds it, in real time.
+const (
+	shortestPause = time.Millisecond
+	longestPause  = 25 * time.Millisecond
+	settleTimeout = time.Minute
+)
 
 // Settle waits until nothing more happens without a request or a move of the clock.
 func (a *App) Settle() {
@@ -272,26 +276,22 @@ func (a *App) Settle() {
 			names, types = append(names, c.Name()), append(types, name)
 		}
 	}
-	var last lastSeen
-	require.Eventually(a.t, func() bool {
-		var what string
-		if err := a.Pool.QueryRow(context.Background(), unsettledSQL, a.Clock.Now(), names, types).Scan(&what); err != nil {
-			what = err.Error()
+	timeout := time.After(settleTimeout)
+	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
+		began := time.Now()
+		var unsettled string
+		if err := a.Pool.QueryRow(context.Background(), unsettledSQL, a.Clock.Now(), names, types).Scan(&unsettled); err != nil {
+			unsettled = err.Error()
 		}
-		last.Store(&what)
-		return what == ""
-	}, settleTimeout, 3*time.Millisecond, "the service does not settle: %s", &last)
-}
-
-// lastSeen formats what the newest query found, for the failure message.
-type lastSeen struct{ atomic.Pointer[string] }
-
-// String implements fmt.Stringer.
-func (u *lastSeen) String() string {
-	if what := u.Load(); what != nil {
-		return *what
+		if unsettled == "" {
+			return
+		}
+		select {
+		case <-time.After(max(pause, time.Since(began))):
+		case <-timeout:
+			a.t.Fatalf("the service does not settle: %s", unsettled)
+		}
 	}
-	return "no query has finished"
 }
 
 // processor returns a node that talks to carriers.

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-func TestNothingIsLostOrDoneTwiceWhenTheNodeAndPostgreSQLAreKilled(t *testing.T) {
+func TestNothingIsLostOrDoneTwiceWhenNodeAndPostgreSQLAreKilled(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
 	require.NoError(t, err)

@@ -72,7 +72,7 @@ func arrived(id string, sends int) simulator.Seen {
 	return simulator.Seen{MessageID: id, CarrierID: "c_" + id, Sends: sends, Over: true}
 }
 
-func TestAHistoryThatIsInOrderHasNoViolation(t *testing.T) {
+func TestCorrectHistoryHasNoViolation(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, told(t, []expectation{{"ctc", "opted_out"}}, []events.Event{
 		queue("a"), queue("b"), queue("c"), try("a", 1), leave("a"), deliver("a"), try("b", 1), fail("b"),
@@ -81,7 +81,7 @@ func TestAHistoryThatIsInOrderHasNoViolation(t *testing.T) {
 	}, arrived("a", 1), arrived("c", 1)))
 }
 
-func TestEveryRuleIsMissedWhenItIsBroken(t *testing.T) {
+func TestEveryBrokenRuleIsReported(t *testing.T) {
 	t.Parallel()
 	const order, overtakes = "a message's events are out of order", "messages of one contact overtake each other"
 	for name, c := range map[string]struct {

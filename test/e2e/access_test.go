@@ -86,7 +86,7 @@ func TestEveryCallerMayDoWhatItsScopesOrRoleCoverAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestWhatAnAgentMayNotSeeIsNotThere(t *testing.T) {
+func TestHiddenResourcesAreNotFoundForAnAgent(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	agent, manager := a.Sessions[organisation.Agent], a.Sessions[organisation.Manager]
@@ -111,7 +111,7 @@ func TestWhatAnAgentMayNotSeeIsNotThere(t *testing.T) {
 	agent.Get("/v1/messages/" + id.Text("id") + "/events").Is(200)
 }
 
-func TestARevokedKeyIsRefusedAtOnceOnEveryNode(t *testing.T) {
+func TestRevokedKeyIsRefusedAtOnceOnEveryNode(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.TwoNodes())
 	made := a.NewKey(apikey.Live, nil, apikey.Read, apikey.Send, apikey.Admin)
@@ -129,7 +129,7 @@ func TestARevokedKeyIsRefusedAtOnceOnEveryNode(t *testing.T) {
 	a.Live.Get("/v1/contacts/" + contact).Is(200)
 }
 
-func TestWhatChangesNothingIsRefusedAtOnceToo(t *testing.T) {
+func TestRevokedKeyIsRefusedForRequestsThatChangeNothing(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.TwoNodes())
 	contact := a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone(), "first_name": "Ada"}).Is(201).Text("id")
@@ -172,7 +172,7 @@ func TestWhatChangesNothingIsRefusedAtOnceToo(t *testing.T) {
 	}
 }
 
-func TestARevokedKeyLearnsNothingFromItsOldAnswers(t *testing.T) {
+func TestRevokedKeyGetsNoStoredAnswers(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.TwoNodes())
 	made := a.NewKey(apikey.Live, nil, apikey.Admin)
@@ -183,7 +183,7 @@ func TestARevokedKeyLearnsNothingFromItsOldAnswers(t *testing.T) {
 	a.As(made.Secret).IdempotencyKey("k").Post("/v1/contacts", body).Refused(401, "unauthorized")
 }
 
-func TestAKeyStopsWithItsExpiryAndASessionWithIts(t *testing.T) {
+func TestExpiredKeysAndSessionsAreRefused(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	session := a.As(a.Session(a.Users[organisation.Owner]))
@@ -193,7 +193,7 @@ func TestAKeyStopsWithItsExpiryAndASessionWithIts(t *testing.T) {
 	session.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Refused(401, "unauthorized")
 }
 
-func TestAKeyComesFromItsAddressesOnly(t *testing.T) {
+func TestKeyIsRefusedFromAddressesOutsideItsAllowlist(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.TrustedProxies("127.0.0.1"))
 	c := a.Key(apikey.Live, []string{"203.0.113.0/24", "2001:db8::1"}, apikey.Read, apikey.Admin)
@@ -211,7 +211,7 @@ func TestAKeyComesFromItsAddressesOnly(t *testing.T) {
 	direct.Key(apikey.Live, []string{"127.0.0.1"}, apikey.Read).Header("x-forwarded-for", "203.0.113.9").Get("/v1/contacts").Is(200)
 }
 
-func TestTheWorkspaceOfACall(t *testing.T) {
+func TestWorkspaceHeaderSelectsTheWorkspaceOfASession(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	other := a.NewWorkspace("Other")
@@ -250,7 +250,7 @@ func TestTheWorkspaceOfACall(t *testing.T) {
 	nobody.Get("/v1/contacts").Refused(401, "unauthorized")
 }
 
-func TestARoleThatIsTakenAwayCountsAtOnce(t *testing.T) {
+func TestRevokedRoleCountsAtOnce(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.TwoNodes())
 	owner := a.Sessions[organisation.Owner]
@@ -265,7 +265,7 @@ func TestARoleThatIsTakenAwayCountsAtOnce(t *testing.T) {
 	owner.Get("/v1/contacts").Refused(403, "forbidden")
 }
 
-func TestAPausedOrganisationReadsAndDoesNotWrite(t *testing.T) {
+func TestPausedOrganisationMayReadAndNotWrite(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.Nodes(app.Everything, app.Everything))
 	stranger := a.NewOrganisation("Stranger")
@@ -363,7 +363,7 @@ func TestAlteredKeysAreRefused(t *testing.T) {
 	}
 }
 
-func TestIdsOfOthersAreNotThere(t *testing.T) {
+func TestIdsOfOtherWorkspacesAreNotFound(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.Shards(4))
 	strangers := []*app.Workspace{a.NewWorkspace("Other"), a.NewOrganisation("One"), a.NewOrganisation("Two"), a.NewOrganisation("Three")}
@@ -393,7 +393,7 @@ func TestIdsOfOthersAreNotThere(t *testing.T) {
 	require.Equal(t, "scheduled", status(a.Live, waiting.Text("id")))
 }
 
-func TestTheLimitsPerKey(t *testing.T) {
+func TestRequestsAreLimitedPerKey(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.RateLimits())
 	exceeded := func(limit int, do func(c *app.Client) app.Answer) {

@@ -19,7 +19,7 @@ func withoutSecret(made app.Answer) app.Map {
 	return shown
 }
 
-func TestAKeysSecretIsShownOnceAndRepeatedToARetry(t *testing.T) {
+func TestKeySecretIsShownOnceAndRepeatedToARetry(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards, app.TwoNodes())
@@ -43,7 +43,7 @@ func TestAKeysSecretIsShownOnceAndRepeatedToARetry(t *testing.T) {
 	})
 }
 
-func TestARotatedKeyKeepsEverythingButItsSecret(t *testing.T) {
+func TestRotationChangesOnlyTheSecretOfAKey(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.TwoNodes())
 	made := a.Live.Post("/v1/api-keys", app.Map{"name": "x", "scopes": []string{"read", "admin"}}).Is(201)
@@ -63,7 +63,7 @@ func TestARotatedKeyKeepsEverythingButItsSecret(t *testing.T) {
 	require.Equal(t, withoutSecret(rotated), a.Live.Get("/v1/api-keys").Is(200).Data()[0])
 }
 
-func TestARevokedKeyStaysRevoked(t *testing.T) {
+func TestRevokedKeyStaysRevoked(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.TwoNodes())
 	made := a.Live.Post("/v1/api-keys", app.Map{"name": "x", "scopes": []string{"read"}}).Is(201)
@@ -88,7 +88,7 @@ func TestARevokedKeyStaysRevoked(t *testing.T) {
 	foreign.Post("/v1/api-keys/"+made.Text("id")+"/rotate", nil).Refused(404, "not_found")
 }
 
-func TestAnExpiredKeyEndsAndIsNotRenewed(t *testing.T) {
+func TestExpiredKeyCannotBeRotated(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	made := a.Live.Post("/v1/api-keys", app.Map{"name": "x", "scopes": []string{"read"}, "expires_at": stamp(time.Hour)}).Is(201)
@@ -100,7 +100,7 @@ func TestAnExpiredKeyEndsAndIsNotRenewed(t *testing.T) {
 	a.Live.Post("/v1/api-keys/"+made.Text("id")+"/rotate", nil).Refused(409, "conflict")
 }
 
-func TestAllThatIsWrongWithANewKeyIsToldAtItsPlace(t *testing.T) {
+func TestProblemsOfANewKeyAreReportedAtTheirPointers(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	a.Live.Post("/v1/api-keys", app.Map{
@@ -137,7 +137,7 @@ func TestCredentialsAreForDevelopersAndAdmins(t *testing.T) {
 	}
 }
 
-func TestNobodyGivesAwayWhatItDoesNotHave(t *testing.T) {
+func TestCallerCannotGrantAScopeThatItDoesNotHave(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	create := func(c *app.Client, env string, scopes ...string) app.Answer {
@@ -187,7 +187,7 @@ func TestKeysArePagedNewestFirst(t *testing.T) {
 	a.NewOrganisation("Stranger").Live.Get(path).Refused(400, "validation_failed", "query /cursor invalid_cursor")
 }
 
-func TestWhenAKeyWasUsedLastCostsOneWriteAMinute(t *testing.T) {
+func TestLastUseOfAKeyIsWrittenOnceAMinute(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.TwoNodes())
 	made := a.Live.Post("/v1/api-keys", app.Map{"name": "x", "scopes": []string{"read"}}).Is(201)

@@ -10,7 +10,7 @@ import (
 	"ledgerline/test/app"
 )
 
-func TestTheAuditLogTellsWhoChangedWhat(t *testing.T) {
+func TestAuditLogListsWhoChangedWhat(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards, app.TwoNodes())

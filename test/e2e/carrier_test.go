@@ -60,7 +60,7 @@ func TestAMessageThroughBlueBubblesIsSentDeliveredReadAndAnswered(t *testing.T) 
 	require.Len(t, server.To(phone), 2, "the opt-out is confirmed")
 }
 
-func TestAContactsAttachmentIsShownWhereTheServiceIsReached(t *testing.T) {
+func TestAttachmentOfAContactIsServedUnderTheBaseURL(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.BaseURL("https://ledgerline.example/"))
 	server, _ := mac(t, a)
@@ -84,7 +84,7 @@ func TestAContactsAttachmentIsShownWhereTheServiceIsReached(t *testing.T) {
 	require.Equal(t, "image/heic", response.Header.Get("Content-Type"))
 }
 
-func TestASendWhoseAnswerWasLostIsFoundAtTheServerAndNotRepeated(t *testing.T) {
+func TestSendWithALostAnswerIsFoundAtTheServerAndNotRepeated(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	server, _ := mac(t, a)
@@ -96,7 +96,7 @@ func TestASendWhoseAnswerWasLostIsFoundAtTheServerAndNotRepeated(t *testing.T) {
 	require.Len(t, server.To(phone), 1)
 }
 
-func TestTheAccountOfALineIsSealedAndEndsWithIt(t *testing.T) {
+func TestAccountOfALineIsSealedAndErasedWithTheLine(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	server, report := mac(t, a)
@@ -144,7 +144,7 @@ func (s *slow) Lookup(context.Context, carrier.Outbound) (carrier.Accepted, bool
 	return carrier.Accepted{}, false, nil
 }
 
-func TestNothingLeavesAfterAnOptOutThatWasAnsweredWhileTheCarrierWasAskedForTheNumber(t *testing.T) {
+func TestOptOutDuringALookupStopsTheMessage(t *testing.T) {
 	t.Parallel()
 	fake := &slow{asked: make(chan struct{}), answer: make(chan struct{})}
 	a := app.Start(t, app.Carrier(func(*app.Node) carrier.Carrier { return fake }))
@@ -170,7 +170,7 @@ func (mute) Lookup(context.Context, carrier.Outbound) (carrier.Accepted, bool, e
 	return carrier.Accepted{}, false, nil
 }
 
-func TestAReceiptBySMSIsMissedADayAfterTheMessageWentOnThere(t *testing.T) {
+func TestMissingReceiptOfAFallbackSMSIsCountedFromTheSMS(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.Carrier(func(*app.Node) carrier.Carrier { return mute{} }))
 	pool := a.Live.Post("/v1/pools", app.Map{"name": "SMS", "fallback_sms_mode": "not_chat_or_failed"}).Is(201).Text("id")

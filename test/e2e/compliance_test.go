@@ -11,7 +11,7 @@ import (
 	"ledgerline/test/app"
 )
 
-func TestAnOrganisationThatRequiresConsentMessagesThoseWhoGaveItOnly(t *testing.T) {
+func TestOrganisationThatRequiresConsentMessagesOnlyContactsThatOptedIn(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.TwoNodes())
 	yes, no := true, false
@@ -38,7 +38,7 @@ func TestAnOrganisationThatRequiresConsentMessagesThoseWhoGaveItOnly(t *testing.
 	a.Live.Post("/v1/messages", app.Map{"to": a.Phone(), "body": "x"}).Is(201)
 }
 
-func TestAnOrganisationsOwnQuietHoursStopWordsAndConfirmationHold(t *testing.T) {
+func TestQuietHoursStopWordsAndConfirmationOfTheOrganisationAreUsed(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	words, text := []string{"basta"}, "That was all."

@@ -21,7 +21,7 @@ func patch(c *app.Client, id string, body any) app.Answer {
 	return c.Do("PATCH", "/v1/contacts/"+id, body)
 }
 
-func TestAPatchChangesWhatIsGivenAndNullIsNotAbsent(t *testing.T) {
+func TestPatchChangesGivenFieldsAndNullIsNotAbsent(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards)
@@ -55,7 +55,7 @@ func TestAPatchChangesWhatIsGivenAndNullIsNotAbsent(t *testing.T) {
 	})
 }
 
-func TestAPatchIsRefusedWithEveryPlaceThatIsWrong(t *testing.T) {
+func TestPatchProblemsAreReportedAtTheirPointers(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	id := a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201).Text("id")
@@ -92,7 +92,7 @@ func TestLabelsAreAddedAndRemovedByName(t *testing.T) {
 }
 
 // The last row of interface 3.1.
-func TestAChangedPhoneThatOptedOutBeforeOptsTheContactOut(t *testing.T) {
+func TestChangedPhoneInTheRegisterOptsTheContactOut(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards)
@@ -120,7 +120,7 @@ func TestAChangedPhoneThatOptedOutBeforeOptsTheContactOut(t *testing.T) {
 	})
 }
 
-func TestWhatWaitsForTheOldNumberIsNotSentToIt(t *testing.T) {
+func TestMessagesForTheOldNumberAreCanceledWhenThePhoneChanges(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	id := a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201).Text("id")

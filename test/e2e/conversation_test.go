@@ -31,7 +31,7 @@ func conversation(c *app.Client, id string) app.Map {
 	return c.Get("/v1/conversations/" + id).Is(200).JSON()
 }
 
-func TestAConversationShowsItsContactItsNewestMessageAndWhatIsUnread(t *testing.T) {
+func TestConversationShowsContactNewestMessageAndUnreadCount(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards)
@@ -116,7 +116,7 @@ func TestTheInboxIsFilteredAndPaged(t *testing.T) {
 		Refused(400, "validation_failed", "query /assignee invalid_format", "query /line_id invalid_format", "query /contact_id invalid_format")
 }
 
-func TestWhoIsAskingAndTheTeamsOfTheWorkspace(t *testing.T) {
+func TestMeShowsTheCallerAndTeamsListTheWorkspacesTeams(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	agent := a.Users[organisation.Agent]
@@ -142,7 +142,7 @@ func TestWhoIsAskingAndTheTeamsOfTheWorkspace(t *testing.T) {
 
 func (c talk) path(rest string) string { return "/v1/conversations/" + c.conversation + rest }
 
-func TestAConversationIsChangedAllAtOnceOrNotAtAll(t *testing.T) {
+func TestConversationPatchIsAppliedWhollyOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards)
@@ -192,7 +192,7 @@ func TestAConversationIsChangedAllAtOnceOrNotAtAll(t *testing.T) {
 	})
 }
 
-func TestWhoLeavesAWorkspaceLeavesItsConversationsToNobody(t *testing.T) {
+func TestConversationsAreUnassignedWhenTheirUserLeavesTheWorkspace(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.TwoNodes())
 	other := a.NewWorkspace("Other")
@@ -223,7 +223,7 @@ func TestWhoLeavesAWorkspaceLeavesItsConversationsToNobody(t *testing.T) {
 	a.Live.Do("PATCH", "/v1/contacts/"+closed.contact, app.Map{"owner_user_id": leaver}).Refused(400, "validation_failed", "body /owner_user_id not_a_member")
 }
 
-func TestAgentsSeeAndChangeWhatIsTheirsOrNobodys(t *testing.T) {
+func TestAgentsSeeAndChangeTheirOwnAndUnassignedConversations(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	agent, manager := a.Sessions[organisation.Agent], a.Sessions[organisation.Manager]
@@ -271,7 +271,7 @@ func TestAgentsSeeAndChangeWhatIsTheirsOrNobodys(t *testing.T) {
 	a.Test.Do("PATCH", mine.path(""), app.Map{"handled_by": "agent:" + uuid.NewString()}).Refused(403, "forbidden")
 }
 
-func TestASnoozedConversationWakesByTheClock(t *testing.T) {
+func TestSnoozedConversationOpensAtItsTime(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards)
@@ -325,7 +325,7 @@ func TestASnoozedConversationWakesByTheClock(t *testing.T) {
 	})
 }
 
-func TestUnreadCountsWhatCameSinceAPersonReadOrAnswered(t *testing.T) {
+func TestUnreadCountsMessagesSinceAPersonReadOrAnswered(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	c := newTalk(a, "Ann")
@@ -366,7 +366,7 @@ func TestUnreadCountsWhatCameSinceAPersonReadOrAnswered(t *testing.T) {
 	require.Equal(t, before, look(), "a replay counts the same")
 }
 
-func TestAReplyGoesTheWayOfEveryMessage(t *testing.T) {
+func TestReplyFollowsTheSendingRules(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	c := newTalk(a, "Ann")
@@ -399,7 +399,7 @@ func TestAReplyGoesTheWayOfEveryMessage(t *testing.T) {
 	require.Empty(t, a.Live.Get("/v1/conversations").Is(200).Data())
 }
 
-func TestNotesAreForTheTeam(t *testing.T) {
+func TestNotesAreSeenByTheTeamAndNeverSent(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	c := newTalk(a, "Ann")
@@ -420,7 +420,7 @@ func TestNotesAreForTheTeam(t *testing.T) {
 	shows(t, conversation(a.Live, c.conversation), app.Map{"last_message_at": stamp(0)})
 }
 
-func TestWhoMayWriteInTheInbox(t *testing.T) {
+func TestRolesAndScopesThatMayWriteInTheInbox(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.TwoNodes())
 	c := newTalk(a, "Ann")

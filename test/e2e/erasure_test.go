@@ -39,7 +39,7 @@ func places(t *testing.T, a *app.App, needle string) (found []string) {
 	return found
 }
 
-func TestAfterErasureTheContactsDataIsNowhereAndTheLedgerStillProves(t *testing.T) {
+func TestErasedPersonalDataIsUnreadableEverywhereAndTheLedgerStillVerifies(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards, app.TrustedProxies("127.0.0.1"))
@@ -149,7 +149,7 @@ func TestAfterErasureTheContactsDataIsNowhereAndTheLedgerStillProves(t *testing.
 	})
 }
 
-func TestNothingPersonalLiesInTheClearBesideTheReadModels(t *testing.T) {
+func TestPersonalDataIsSealedEverywhereButInTheReadModels(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	a.Live.IdempotencyKey("k").Post("/v1/contacts", app.Map{"phone": "+14157773218", "first_name": "Zebulon", "email": "zeb@hidden.example"}).Is(201)

@@ -36,7 +36,7 @@ func export(t *testing.T, c *app.Client, query string) (rows []map[string]string
 	}
 }
 
-func TestAnExportTellsAllOfAContact(t *testing.T) {
+func TestExportHasAllFieldsOfAContact(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	phone := a.Phone()
@@ -70,7 +70,7 @@ func TestAnExportTellsAllOfAContact(t *testing.T) {
 	}, rows[1], "newest first")
 }
 
-func TestAnExportHoldsWhatTheCallerSeesAndAsksFor(t *testing.T) {
+func TestExportHasTheContactsThatTheCallerSeesAndFiltersFor(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	phones := func(c *app.Client, query string) (found []string) {
@@ -100,7 +100,7 @@ func TestAnExportHoldsWhatTheCallerSeesAndAsksFor(t *testing.T) {
 	a.Sessions["billing"].Get("/v1/contacts/export").Refused(403, "forbidden")
 }
 
-func TestFieldsBeyondTheColumnsAreExportedAsOne(t *testing.T) {
+func TestRareCustomFieldsAreExportedInOneColumn(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	for i := range 3 {

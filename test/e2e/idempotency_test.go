@@ -67,7 +67,7 @@ func TestAnIdempotencyKeyBelongsToItsWorkspace(t *testing.T) {
 	require.NotEqual(t, one.Text("id"), two.Text("id"))
 }
 
-func TestAKeyIsForgottenAfterADay(t *testing.T) {
+func TestIdempotencyRecordIsDroppedAfter24Hours(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	body := app.Map{"to": a.Phone(), "body": "Hello"}
@@ -80,7 +80,7 @@ func TestAKeyIsForgottenAfterADay(t *testing.T) {
 	require.Empty(t, second.Header.Get(replayed))
 }
 
-func TestARefusalIsKeptAndARetryGetsTheSame(t *testing.T) {
+func TestRefusalIsStoredAndRepeatedToARetry(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	phone := a.Phone()
@@ -111,7 +111,7 @@ func TestARefusalIsKeptAndARetryGetsTheSame(t *testing.T) {
 	a.Live.IdempotencyKey("new").Post("/v1/messages", app.Map{"to": blocked, "body": "x"}).Is(201)
 }
 
-func TestARequestThatWasNotAcceptedAsOneKeepsNoKey(t *testing.T) {
+func TestRefusedCallerOrFormStoresNoIdempotencyRecord(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	phone := a.Phone()
@@ -123,7 +123,7 @@ func TestARequestThatWasNotAcceptedAsOneKeepsNoKey(t *testing.T) {
 	c.Post("/v1/contacts", body).Is(201)
 }
 
-func TestOfManyAlikeOneIsCarriedOut(t *testing.T) {
+func TestConcurrentRequestsWithOneKeyAreExecutedOnce(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards, app.Nodes(
@@ -154,7 +154,7 @@ func TestOfManyAlikeOneIsCarriedOut(t *testing.T) {
 	})
 }
 
-func TestOfManyWithoutAKeyOneContactIsMadeAndTheOthersAreToldWhich(t *testing.T) {
+func TestConcurrentCreationsOfOnePhoneMakeOneContact(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.Nodes(app.Everything, app.Everything))
 	phone := a.Phone()
@@ -180,7 +180,7 @@ func TestOfManyWithoutAKeyOneContactIsMadeAndTheOthersAreToldWhich(t *testing.T)
 	require.Equal(t, 1, made)
 }
 
-func TestAnAnswerThatWasLostIsBuiltFromTheView(t *testing.T) {
+func TestIdempotencyRecordWithoutBodyIsAnsweredFromTheView(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards, app.Nodes(app.Everything, app.Everything))
@@ -223,7 +223,7 @@ func TestAnAnswerThatWasLostIsBuiltFromTheView(t *testing.T) {
 	})
 }
 
-func TestTheFormOfAnIdempotencyKey(t *testing.T) {
+func TestInvalidIdempotencyKeysAreRefused(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	post := func(key string) app.Answer {

@@ -24,7 +24,7 @@ func newIdentity(a *app.App, more app.Map) (app.Answer, *app.Client) {
 	return made, a.As(made.Text("token"))
 }
 
-func TestAnIdentityHasATokenThatIsShownOnce(t *testing.T) {
+func TestIdentityTokenIsShownOnce(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards, app.TwoNodes())
@@ -131,7 +131,7 @@ func TestAnIdentityDoesNotManageCredentials(t *testing.T) {
 	a.As(own.Text("secret")).Get("/v1/contacts").Is(200)
 }
 
-func TestAllThatIsWrongWithAnIdentityIsToldAtItsPlace(t *testing.T) {
+func TestProblemsOfAnIdentityAreReportedAtTheirPointers(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	stranger := a.NewOrganisation("Stranger")
@@ -170,7 +170,7 @@ func TestIdentitiesArePagedNewestFirst(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-func TestAnIdentitySendsFromItsLinesOnlyAndSoManyADay(t *testing.T) {
+func TestIdentitySendsOnlyFromItsLinesAndUpToItsDailyLimit(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards, app.TwoNodes())
@@ -203,7 +203,7 @@ func TestAnIdentitySendsFromItsLinesOnlyAndSoManyADay(t *testing.T) {
 	})
 }
 
-func TestAllProcessesTogetherKeepAnIdentitysDailyLimit(t *testing.T) {
+func TestConcurrentNodesKeepTheDailyLimitOfAnIdentity(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.Nodes(app.Everything, app.Everything))
 	_, bot := newIdentity(a, app.Map{"daily_limit": 7})
@@ -229,7 +229,7 @@ func TestATestIdentitySendsThroughTheSandboxLineIfItMay(t *testing.T) {
 	lost.Post("/v1/messages", app.Map{"to": a.SandboxNumber(2), "body": "x"}).Refused(403, "forbidden")
 }
 
-func TestWhatAnIdentityMayMoreSetsFreeWhatWaited(t *testing.T) {
+func TestRaisedLimitOfAnIdentityReleasesItsDeferredMessages(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	made, bot := newIdentity(a, app.Map{"daily_limit": 1})
@@ -255,7 +255,7 @@ func TestWhatAnIdentityMayMoreSetsFreeWhatWaited(t *testing.T) {
 	shows(t, message(a.Live, third), app.Map{"status": "delivered", "line_id": a.Lines[0].ID})
 }
 
-func TestWhoWaitsForALineGoesByAnotherOneWhenTheSenderMayUseItNoMore(t *testing.T) {
+func TestMessageLeavesByAnotherLineWhenItsIdentityLosesALine(t *testing.T) {
 	t.Parallel()
 	limits := line.DefaultLimits()
 	limits.SendsPerDay = 1

@@ -94,7 +94,7 @@ func TestAnImportMakesContactsOfItsRows(t *testing.T) {
 	})
 }
 
-func TestABadRowIsSkippedAndToldWithItsNumberAndWithoutItsContent(t *testing.T) {
+func TestBadRowIsSkippedAndReportedWithItsNumberOnly(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	file := "phone,first_name,email,labels,consent_status,note\n" +
@@ -129,7 +129,7 @@ func TestABadRowIsSkippedAndToldWithItsNumberAndWithoutItsContent(t *testing.T) 
 	require.Len(t, a.Live.Get("/v1/contacts").Is(200).Data(), 2)
 }
 
-func TestAnImportThatCannotBeReadIsRefusedWhole(t *testing.T) {
+func TestUnreadableImportIsRefusedAsAWhole(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	phone := app.Map{"p": "phone"}
@@ -288,7 +288,7 @@ func TestAnImportUpdatesContactsOnlyWhenAskedTo(t *testing.T) {
 	require.Equal(t, app.Map{"kept": 1.0, "city": "Köln"}, changed["fields"])
 }
 
-func TestAnImportNeverOptsInWhoOptedOut(t *testing.T) {
+func TestImportNeverOptsInAContactThatOptedOut(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards)
@@ -319,7 +319,7 @@ func TestAnImportNeverOptsInWhoOptedOut(t *testing.T) {
 	})
 }
 
-func TestConsentOfAFileReachesContactsThatExist(t *testing.T) {
+func TestConsentColumnAppliesToExistingContacts(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	second := a.NewWorkspace("Second")
@@ -385,7 +385,7 @@ func manyRows(n int) (file string) {
 
 var manyMapping = app.Map{"phone": "phone", "name": "first_name", "labels": "labels"}
 
-func TestAnImportGoesOnWhenItsNodeEndsAndNoRowIsCarriedOutTwice(t *testing.T) {
+func TestImportResumesOnAnotherNodeAndAppliesNoRowTwice(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards, app.Nodes(service.Roles{Write: true, Read: true, Project: true}, service.Roles{Process: true}))
@@ -444,7 +444,7 @@ func TestAnImportAndRequestsForTheSameNumbersMakeEachContactOnce(t *testing.T) {
 	require.Equal(t, []int{n, 3}, []int{contacts, labels})
 }
 
-func TestWhoIsErasedWhileTheFileWaitsIsNotBroughtBack(t *testing.T) {
+func TestContactErasedDuringAnImportIsNotCreatedAgain(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.Nodes(service.Roles{Write: true, Read: true, Project: true}))
 	phone := a.Phone()
@@ -460,7 +460,7 @@ func TestWhoIsErasedWhileTheFileWaitsIsNotBroughtBack(t *testing.T) {
 	require.Empty(t, a.Live.Get("/v1/contacts").Is(200).Data())
 }
 
-func TestAFileThatCannotBeReadAnyMoreFailsItsJob(t *testing.T) {
+func TestImportFailsWhenItsFileIsUnreadable(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	a.Exec(`create function lose() returns trigger language plpgsql as $$ begin new.sealed = 'x'; return new; end $$`)

@@ -71,7 +71,7 @@ func TestEveryLimitOfAContactAtItsEdgeAndPastIt(t *testing.T) {
 	optOut(wide(201), wide(41)).Refused(400, "validation_failed", "body /source too_long", "body /keyword too_long")
 }
 
-func TestWhatCannotBeKeptAsItWasWrittenIsRefusedAtItsPlace(t *testing.T) {
+func TestTextsThatCannotBeStoredAreRefusedAtTheirPointers(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	id := a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201).Text("id")
@@ -157,7 +157,7 @@ func TestEveryLimitOfAMessageAtItsEdgeAndPastIt(t *testing.T) {
 	a.Live.Post("/v1/messages", app.Map{"contact_id": "ctc_1", "body": "x"}).Refused(404, "not_found")
 }
 
-func TestAllProblemsOfARequestAreToldTogether(t *testing.T) {
+func TestAllProblemsOfARequestAreReportedTogether(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	a.Live.Header("idempotency-key", "workflow:1").Post("/v1/contacts", `{"phone":5,"first_name":null,"email":"nobody","labels":["a",7],"nick":"x","fields":[],"owner_user_id":"u","consent_status":"opted_out"}`).
@@ -185,7 +185,7 @@ func TestAllProblemsOfARequestAreToldTogether(t *testing.T) {
 	a.Live.Get("/v1/contacts?limit=99999999999999999999").Refused(400, "validation_failed", "query /limit invalid_type")
 }
 
-func TestBodiesThatAreNoJSONOrTooLarge(t *testing.T) {
+func TestInvalidAndTooLargeBodiesAreRefused(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	for _, path := range []string{"/v1/contacts", "/v1/messages", "/v1/contacts/ctc_1/consent", "/v1/contacts/ctc_1/opt-out"} {
@@ -215,7 +215,7 @@ func TestBodiesThatAreNoJSONOrTooLarge(t *testing.T) {
 	require.Equal(t, app.Map{"n": 9007199254740991.0, "m": 0.1, "\ufdd0": "x", "": app.Map{"": nil}}, kept.At("fields"))
 }
 
-func TestWrongPathsAndMethodsGetTheSameShape(t *testing.T) {
+func TestUnknownPathsAndMethodsAnswerWithTheErrorShape(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	for _, path := range []string{"/v1/nothing", "/v1/contacts/", "/", "/v2/contacts", "/v1//contacts", "/v1/contacts/a/b", "/v1/messages/x/events/y"} {

@@ -19,7 +19,7 @@ func labelCounts(c *app.Client) (list []string) {
 	return list
 }
 
-func TestALabelIsMadeRenamedAndDeleted(t *testing.T) {
+func TestLabelIsCreatedRenamedAndDeleted(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards)
@@ -74,7 +74,7 @@ func TestALabelsCountIsRightAfterAnySequenceOfChanges(t *testing.T) {
 	require.Equal(t, []string(nil), labelCounts(a.NewWorkspace("Second").Live))
 }
 
-func TestBadLabelsAreRefusedWithTheirPlaces(t *testing.T) {
+func TestBadLabelsAreRefusedAtTheirPointers(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	a.Live.Post("/v1/labels", app.Map{"name": wide(65), "color": 5, "x": 1}).

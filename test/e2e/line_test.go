@@ -15,7 +15,7 @@ import (
 	"ledgerline/test/app"
 )
 
-func TestALineShowsWhatItIsAndWhatItMayDo(t *testing.T) {
+func TestLineShowsItsPropertiesAndUsage(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.Limits(line.DefaultLimits()))
 	l := a.Lines[0]
@@ -65,7 +65,7 @@ func TestLinesAreListedByPoolAndState(t *testing.T) {
 	a.Live.Get("/v1/lines?pool_id=y").Refused(400, "validation_failed", "query /pool_id invalid_format")
 }
 
-func TestALineIsRenamedMovedAndCarded(t *testing.T) {
+func TestLineIsRenamedMovedToAPoolAndGivenAContactCard(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	path := "/v1/lines/" + a.Lines[0].ID
@@ -101,7 +101,7 @@ func TestALineIsRenamedMovedAndCarded(t *testing.T) {
 	a.Live.Do("PATCH", "/v1/lines/"+a.Sandbox.ID, app.Map{"pool_id": pool}).Refused(409, "conflict")
 }
 
-func TestALineIsPausedAndGoesBackToWhereItWas(t *testing.T) {
+func TestResumedLineReturnsToItsState(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	path := "/v1/lines/" + a.Lines[0].ID
@@ -118,7 +118,7 @@ func TestALineIsPausedAndGoesBackToWhereItWas(t *testing.T) {
 	a.Live.Post(path+"/pause", app.Map{"reason": string(make([]byte, 501))}).Is(400)
 }
 
-func TestARetiredLineSendsNoMoreAndAnotherOneMayHaveItsNumber(t *testing.T) {
+func TestRetiredLineStopsSendingAndFreesItsNumber(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.Nodes(app.Everything, app.Everything))
 	there := a.Nodes[1].App // where nobody here hears of it but through the ledger
@@ -153,7 +153,7 @@ func TestARetiredLineSendsNoMoreAndAnotherOneMayHaveItsNumber(t *testing.T) {
 	send(other.Live, made.Ref).Is(201)
 }
 
-func TestPoolsAreMadeAndChanged(t *testing.T) {
+func TestPoolsAreCreatedAndChanged(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	pool := a.Live.Post("/v1/pools", app.Map{"name": "VIP"}).Is(201).JSON()
@@ -181,7 +181,7 @@ func TestPoolsAreMadeAndChanged(t *testing.T) {
 	a.NewWorkspace("Other").Live.Do("PATCH", path, app.Map{"name": "x"}).Refused(404, "not_found")
 }
 
-func TestLinesAreRequestedAndTheOperatorServes(t *testing.T) {
+func TestOperatorFulfilsARequestForLines(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	other := a.NewWorkspace("Other")
@@ -211,7 +211,7 @@ func TestLinesAreRequestedAndTheOperatorServes(t *testing.T) {
 	require.Equal(t, []any{"fulfilled"}, a.Live.Get("/v1/line-requests?limit=1&cursor="+page.Text("next_cursor")).Is(200).Column("status"))
 }
 
-func TestOfManyRequestsForLinesAtOnceFiveAreTaken(t *testing.T) {
+func TestFiveOfManyConcurrentRequestsForLinesAreAccepted(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.Nodes(app.Everything, app.Everything))
 	var all sync.WaitGroup
@@ -234,7 +234,7 @@ func TestOfManyRequestsForLinesAtOnceFiveAreTaken(t *testing.T) {
 	a.Live.Post("/v1/line-requests", app.Map{"count": 1}).Is(201)
 }
 
-func TestWhoMaySeeAndChangeLines(t *testing.T) {
+func TestRolesAndScopesThatMaySeeAndChangeLines(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	path := "/v1/lines/" + a.Lines[0].ID

@@ -18,7 +18,7 @@ func lookup(c *app.Client, phone string) app.Answer {
 	return c.Post("/v1/lookup", app.Map{"phone": phone})
 }
 
-func TestALookupIsRememberedForThirtyDaysByTheWholeOrganisation(t *testing.T) {
+func TestLookupIsReusedFor30DaysInTheOrganisation(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.TwoNodes())
 	other := a.NewWorkspace("Other")
@@ -89,7 +89,7 @@ func TestARepeatedLookupGetsTheFirstAnswer(t *testing.T) {
 	require.Equal(t, "true", again.Header.Get("idempotent-replayed"))
 }
 
-func TestWhatIsLearnedFromASendIsOnItsTimelineAndKnownToLookups(t *testing.T) {
+func TestCapabilityFoundBySendingIsReusedByLookups(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	phone := a.Phone()

@@ -12,7 +12,7 @@ import (
 	"ledgerline/test/app"
 )
 
-func TestWhatARuleHeldGoesWhenTheRuleIsLoosened(t *testing.T) {
+func TestLoosenedRuleReleasesItsDeferredMessages(t *testing.T) {
 	t.Parallel()
 	set := func(t *testing.T, a *app.App, hours events.QuietHours) {
 		t.Helper()
@@ -66,7 +66,7 @@ func TestWhatARuleHeldGoesWhenTheRuleIsLoosened(t *testing.T) {
 	})
 }
 
-func TestWhoRestsInQuietHoursKeepsAPlaceButNoRoom(t *testing.T) {
+func TestContactInQuietHoursKeepsItsPositionAndReservesNoCapacity(t *testing.T) {
 	t.Parallel()
 	limits := line.DefaultLimits()
 	limits.NewContactsPerHour, limits.NewContactsPerDay = 1, 2

@@ -150,7 +150,7 @@ func TestAToolOverMCPAnswersAsItDoesOverREST(t *testing.T) {
 	require.Equal(t, "identity "+made.Text("id"), actor)
 }
 
-func TestARefusalOverMCPTellsItsCodeAndItsIssues(t *testing.T) {
+func TestMCPRefusalHasCodeAndIssues(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	session := connect(t, a, a.NewKey(apikey.Live, nil, apikey.Read).Secret)
@@ -176,7 +176,7 @@ func TestARefusalOverMCPTellsItsCodeAndItsIssues(t *testing.T) {
 	refused("send_message", app.Map{"to": a.Phone(), "body": "x", "idempotency_key": "agent:1"}, 400, "validation_failed")
 }
 
-func TestARevokedKeyEndsASessionThatIsOpen(t *testing.T) {
+func TestRevokedKeyEndsAnOpenMCPSession(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.Nodes(app.Everything, app.Everything))
 	key := a.NewKey(apikey.Live, nil, apikey.Read)
@@ -222,7 +222,7 @@ func rpc(c *app.Client, message string) app.Answer {
 	return c.Header("accept", "application/json, text/event-stream").Post("/mcp", message)
 }
 
-func TestWhoIsNotLetInAtTheMCPServer(t *testing.T) {
+func TestMCPServerRefusesBadCredentials(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	const list = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`

@@ -10,7 +10,7 @@ import (
 	"ledgerline/test/app"
 )
 
-func TestTheScriptedNumbersBehaveAsWritten(t *testing.T) {
+func TestSandboxNumbersBehaveAsRuleSND60States(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	type moment struct {
@@ -60,7 +60,7 @@ func TestTheScriptedNumbersBehaveAsWritten(t *testing.T) {
 	}
 }
 
-func TestTheTimelineTellsItsTimesAsAllTimesAreTold(t *testing.T) {
+func TestTimelineHasTimesInUTCWithMilliseconds(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	id := a.Test.Post("/v1/messages", app.Map{"to": a.SandboxNumber(86), "body": "x", "send_at": "2026-03-02T19:00:00.5+01:00"}).Is(201).Text("id")
@@ -78,7 +78,7 @@ func TestTheTimelineTellsItsTimesAsAllTimesAreTold(t *testing.T) {
 	}
 }
 
-func TestTheScriptedRepliesTakeEffect(t *testing.T) {
+func TestScriptedRepliesOfSandboxNumbersTakeEffect(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	written := func(digits int, body string) (phone string, messages []app.Map) {

@@ -31,7 +31,7 @@ func TestMessagesToOneContactLeaveInTheOrderInWhichTheyWereAccepted(t *testing.T
 	})
 }
 
-func TestAScheduledMessageStepsAsideAndKeepsNobodyWaiting(t *testing.T) {
+func TestScheduledMessageDoesNotDelayLaterOnes(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards)
@@ -46,7 +46,7 @@ func TestAScheduledMessageStepsAsideAndKeepsNobodyWaiting(t *testing.T) {
 	})
 }
 
-func TestAScheduledMessageIsQueuedWhenItIsDueAlsoBehindOneThatIsHeld(t *testing.T) {
+func TestScheduledMessageIsQueuedWhenDueEvenBehindADeferredOne(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	for _, l := range a.Lines {
@@ -63,7 +63,7 @@ func TestAScheduledMessageIsQueuedWhenItIsDueAlsoBehindOneThatIsHeld(t *testing.
 	require.Equal(t, []any{"contact_busy"}, deferrals(a.Live, scheduled))
 }
 
-func TestAnyNumberOfScheduledMessagesStepsAside(t *testing.T) {
+func TestManyScheduledMessagesDoNotDelayLaterOnes(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	phone := a.Phone()
@@ -93,7 +93,7 @@ func TestARetryKeepsTheOrder(t *testing.T) {
 	})
 }
 
-func TestAMessageThatFailsKeepsNobodyWaiting(t *testing.T) {
+func TestFailedMessageDoesNotDelayLaterOnes(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	phone := a.SandboxNumber(80)
@@ -103,7 +103,7 @@ func TestAMessageThatFailsKeepsNobodyWaiting(t *testing.T) {
 	require.Equal(t, "failed", status(a.Test, second))
 }
 
-func TestAHeldMessageKeepsTheOrderAndGoesWhenALineComesBack(t *testing.T) {
+func TestDeferredMessageKeepsTheOrderAndLeavesWhenALineCanSendAgain(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	reason := "checked"
@@ -127,7 +127,7 @@ func TestAHeldMessageKeepsTheOrderAndGoesWhenALineComesBack(t *testing.T) {
 	require.Equal(t, a.Lines[0].ID, message(a.Live, sent[4])["line_id"])
 }
 
-func TestAMessageHeldForSevenDaysFails(t *testing.T) {
+func TestMessageDeferredForSevenDaysFails(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	for _, l := range a.Lines {
@@ -149,7 +149,7 @@ func rest(t *testing.T, a *app.App) {
 	require.NoError(t, err)
 }
 
-func TestCancelingAHeldMessageLetsThoseBehindItGo(t *testing.T) {
+func TestCancelingADeferredMessageReleasesLaterOnes(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	rest(t, a)
@@ -163,7 +163,7 @@ func TestCancelingAHeldMessageLetsThoseBehindItGo(t *testing.T) {
 	require.Equal(t, "delivered", status(a.Live, behind))
 }
 
-func TestACanceledMessageLeavesTheQueueForRoom(t *testing.T) {
+func TestCanceledMessageLeavesTheCapacityQueue(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	rest(t, a)
@@ -178,7 +178,7 @@ func TestACanceledMessageLeavesTheQueueForRoom(t *testing.T) {
 	require.Zero(t, waiting())
 }
 
-func TestAnAutomaticTextThatWaitsForItsLineHoldsUpNobody(t *testing.T) {
+func TestDeferredAutomaticTextDoesNotDelayOtherMessages(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	rest(t, a)

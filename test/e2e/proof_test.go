@@ -34,7 +34,7 @@ func proven(t *testing.T, proof []byte, expect ...string) bool {
 	return err == nil
 }
 
-func TestAnOutsiderCanCheckTheWholeConsentHistoryOfANumber(t *testing.T) {
+func TestConsentProofOfANumberVerifiesOutsideTheService(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards)
@@ -86,7 +86,7 @@ func TestAnOutsiderCanCheckTheWholeConsentHistoryOfANumber(t *testing.T) {
 	})
 }
 
-func TestAnEventThatIsLeftOutOfAProofIsMissed(t *testing.T) {
+func TestProofWithAMissingEventDoesNotVerify(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	phone := a.Phone()
@@ -118,7 +118,7 @@ func TestAnEventThatIsLeftOutOfAProofIsMissed(t *testing.T) {
 	}
 }
 
-func TestTheConsentTrailIsExportedAsItIsListed(t *testing.T) {
+func TestExportedConsentTrailEqualsTheList(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	phone := a.Phone()

@@ -11,7 +11,7 @@ import (
 	"ledgerline/test/app"
 )
 
-func TestWhoeverGotAnAnswerToAWriteSeesItInTheNextReadOnAnotherNode(t *testing.T) {
+func TestWriteIsVisibleInTheNextReadOnAnotherNode(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards, app.TwoNodes())
@@ -131,7 +131,7 @@ func TestListsAreNewestFirstAndEndWithANullCursor(t *testing.T) {
 	require.Equal(t, []any{}, a.Live.Get("/v1/contacts?q=nobody").Is(200).At("data"), "an empty list is no null")
 }
 
-func TestAFilterFindsWhatItSaysAndNothingElse(t *testing.T) {
+func TestFiltersFindExactlyTheMatchingRows(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	owner := a.Users["manager"].String()

@@ -12,7 +12,7 @@ import (
 	"ledgerline/test/app"
 )
 
-func TestSavedRepliesAreKeptUnderATitleOfTheirOwn(t *testing.T) {
+func TestSavedRepliesHaveUniqueTitles(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards)

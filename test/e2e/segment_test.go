@@ -63,7 +63,7 @@ func TestASegmentFiltersListsAndIsCounted(t *testing.T) {
 	})
 }
 
-func TestABadDefinitionIsToldAtItsNodes(t *testing.T) {
+func TestProblemsOfADefinitionAreReportedAtTheirNodes(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	a.Live.Post("/v1/labels", app.Map{"name": "vip"}).Is(201)

@@ -52,7 +52,7 @@ func counted(t *testing.T, c *app.Client, ids []string) map[any]int {
 	return counts
 }
 
-func TestASendInQuietHoursIsDeferredWithItsReasonAndLeavesWhenTheyEnd(t *testing.T) {
+func TestMessageInQuietHoursIsDeferredAndLeavesWhenTheyEnd(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards, app.Limits(line.DefaultLimits()))
@@ -70,7 +70,7 @@ func TestASendInQuietHoursIsDeferredWithItsReasonAndLeavesWhenTheyEnd(t *testing
 	})
 }
 
-func TestTheFourthMessageBeforeAReplyIsHeldAndReleasedByTheReply(t *testing.T) {
+func TestFourthMessageBeforeAReplyIsDeferredUntilTheReply(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.Limits(line.DefaultLimits()))
 	phone := a.Phone()
@@ -90,7 +90,7 @@ func TestTheFourthMessageBeforeAReplyIsHeldAndReleasedByTheReply(t *testing.T) {
 	require.Equal(t, []any{"delivered", "delivered"}, []any{status(a.Live, fourth), status(a.Live, link)})
 }
 
-func TestAPlainMessagePassesOneThatTheFirstMessageRulesHold(t *testing.T) {
+func TestPlainMessageOvertakesOneDeferredByTheFirstMessageRules(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.Limits(line.DefaultLimits()))
 	phone := a.Phone()
@@ -138,7 +138,7 @@ func TestNewContactsOfALineAreLimitedPerHourAndDayAndTheDayRollsOverAt3AMInNewYo
 	require.Equal(t, map[any]int{"delivered": 8}, counted(t, a.Live, ids))
 }
 
-func TestKnownContactsAreNoNewContacts(t *testing.T) {
+func TestKnownContactsDoNotCountAsNewContacts(t *testing.T) {
 	t.Parallel()
 	limits := line.DefaultLimits()
 	limits.NewContactsPerHour = 1
@@ -150,7 +150,7 @@ func TestKnownContactsAreNoNewContacts(t *testing.T) {
 	}
 }
 
-func TestTheSameTextLeavesALineAtMostAsOftenAsTheLimitSays(t *testing.T) {
+func TestIdenticalTextsOfALineAreLimitedPerDay(t *testing.T) {
 	t.Parallel()
 	limits := app.Unlimited()
 	limits.IdenticalTextMaxPerDay = 2
@@ -163,7 +163,7 @@ func TestTheSameTextLeavesALineAtMostAsOftenAsTheLimitSays(t *testing.T) {
 	shows(t, lastDetail(t, a.Live, ids[2], "deferred"), app.Map{"reason": "line_sends_day", "rule": "identical_text_max_per_day"})
 }
 
-func TestCapacityIsNeverExceededByAnyNumberOfProcessesAndWhatWaitsIsReleasedInOrder(t *testing.T) {
+func TestConcurrentNodesNeverExceedCapacityAndServeDeferredMessagesInOrder(t *testing.T) {
 	t.Parallel()
 	limits := line.DefaultLimits()
 	limits.ReplyRatioMin = 0 // nobody replies, and no line shall be throttled for it
@@ -234,7 +234,7 @@ func column(a *app.App, sql string, args ...any) (list []string) {
 	return list
 }
 
-func TestALineWhoseNewContactsStaySilentIsPausedUntilOneReplies(t *testing.T) {
+func TestLineWithUnansweredNewContactsIsPausedUntilOneReplies(t *testing.T) {
 	t.Parallel()
 	limits := app.Unlimited()
 	limits.UnansweredStreakPause = 2
@@ -261,7 +261,7 @@ func TestALineWhoseNewContactsStaySilentIsPausedUntilOneReplies(t *testing.T) {
 	require.Equal(t, []any{"active", "delivered"}, []any{state(), status(a.Live, held)})
 }
 
-func TestALineThatFailsIsThrottledAndRecoversWhenItsBadDaysArePast(t *testing.T) {
+func TestFailingLineIsThrottledAndRecoversAfterTheBadDays(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	to := a.Lines[0].ID
@@ -292,7 +292,7 @@ func TestALineThatFailsIsThrottledAndRecoversWhenItsBadDaysArePast(t *testing.T)
 	require.Equal(t, []string{"line.degraded", "line.recovered"}, history())
 }
 
-func TestMessagesBehindAHeldOneSayThatTheContactIsBusy(t *testing.T) {
+func TestMessagesBehindADeferredOneAreDeferredWithContactBusy(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.Limits(line.DefaultLimits()))
 	a.Advance(12 * time.Hour)
@@ -305,7 +305,7 @@ func TestMessagesBehindAHeldOneSayThatTheContactIsBusy(t *testing.T) {
 	require.Equal(t, []string{head, behind}, departures(a, text(message(a.Live, head), "contact_id")))
 }
 
-func TestADryRunTellsWhatWouldHappenAndWritesNothing(t *testing.T) {
+func TestDryRunAnswersWhatWouldHappenAndWritesNothing(t *testing.T) {
 	t.Parallel()
 	limits := line.DefaultLimits()
 	limits.NewContactsPerHour = 1
@@ -434,7 +434,7 @@ func TestMessagesThatWereNeverSentDoNotCountTowardTheThreeBeforeAReply(t *testin
 	require.Equal(t, []any{"first_message_rules"}, deferrals(a.Test, ids[3]))
 }
 
-func TestAPauseHoldsWhatWasAcceptedAndTheResumeLetsItGo(t *testing.T) {
+func TestPausedOrganisationDefersAcceptedMessagesUntilItIsResumed(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	org := a.Nodes[0].App
@@ -459,7 +459,7 @@ func TestAPauseHoldsWhatWasAcceptedAndTheResumeLetsItGo(t *testing.T) {
 	require.Equal(t, []any{"delivered", "delivered"}, []any{status(a.Live, due), status(a.Test, test)})
 }
 
-func TestWhoJoinsAQueueThatUsesUpTheDayIsToldTheDay(t *testing.T) {
+func TestDeferralNamesTheDayWhenTheQueueUsesUpTheDaysCapacity(t *testing.T) {
 	t.Parallel()
 	limits := line.DefaultLimits()
 	limits.NewContactsPerHour, limits.NewContactsPerDay = 2, 4
@@ -490,7 +490,7 @@ func TestWhoJoinsAQueueThatUsesUpTheDayIsToldTheDay(t *testing.T) {
 	require.Equal(t, map[any]int{"delivered": 12}, counted(t, a.Live, ids))
 }
 
-func TestTheEndOfAHoldThatHasPassedIsNotShown(t *testing.T) {
+func TestPassedEndOfADeferralIsNotShown(t *testing.T) {
 	t.Parallel()
 	limits := line.DefaultLimits()
 	limits.NewContactsPerHour = 1

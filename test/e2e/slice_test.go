@@ -247,7 +247,7 @@ func TestAContactThatRepliesSTOPCanNeverBeMessagedAgain(t *testing.T) {
 	})
 }
 
-func TestAnOptOutEndsWhatIsQueuedAndCannotLeave(t *testing.T) {
+func TestOptOutCancelsQueuedMessages(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	phone := a.Phone()
@@ -267,7 +267,7 @@ func TestAnOptOutEndsWhatIsQueuedAndCannotLeave(t *testing.T) {
 	require.Equal(t, []string{"unknown>opted_out phone call stop"}, consentTrail(a.Live, contact))
 }
 
-func TestSTARTOptsInAgainAndLiftsTheRegister(t *testing.T) {
+func TestSTARTOptsInAgainAndRemovesTheNumberFromTheRegister(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	other := a.NewWorkspace("Other")
@@ -287,7 +287,7 @@ func TestSTARTOptsInAgainAndLiftsTheRegister(t *testing.T) {
 	require.Equal(t, "unknown", third.Live.Post("/v1/contacts", app.Map{"phone": phone}).Is(201).Text("consent_status"), "the register is lifted")
 }
 
-func TestYesOptsInOnlyWhoIsOptedOut(t *testing.T) {
+func TestYesOptsInOnlyAContactThatIsOptedOut(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	phone := a.Phone()
@@ -325,7 +325,7 @@ func TestHELPIsAnsweredWithTheNameOfTheOrganisationAndNotAfterAnOptOut(t *testin
 	require.Equal(t, "delivered", answers[0]["status"])
 }
 
-func TestConsentChangesByRequestAreRecordedWithWhoAskedAndWhy(t *testing.T) {
+func TestRequestedConsentChangesAreRecordedWithActorAndSource(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	contact := a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201).Text("id")

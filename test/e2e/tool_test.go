@@ -23,7 +23,7 @@ func use(c *app.Client, tool string, input app.Map) app.Answer {
 	return c.Post("/v1/mcp/tools/"+tool, input)
 }
 
-func TestToolsThatReadAnswerAsTheirEndpointsDo(t *testing.T) {
+func TestReadingToolsAnswerAsTheirEndpointsDo(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards, app.TwoNodes())
@@ -106,7 +106,7 @@ func TestToolsThatSendAreRepeatedByTheKeyInTheirInput(t *testing.T) {
 	require.Equal(t, []any{"mcp", true}, []any{owner.At("source"), owner.At("sent_by_staff")})
 }
 
-func TestWhatAToolIsAskedWronglyIsToldInItsInput(t *testing.T) {
+func TestProblemsOfAToolCallAreReportedInItsInput(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	ada := newTalk(a, "Ada")
@@ -155,7 +155,7 @@ func TestUpsertMakesAContactOrChangesTheOneWithTheNumber(t *testing.T) {
 	require.Equal(t, changed.JSON(), same.JSON())
 }
 
-func TestAHandoffGivesAConversationToPeople(t *testing.T) {
+func TestHandoffGivesTheConversationToTheTeam(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards, app.TwoNodes())
@@ -203,7 +203,7 @@ var runs = map[string]string{
 	"search_contacts": "list_contacts", "send_message": "send_message", "upsert_contact": "update_contact",
 }
 
-func TestAToolTakesTheRightsAndTheLimitOfTheEndpointThatItRuns(t *testing.T) {
+func TestToolHasTheScopesAndLimitsOfItsEndpoint(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	route := func(id string) httpapi.Route {
@@ -248,7 +248,7 @@ func TestToolsShareTheLimitsOfTheirKeyWithTheEndpoints(t *testing.T) {
 	t.Fatal("no limit")
 }
 
-func TestAnAgentSeesThroughToolsWhatItSeesOtherwise(t *testing.T) {
+func TestToolsShowAnAgentOnlyWhatItSees(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	ada := newTalk(a, "Ada")

@@ -42,7 +42,7 @@ func hanging(t *testing.T, s *sink.Sink, status int) (release func()) {
 	return release
 }
 
-func TestAnAttemptThatWasCutOffIsCountedAndMadeUpFor(t *testing.T) {
+func TestInterruptedAttemptIsCountedAndRepeated(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards)
@@ -70,7 +70,7 @@ func TestAnAttemptThatWasCutOffIsCountedAndMadeUpFor(t *testing.T) {
 	})
 }
 
-func TestAnOutcomeThatNobodyCouldTellIsCountedWhenTheNodeComesBack(t *testing.T) {
+func TestUnknownResultOfAnAttemptIsCountedWhenTheNodeRestarts(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	s := sink.Start(t)
@@ -87,7 +87,7 @@ func TestAnOutcomeThatNobodyCouldTellIsCountedWhenTheNodeComesBack(t *testing.T)
 	require.Len(t, s.Requests(), 1)
 }
 
-func TestAHangingEndpointHoldsNobodyElseUp(t *testing.T) {
+func TestHangingEndpointDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	slow, quick := sink.Start(t), sink.Start(t)
@@ -109,7 +109,7 @@ func TestAHangingEndpointHoldsNobodyElseUp(t *testing.T) {
 	a.Settle()
 }
 
-func TestADeletionInTheMiddleOfAnAttemptEndsEverything(t *testing.T) {
+func TestDeletingAnEndpointDuringAnAttemptStopsItsDeliveries(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	s := sink.Start(t)
@@ -188,7 +188,7 @@ func TestInProductionOnlyPublicAddressesOverTLSAreCalled(t *testing.T) {
 	require.Empty(t, s.Requests())
 }
 
-func TestAJumpOfTheClockAttemptsEverythingThatBecameDueOnce(t *testing.T) {
+func TestMovedClockAttemptsEveryDueDeliveryOnce(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	s := sink.Start(t)
@@ -203,7 +203,7 @@ func TestAJumpOfTheClockAttemptsEverythingThatBecameDueOnce(t *testing.T) {
 	require.Len(t, s.Requests(), 6)
 }
 
-func TestManyDeliveriesToAPausedEndpointAreGivenUpInPages(t *testing.T) {
+func TestDeliveriesToAPausedEndpointFailInPages(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	s := sink.Start(t)
@@ -221,7 +221,7 @@ func TestManyDeliveriesToAPausedEndpointAreGivenUpInPages(t *testing.T) {
 	require.Equal(t, 3, pages)
 }
 
-func TestDeliveriesAreShownForAMonth(t *testing.T) {
+func TestDeliveriesAreShownFor30Days(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	s := sink.Start(t)

@@ -34,7 +34,7 @@ func verified(t *testing.T, r sink.Received, secret string) app.Map {
 	return r.JSON(t)
 }
 
-func TestAMessagesLifeIsToldToTheEndpointAsTheAPIShowedItThen(t *testing.T) {
+func TestMessageEventsAreSentAsTheAPIShowedTheMessage(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards)
@@ -90,7 +90,7 @@ func TestAMessagesLifeIsToldToTheEndpointAsTheAPIShowedItThen(t *testing.T) {
 	})
 }
 
-func TestConsentAndAssignmentAndLinesAreTold(t *testing.T) {
+func TestConsentAssignmentAndLineEventsAreSent(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	s := sink.Start(t)
@@ -126,7 +126,7 @@ func TestConsentAndAssignmentAndLinesAreTold(t *testing.T) {
 	shows(t, told["line.state_changed"], app.Map{"id": a.Lines[0].ID, "state": "quarantined", "previous_state": "active"})
 }
 
-func TestSandboxTrafficIsToldAsSuch(t *testing.T) {
+func TestSandboxEventsAreMarkedAsTest(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	s := sink.Start(t)
@@ -358,7 +358,7 @@ func TestAReplaySendsTheSameEventOnceMore(t *testing.T) {
 	a.Live.Post("/v1/webhook-deliveries/nonsense/replay", nil).Is(400)
 }
 
-func TestWhatIsWrongWithAnEndpointIsToldTogether(t *testing.T) {
+func TestProblemsOfAnEndpointAreReportedTogether(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	a.Live.Post("/v1/webhooks", app.Map{"url": "ftp://example.com", "events": []string{}}).
@@ -416,7 +416,7 @@ func TestAWorkspaceHasTwentyEndpointsAndAnOrganisationFifty(t *testing.T) {
 	create(a.NewOrganisation("Stranger")).Is(201)
 }
 
-func TestADeletedEndpointGetsNothingMoreAndLeavesNothing(t *testing.T) {
+func TestDeletedEndpointGetsNothingAndItsHistoryIsRemoved(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	s := sink.Start(t)
@@ -439,7 +439,7 @@ func TestADeletedEndpointGetsNothingMoreAndLeavesNothing(t *testing.T) {
 	require.Zero(t, left)
 }
 
-func TestAnErasedContactIsToldOfNoMore(t *testing.T) {
+func TestNoEventsAreSentAboutAnErasedContact(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	s := sink.Start(t)

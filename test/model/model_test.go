@@ -50,7 +50,7 @@ const (
 	bursts  = 4 // a day
 )
 
-func TestEveryRuleOfSendingHoldsAmidKillsTimeoutsAndAHostileCarrier(t *testing.T) {
+func TestSendingRulesHoldWithKilledNodesTimeoutsAndAHostileCarrier(t *testing.T) {
 	seed := setting(t, "MODEL_SEED", 1)
 	messages, days := setting(t, "MODEL_MESSAGES", 5_000), setting(t, "MODEL_DAYS", 9)
 	if testing.Short() {

@@ -29,7 +29,7 @@ func connect(t *testing.T, dsn string) *pgx.Conn {
 	return conn
 }
 
-func TestEveryTestHasAMigratedDatabaseOfItsOwn(t *testing.T) {
+func TestEachTestGetsItsOwnMigratedDatabase(t *testing.T) {
 	t.Parallel()
 	one, other := testpg.Database(t), testpg.Database(t)
 	require.NotEqual(t, one, other)
@@ -44,7 +44,7 @@ func TestEveryTestHasAMigratedDatabaseOfItsOwn(t *testing.T) {
 	require.Greater(t, all, len(migrations.Names()))
 }
 
-func TestAnEmptyDatabaseHasNoTables(t *testing.T) {
+func TestEmptyDatabaseHasNoTables(t *testing.T) {
 	t.Parallel()
 	var tables int
 	conn := connect(t, testpg.EmptyDatabase(t))
@@ -52,7 +52,7 @@ func TestAnEmptyDatabaseHasNoTables(t *testing.T) {
 	require.Zero(t, tables)
 }
 
-func TestADatabaseIsDroppedWithItsTest(t *testing.T) { //nolint:tparallel // the subtest's end is waited for
+func TestDatabaseIsDroppedWhenItsTestEnds(t *testing.T) { //nolint:tparallel // the subtest's end is waited for
 	t.Parallel()
 	var dsn string
 	t.Run("a test that leaves its connection open", func(t *testing.T) {
@@ -64,17 +64,17 @@ func TestADatabaseIsDroppedWithItsTest(t *testing.T) { //nolint:tparallel // the
 	require.ErrorContains(t, err, "does not exist")
 }
 
-func TestAnExistingServerIsUsedWhenNamed(t *testing.T) {
+func TestServerOfTheEnvironmentIsUsed(t *testing.T) {
 	t.Parallel()
 	address, err := url.Parse(testpg.Database(t))
 	require.NoError(t, err)
-	out := runSelf(t, "DATABASE_URL_TEST="+address.String(), "TestEveryTestHasAMigratedDatabaseOfItsOwn")
+	out := runSelf(t, "DATABASE_URL_TEST="+address.String(), "TestEachTestGetsItsOwnMigratedDatabase")
 	require.Contains(t, out, "PASS")
 }
 
-func TestNoServerIsAFailureAndNoSkip(t *testing.T) {
+func TestMissingServerFailsTheTest(t *testing.T) {
 	t.Parallel()
-	out := runSelf(t, "DATABASE_URL_TEST=postgres://127.0.0.1:1/none", "TestAnEmptyDatabaseHasNoTables")
+	out := runSelf(t, "DATABASE_URL_TEST=postgres://127.0.0.1:1/none", "TestEmptyDatabaseHasNoTables")
 	require.Contains(t, out, "no PostgreSQL to test on")
 	require.Contains(t, out, "FAIL")
 }
@@ -88,7 +88,7 @@ func runSelf(t *testing.T, env, test string) string {
 	return string(out)
 }
 
-func TestAKilledTestBinaryLeavesNothing(t *testing.T) {
+func TestKilledTestBinaryLeavesNoServerAndNoFiles(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(useAndHangEnv) != "" {
 		fmt.Println("dsn", testpg.Database(t))
