@@ -211,3 +211,42 @@ func TestDocumentsWrapTheirLines(t *testing.T) {
 		}
 	}
 }
+
+func TestArchitectureNamesEveryPackage(t *testing.T) {
+	t.Parallel()
+	const page = "docs/architecture.md"
+	named := map[string]bool{}
+	for _, match := range codeSpan.FindAllStringSubmatch(text(t, page), -1) {
+		named[match[1]] = true
+	}
+	for _, p := range packages(t) {
+		name := p.name()
+		first, _, _ := strings.Cut(name, "/")
+		if !named[name] && first != "domain" && first != "test" {
+			t.Errorf("%s does not name the package %s", page, name)
+		}
+	}
+}
+
+// privateCitation finds comments that cite documents which are not in the repository.
+var privateCitation = regexp.MustCompile(`(?i)\b(interface|administration),? (section )?\d|\bdecisions,? (section )?\d`)
+
+func TestNothingCitesADocumentThatIsNotInTheRepository(t *testing.T) {
+	t.Parallel()
+	for _, file := range repositoryFiles(t, ".go", ".sql", ".md", ".py", ".yml", ".yaml") {
+		if slices.ContainsFunc(notYetRewritten, func(dir string) bool { return filepath.Dir(file) == dir }) {
+			continue
+		}
+		for number, line := range strings.Split(text(t, file), "\n") {
+			if found := privateCitation.FindString(line); found != "" {
+				t.Errorf("%s:%d cites %q: cite a rule of docs/reference, or state it in place", file, number+1, found)
+			}
+		}
+	}
+}
+
+// notYetRewritten are folders whose comments still cite such documents.
+var notYetRewritten = []string{
+	"adapters/simulator", "clock", "commands", "commands/sending", "domain/rules", "events", "processes", "projections", "readapi", "service",
+	"test/crash", "test/e2e", "test/model",
+}
