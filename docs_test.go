@@ -28,6 +28,7 @@ var (
 	ruleCitation   = regexp.MustCompile(`\b(?:API|ACC|CON|INB|SND|LIN|WHK|LED)-\d+\b`)
 	markdownLink   = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	codeSpan       = regexp.MustCompile("`([^`\n]+)`")
+	qualifiedName  = regexp.MustCompile(`^[a-z][a-z0-9]*(\.[A-Z][A-Za-z0-9]*)+$`)
 	pathLike       = regexp.MustCompile(`^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)+/?$`)
 )
 
@@ -106,6 +107,14 @@ func documents(t *testing.T) []string {
 
 func TestDocumentsReferToWhatExists(t *testing.T) {
 	t.Parallel()
+	var code strings.Builder
+	for _, file := range repositoryFiles(t, ".go") {
+		code.WriteString(text(t, file))
+	}
+	identifiers := map[string]bool{}
+	for _, name := range regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`).FindAllString(code.String(), -1) {
+		identifiers[name] = true
+	}
 	for _, file := range documents(t) {
 		inFence := false
 		for number, line := range strings.Split(text(t, file), "\n") {
@@ -124,6 +133,11 @@ func TestDocumentsReferToWhatExists(t *testing.T) {
 			for _, match := range codeSpan.FindAllStringSubmatch(line, -1) {
 				if path := match[1]; isRepositoryPath(path) && !exists(path) {
 					t.Errorf("%s:%d: there is no %s", file, number+1, path)
+				}
+				for name := range strings.SplitSeq(match[1], ".") {
+					if qualifiedName.MatchString(match[1]) && !identifiers[name] {
+						t.Errorf("%s:%d: no code has the name %s of %s", file, number+1, name, match[1])
+					}
 				}
 			}
 		}
@@ -247,6 +261,6 @@ func TestNothingCitesADocumentThatIsNotInTheRepository(t *testing.T) {
 
 // notYetRewritten are folders whose comments still cite such documents.
 var notYetRewritten = []string{
-	"adapters/simulator", "clock", "commands", "commands/sending", "domain/rules", "events", "processes", "projections", "readapi", "service",
+	"adapters/simulator", "commands", "commands/sending", "domain/rules", "processes", "projections", "readapi", "service",
 	"test/crash", "test/e2e", "test/model",
 }
