@@ -12,31 +12,30 @@ import (
 	"ledgerline/eventstore"
 )
 
-// claimSecret is the scope of the secrets of keys, known by their SHA-256.
-const claimSecret = "api_key"
-
-// Access is what a credential lets its bearer do, read from the ledger itself. Guards hold it to that: a write that
-// carries them is refused with ErrCredentialChanged when anything here has changed since.
+// Access is what a credential allows its bearer, as read from the ledger. A write that carries Guards is refused with
+// ErrCredentialChanged when anything in Access has changed since (rule ACC-7).
 type Access struct {
 	Organisation organisation.Organisation
-	Key          *apikey.Key        // of an API key
-	Identity     *identity.Identity // whose token the key is; nil for a plain key
-	User         *organisation.User // of a session
+	Key          *apikey.Key        // of an API key; nil for a session
+	Identity     *identity.Identity // the service identity that the key is the token of; nil for a plain key
+	User         *organisation.User // of a session; nil for an API key
 	Guards       []eventstore.Guard
 }
 
-// FindKeyAccess finds the key of a secret. Without fresh it answers from memory where it can, which is safe for writes that
-// carry the guards; reads must ask with fresh. A secret that is unknown, revoked or expired, or whose identity is disabled,
-// is refused with unauthorized; one that was not made here is so without a question to the database. The scopes of an
-// identity's token are the identity's.
+// FindKeyAccess finds the API key with a secret. Unknown, revoked and expired secrets, and tokens of disabled
+// identities, are refused with unauthorized. A secret that this installation did not make is refused without a query
+// (rule ACC-2). The scopes of an identity's token are those of the identity.
 //
-// Whether scopes and addresses cover the call is the caller's to check, and whether the organisation is paused.
+// With fresh the key is read from the ledger. Without it the result may be old, which is safe for writes that carry the
+// guards, and for nothing else.
+//
+// The caller checks scopes, IP addresses and whether the organisation is paused.
 func (a *App) FindKeyAccess(ctx context.Context, secret string, fresh bool) (Access, error) {
 	unknown := fault.New(fault.Unauthorized, "The API key is not known.")
 	if !apikey.IsGenuine(secret, a.apiKeyCheck) {
 		return Access{}, unknown
 	}
-	id, found, err := a.engine.Owner(ctx, claimSecret, apikey.Hash(secret))
+	id, found, err := a.engine.Owner(ctx, secretClaimScope, apikey.Hash(secret))
 	if err != nil {
 		return Access{}, err
 	}
@@ -69,8 +68,8 @@ func (a *App) FindKeyAccess(ctx context.Context, secret string, fresh bool) (Acc
 	return access, nil
 }
 
-// FindUserAccess finds a user with the roles it has, under the same rules as FindKey. A user that does not exist is refused
-// with unauthorized.
+// FindUserAccess finds a user with its roles. fresh is as in FindKeyAccess. A user that does not exist is refused with
+// unauthorized.
 func (a *App) FindUserAccess(ctx context.Context, id uuid.UUID, fresh bool) (Access, error) {
 	user, err := a.engine.Users.Read(ctx, organisation.UserStream(id), fresh)
 	if err != nil {

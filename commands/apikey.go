@@ -2,8 +2,6 @@ package commands
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,20 +12,24 @@ import (
 	"ledgerline/events"
 )
 
-// CreateAPIKey is what an API key is made of (administration 4.1).
+// secretClaimScope is the scope of the claims by which a key is found: the claimed key is the SHA-256 of the secret, the
+// owner is the API key's id.
+const secretClaimScope = "api_key"
+
+// CreateAPIKey is what an API key is made of (rules ACC-2 to ACC-5).
 type CreateAPIKey struct {
 	Name        string
 	Env         apikey.Env
 	Scopes      []string
 	ExpiresAt   *time.Time
 	IPAllowlist []string
-	// Grantor is who makes it, and limits what it may do; nil for the operator.
+	// Grantor creates the key and limits what the key may do (rule ACC-22); nil for the operator.
 	Grantor *apikey.Grantor
-	// Answer, when not nil, renders the answer so that it commits with the receipt.
+	// Answer, when not nil, renders the answer so that it commits with the idempotency record.
 	Answer func(IssuedAPIKey) ([]byte, error)
 }
 
-// IssuedAPIKey is a key that was just made or renewed. Secret is known here and nowhere else.
+// IssuedAPIKey is a key that was created or rotated. Secret is not stored and cannot be read again.
 type IssuedAPIKey struct {
 	Result
 	ID     string
@@ -36,70 +38,61 @@ type IssuedAPIKey struct {
 	Key    apikey.Key
 }
 
-// CreateAPIKey makes a key of the request's workspace. Refusals: validation_failed with all that is wrong, forbidden for a
-// scope or an environment that its maker does not have.
+// CreateAPIKey creates an API key of the request's workspace. Refusals: validation_failed with all that is wrong,
+// forbidden for a scope or an environment that the grantor does not have.
 func (a *App) CreateAPIKey(ctx context.Context, req Request, in CreateAPIKey) (IssuedAPIKey, error) {
-	k, err := a.secret(in.Env)
+	issued, err := a.newSecret(in.Env)
 	if err != nil {
 		return IssuedAPIKey{}, err
 	}
-	k.ID = a.engine.IDs.TypeID("key")
-	k.Result, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
+	issued.ID = a.engine.IDs.TypeID("key")
+	issued.Result, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		if _, err := u.Workspace(ctx, req.Workspace); err != nil {
 			return err
 		}
-		made, err := apikey.Create(events.APIKeyCreated{
-			KeyID: k.ID, Name: in.Name, Env: string(in.Env), Scopes: in.Scopes, Prefix: k.Prefix,
-			SecretHash: apikey.Hash(k.Secret), IPAllowlist: in.IPAllowlist, ExpiresAt: in.ExpiresAt,
+		created, err := apikey.Create(events.APIKeyCreated{
+			KeyID: issued.ID, Name: in.Name, Env: string(in.Env), Scopes: in.Scopes, Prefix: issued.Prefix,
+			SecretHash: apikey.Hash(issued.Secret), IPAllowlist: in.IPAllowlist, ExpiresAt: in.ExpiresAt,
 		}, in.Grantor, u.Now)
 		if err != nil {
 			return err
 		}
-		u.newKey(&k, made)
-		u.Ref = k.ID
-		return answer(u, k, in.Answer)
+		u.beginAPIKey(&issued, created)
+		u.Ref = issued.ID
+		return renderAnswer(u, issued, in.Answer)
 	})
 	if err != nil {
 		return IssuedAPIKey{}, err
 	}
-	return k, nil
+	return issued, nil
 }
 
-// secret makes up a secret.
-func (a *App) secret(env apikey.Env) (IssuedAPIKey, error) {
+// newSecret makes a secret and its public prefix; the other fields are empty.
+func (a *App) newSecret(env apikey.Env) (IssuedAPIKey, error) {
 	var random [apikey.RandomBytes]byte
-	if _, err := io.ReadFull(a.engine.Random, random[:]); err != nil {
-		return IssuedAPIKey{}, fmt.Errorf("commands: randomness: %w", err)
+	if err := a.random(random[:]); err != nil {
+		return IssuedAPIKey{}, err
 	}
 	secret := apikey.NewSecret(env, random, a.apiKeyCheck)
 	return IssuedAPIKey{Secret: secret, Prefix: apikey.Prefix(secret)}, nil
 }
 
-// newKey records a key that was made, and has its secret find it.
-func (u *unit) newKey(k *IssuedAPIKey, made []events.Event) {
-	key := engine.Begin(u.Unit, u.Engine.Keys, k.ID)
-	key.Record(made...)
-	k.Key = key.State
-	u.claimSecret(k)
+// beginAPIKey records a new key, claims its secret, and sets issued.Key.
+func (u *unit) beginAPIKey(issued *IssuedAPIKey, created []events.Event) {
+	key := engine.Begin(u.Unit, u.Engine.Keys, issued.ID)
+	key.Record(created...)
+	issued.Key = key.State
+	u.claimSecret(issued)
 }
 
-func (u *unit) claimSecret(k *IssuedAPIKey) {
-	u.Claim(claimSecret, apikey.Hash(k.Secret), k.ID, func(string) error { return fault.New(fault.Internal, "The secret was made before.") })
+func (u *unit) claimSecret(issued *IssuedAPIKey) {
+	u.Claim(secretClaimScope, apikey.Hash(issued.Secret), issued.ID, func(string) error {
+		return fault.New(fault.Internal, "The secret was made before.")
+	})
 }
 
-// answer renders the answer of a command that shows a secret: it cannot be built again from a view.
-func answer[T any](u *unit, made T, render func(T) ([]byte, error)) (err error) {
-	if render == nil {
-		return nil
-	}
-	if u.Body, err = render(made); err != nil {
-		return fmt.Errorf("commands: render answer: %w", err)
-	}
-	return nil
-}
-
-// key loads a key of the request's workspace.
-func (u *unit) key(ctx context.Context, id string) (*engine.Aggregate[apikey.Key], error) {
+// loadAPIKey loads an API key of the request's workspace; not_found when there is none.
+func (u *unit) loadAPIKey(ctx context.Context, id string) (*engine.Aggregate[apikey.Key], error) {
 	key, err := engine.Load(ctx, u.Unit, u.Engine.Keys, id)
 	if err == nil && (key.State.ID == "" || key.State.Workspace != u.Request.Workspace) {
 		err = engine.NotFound("API key")
@@ -107,18 +100,18 @@ func (u *unit) key(ctx context.Context, id string) (*engine.Aggregate[apikey.Key
 	return key, err
 }
 
-// RotateAPIKey gives a key of the request's workspace another secret; the one before it stops at once, on every node. by
-// says who asks, answer is as in CreateAPIKey. Refusals: not_found, forbidden, conflict for a key that has ended or that is
-// an agent's.
-func (a *App) RotateAPIKey(ctx context.Context, req Request, keyID string, by *apikey.Grantor, render func(IssuedAPIKey) ([]byte, error)) (IssuedAPIKey, error) {
-	var k IssuedAPIKey
+// RotateAPIKey gives a key of the request's workspace another secret; the old one stops at once, on every node (rule
+// ACC-6). grantor and answer are as in CreateAPIKey. Refusals: not_found, forbidden, conflict for a key that is revoked
+// or expired and for the token of an AI agent.
+func (a *App) RotateAPIKey(ctx context.Context, req Request, keyID string, grantor *apikey.Grantor, answer func(IssuedAPIKey) ([]byte, error)) (IssuedAPIKey, error) {
+	var issued IssuedAPIKey
 	result, err := a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		key, err := u.key(ctx, keyID)
+		key, err := u.loadAPIKey(ctx, keyID)
 		if err != nil {
 			return err
 		}
 		if key.State.Identity != uuid.Nil {
-			i, err := u.identity(ctx, key.State.Identity)
+			i, err := u.loadIdentity(ctx, key.State.Identity)
 			if err != nil {
 				return err
 			}
@@ -127,36 +120,36 @@ func (a *App) RotateAPIKey(ctx context.Context, req Request, keyID string, by *a
 				return err
 			}
 		}
-		if k, err = a.secret(key.State.Env); err != nil {
+		if issued, err = a.newSecret(key.State.Env); err != nil {
 			return err
 		}
-		rotated, err := key.State.Rotate(k.Prefix, apikey.Hash(k.Secret), by, u.Now)
+		rotated, err := key.State.Rotate(issued.Prefix, apikey.Hash(issued.Secret), grantor, u.Now)
 		if err != nil {
 			return err
 		}
 		key.Record(rotated...)
-		k.ID, k.Key = keyID, key.State
-		u.claimSecret(&k)
+		issued.ID, issued.Key = keyID, key.State
+		u.claimSecret(&issued)
 		u.Ref = keyID
-		return answer(u, k, render)
+		return renderAnswer(u, issued, answer)
 	})
 	if err != nil {
 		return IssuedAPIKey{}, err
 	}
-	k.Result = result
-	return k, nil
+	issued.Result = result
+	return issued, nil
 }
 
-// RevokeAPIKey ends a key of the request's workspace at once and for good; again is no event. The key of an agent is
-// refused with conflict.
+// RevokeAPIKey revokes a key of the request's workspace at once and for good. Revoking it again records no event. The
+// token of an AI agent is refused with conflict.
 func (a *App) RevokeAPIKey(ctx context.Context, req Request, keyID string) (Result, error) {
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		key, err := u.key(ctx, keyID)
+		key, err := u.loadAPIKey(ctx, keyID)
 		if err != nil {
 			return err
 		}
 		if key.State.Identity != uuid.Nil {
-			i, err := u.identity(ctx, key.State.Identity)
+			i, err := u.loadIdentity(ctx, key.State.Identity)
 			if err != nil {
 				return err
 			}

@@ -1,24 +1,35 @@
 // Package commands holds everything that can be asked of the service. Each command loads aggregates, lets the domain
 // decide, and appends events; package engine carries that out. Package sending has the commands of sending messages.
 // The commands know nothing of HTTP.
+//
+// Every command takes a Request, which names the organisation, the workspace and the caller, and returns a Result.
+// A refusal is a *fault.Fault.
 package commands
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 
 	"ledgerline/commands/engine"
 	"ledgerline/commands/sending"
+	"ledgerline/events"
 	"ledgerline/eventstore"
 )
 
-// The engine's types that callers of commands use.
+// Types of other packages that callers of commands need, so that they need not import those packages.
 type (
 	IDs     = engine.IDs
 	Request = engine.Request
 	Result  = engine.Result
+
+	Actor                   = events.Actor
+	Media                   = events.Media
+	Guard                   = eventstore.Guard
+	IdempotencyRecord       = eventstore.IdempotencyRecord // the stored answer for an idempotency key
+	IdempotencyRecordExists = eventstore.IdempotencyRecordExists
 )
 
 // ErrCredentialChanged is engine.ErrCredentialChanged.
@@ -42,9 +53,9 @@ type App struct {
 	// Sending has the commands of sending messages.
 	Sending *sending.Sender
 
-	engine        *engine.Engine
-	apiKeyCheck   []byte // key of the check digits that tell our API key secrets from others
-	plainWebhooks bool
+	engine            *engine.Engine
+	apiKeyCheck       []byte // key of the check digits that tell our API key secrets from others
+	allowHTTPWebhooks bool
 }
 
 // New makes an App.
@@ -63,11 +74,12 @@ func New(cfg Config) (*App, error) {
 		return nil, err
 	}
 	return &App{
-		Sending: sender, engine: e, apiKeyCheck: cfg.Ledger.Keyring().DeriveKey("api key check"), plainWebhooks: cfg.AllowHTTPWebhooks,
+		Sending: sender, engine: e, apiKeyCheck: cfg.Ledger.Keyring().DeriveKey("api key check"),
+		allowHTTPWebhooks: cfg.AllowHTTPWebhooks,
 	}, nil
 }
 
-// unit is the engine's unit of work with the lookups that several commands share.
+// unit is the engine's unit of work with the loads and checks that several commands share.
 type unit struct {
 	*engine.Unit
 	app *App
@@ -80,6 +92,27 @@ func (a *App) run(ctx context.Context, req Request, decide func(context.Context,
 
 // unit makes a unit of work that is only read from.
 func (a *App) unit(req *Request) *unit { return &unit{a.engine.Unit(req), a} }
+
+// random fills b from the source of secrets.
+func (a *App) random(b []byte) error {
+	if _, err := io.ReadFull(a.engine.Random, b); err != nil {
+		return fmt.Errorf("commands: randomness: %w", err)
+	}
+	return nil
+}
+
+// renderAnswer renders the answer of a request, so that it commits with the idempotency record. It is for answers that
+// no read model can give again, because they show a secret, and for answers that do not wait for a read model. A nil
+// render stores no answer.
+func renderAnswer[T any](u *unit, result T, render func(T) ([]byte, error)) (err error) {
+	if render == nil {
+		return nil
+	}
+	if u.Body, err = render(result); err != nil {
+		return fmt.Errorf("commands: render answer: %w", err)
+	}
+	return nil
+}
 
 // StoreRefusal stores the answer of a refused request in its idempotency record, so that a retry gets the same answer.
 // The error wraps *eventstore.IdempotencyRecordExists when another answer was stored first.

@@ -8,14 +8,14 @@ import (
 	"ledgerline/domain/contact"
 )
 
-// SetConsent changes the consent of a contact of the request's workspace by explicit request (interface 3.1). An
-// opt-out enters the organisation's register and reaches every contact with the number; an opt-in lifts the register
-// and changes this contact; unknown changes this contact alone.
+// SetConsent changes the consent of a contact of the request's workspace by explicit request. An opt-out enters the
+// number into the organisation's register and reaches every contact with the number. An opt-in takes the number out of
+// the register and changes this contact only; unknown changes this contact only (rules CON-13 and CON-14).
 func (a *App) SetConsent(ctx context.Context, req Request, contactID string, to consent.Status, source string) (Result, error) {
 	return a.setConsent(ctx, req, contactID, to, consent.Evidence{Source: &source})
 }
 
-// OptOut is SetConsent to opted_out with the keyword that was used, if any.
+// OptOut is SetConsent to opted_out, with the keyword that the contact used; nil for none.
 func (a *App) OptOut(ctx context.Context, req Request, contactID, source string, keyword *string) (Result, error) {
 	return a.setConsent(ctx, req, contactID, consent.OptedOut, consent.Evidence{Source: &source, Keyword: keyword})
 }
@@ -23,7 +23,7 @@ func (a *App) OptOut(ctx context.Context, req Request, contactID, source string,
 func (a *App) setConsent(ctx context.Context, req Request, contactID string, to consent.Status, ev consent.Evidence) (Result, error) {
 	ev.IP, ev.UserAgent = req.IP, req.UserAgent
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		c, err := u.contact(ctx, contactID)
+		c, err := u.loadContact(ctx, contactID)
 		if err != nil {
 			return err
 		}
@@ -36,8 +36,8 @@ func (a *App) setConsent(ctx context.Context, req Request, contactID string, to 
 	})
 }
 
-// changeConsent changes a contact's consent and what hangs on it: the register, and the number's other contacts in
-// every workspace of the organisation (decisions section 6).
+// changeConsent changes a contact's consent, the register of opt-outs, and with an opt-out the other contacts of the
+// number in every workspace of the organisation.
 func (u *unit) changeConsent(ctx context.Context, c *engine.Aggregate[contact.Contact], num engine.Number, to consent.Status, ev consent.Evidence) error {
 	changed, err := c.State.SetConsent(to, ev)
 	if err != nil {
@@ -49,15 +49,15 @@ func (u *unit) changeConsent(ctx context.Context, c *engine.Aggregate[contact.Co
 		num.Record(num.State.OptIn(c.State.ID)...)
 	case consent.OptedOut:
 		num.Record(num.State.OptOut(c.State.ID)...)
-		for _, h := range num.State.Holders {
-			if h.ContactID == c.State.ID {
+		for _, holder := range num.State.Holders {
+			if holder.ContactID == c.State.ID {
 				continue
 			}
-			other, err := engine.Load(ctx, u.Unit, u.Engine.Contacts, h.ContactID)
+			other, err := engine.Load(ctx, u.Unit, u.Engine.Contacts, holder.ContactID)
 			if err != nil {
 				return err
 			}
-			other.InWorkspace(h.Workspace).Record(other.State.FollowOptOut(ev)...)
+			other.InWorkspace(holder.Workspace).Record(other.State.FollowOptOut(ev)...)
 		}
 	case consent.Unknown: // the register stays as it is
 	}

@@ -8,11 +8,10 @@ import (
 	"ledgerline/commands/engine"
 	"ledgerline/domain/consent"
 	"ledgerline/domain/contact"
-	"ledgerline/domain/fault"
 	"ledgerline/events"
 )
 
-// CreateContact is what a contact is made of (interface 4.1).
+// CreateContact is what a contact is made of (rules CON-2 and CON-3).
 type CreateContact struct {
 	Phone         string
 	FirstName     *string
@@ -20,76 +19,67 @@ type CreateContact struct {
 	Company       *string
 	Email         *string
 	Fields        map[string]any
-	Labels        []string // names; unknown ones make the label
+	Labels        []string // names; labels that do not exist are created
 	OwnerUserID   *uuid.UUID
 	ConsentStatus consent.Status // unknown or opted_in; "" is unknown
 	ConsentSource *string
 }
 
-// CreateContact makes a contact of the request's workspace; Ref is its id. A number that a contact there has already
-// is refused with conflict and details.contact_id; all that is wrong with the input is told together.
+// CreateContact creates a contact of the request's workspace; Ref is its id. Refusals: validation_failed with all that is
+// wrong, conflict with details.contact_id for a number that a contact of the workspace has.
 func (a *App) CreateContact(ctx context.Context, req Request, in CreateContact) (Result, error) {
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error { return u.createContact(ctx, &in) })
 }
 
 func (u *unit) createContact(ctx context.Context, in *CreateContact) error {
-	var issues []fault.Issue
+	var issues issueList
 	e164, err := u.Engine.Phone(in.Phone, "/phone")
-	if issues, err = collect(issues, err); err != nil {
+	if err := issues.collect(err, u.checkMember(ctx, nil, in.OwnerUserID, "/owner_user_id")); err != nil {
 		return err
 	}
-	issues, err = collect(issues, u.checkMember(ctx, nil, in.OwnerUserID, "/owner_user_id"))
+	labelIDs, labelIssues, err := u.findOrCreateLabels(ctx, in.Labels, "/labels")
 	if err != nil {
 		return err
 	}
-	labels, wrong, err := u.findOrCreateLabels(ctx, in.Labels, "/labels")
-	if err != nil {
-		return err
-	}
-	issues = append(issues, wrong...)
-	n := contact.NewContact{
+	issues = append(issues, labelIssues...)
+	created := contact.NewContact{
 		Person: events.ContactPersonal{
 			Phone: e164, FirstName: in.FirstName, LastName: in.LastName, Company: in.Company, Email: in.Email, Fields: in.Fields,
 		},
-		LabelIDs: labels, Owner: in.OwnerUserID, Origin: "api", IsTest: u.Request.Test, Consent: in.ConsentStatus,
+		LabelIDs: labelIDs, Owner: in.OwnerUserID, Origin: "api", IsTest: u.Request.Test, Consent: in.ConsentStatus,
 		Evidence: consent.Evidence{Source: in.ConsentSource, IP: u.Request.IP, UserAgent: u.Request.UserAgent},
 	}
-	issues, err = collect(issues, contact.CheckFields(in.Fields, "/fields"))
-	if err != nil {
+	_, err = contact.Create(created)
+	if err := issues.collect(contact.CheckFields(in.Fields, "/fields"), err); err != nil {
 		return err
 	}
-	if _, err := contact.Create(n); err != nil {
-		if issues, err = collect(issues, err); err != nil {
-			return err
-		}
-	}
-	if len(issues) > 0 {
-		return fault.Invalids(issues...)
+	if err := issues.fault(); err != nil {
+		return err
 	}
 	num, err := u.Number(ctx, e164)
 	if err != nil {
 		return err
 	}
-	made, err := u.newContact(num, n)
+	c, err := u.beginContact(num, created)
 	if err != nil {
 		return err
 	}
-	u.Ref, u.Subject = made.State.ID, made.State.ID
+	u.Ref, u.Subject = c.State.ID, c.State.ID
 	return nil
 }
 
-// UpsertContact is what a contact is to be, known by its phone (interface 4.5).
+// UpsertContact is what a contact with a phone number is to be; nil leaves a field as it is.
 type UpsertContact struct {
 	Phone     string
-	FirstName *string // nil leaves it, here and below
+	FirstName *string
 	LastName  *string
 	Company   *string
 	Email     *string
-	Fields    map[string]any // in place of all custom fields
+	Fields    map[string]any // replaces all custom fields
 }
 
-// UpsertContact changes the contact of the request's workspace that has a number, or makes one; Ref is its id. Consent
-// stays as it is. Refusals are those of CreateContact and UpdateContact.
+// UpsertContact updates the contact of the request's workspace that has a number, or creates one; Ref is its id. Consent
+// is not changed (rule ACC-30). Refusals are those of CreateContact and UpdateContact.
 func (a *App) UpsertContact(ctx context.Context, req Request, in UpsertContact) (r Result, created bool, err error) {
 	r, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		e164, err := u.Engine.Phone(in.Phone, "/phone")
@@ -99,32 +89,35 @@ func (a *App) UpsertContact(ctx context.Context, req Request, in UpsertContact) 
 			if err != nil {
 				return err
 			}
-			if c, err = u.holder(ctx, num); err != nil {
+			if c, err = u.findContact(ctx, num); err != nil {
 				return err
 			}
 		}
-		if created = c == nil; created { // or the number is none, which is told with all else
+		created = c == nil
+		if created { // also for an invalid number, which createContact reports together with all other issues
 			return u.createContact(ctx, &CreateContact{
 				Phone: in.Phone, FirstName: in.FirstName, LastName: in.LastName, Company: in.Company, Email: in.Email, Fields: in.Fields,
 			})
 		}
 		u.Ref, u.Subject = c.State.ID, c.State.ID
 		return u.updateContact(ctx, c, &UpdateContact{
-			FirstName: given(in.FirstName), LastName: given(in.LastName), Company: given(in.Company), Email: given(in.Email), Fields: in.Fields,
+			FirstName: setUnlessNil(in.FirstName), LastName: setUnlessNil(in.LastName), Company: setUnlessNil(in.Company),
+			Email: setUnlessNil(in.Email), Fields: in.Fields,
 		})
 	})
 	return r, created, err
 }
 
-func given(value *string) contact.Setting[string] {
+// setUnlessNil is the setting of a field to a value; nil leaves the field as it is.
+func setUnlessNil(value *string) contact.Setting[string] {
 	return contact.Setting[string]{Given: value != nil, Value: value}
 }
 
-// newContact makes a contact with a number that nobody in the workspace has.
-func (u *unit) newContact(num engine.Number, n contact.NewContact) (*engine.Aggregate[contact.Contact], error) {
+// beginContact records a new contact with a number that no contact of the workspace has.
+func (u *unit) beginContact(num engine.Number, n contact.NewContact) (*engine.Aggregate[contact.Contact], error) {
 	n.ID, n.ConversationID = u.Engine.IDs.TypeID("ctc"), u.Engine.IDs.TypeID("cnv")
 	n.NumberHash, n.NumberOptedOut = num.Hash, num.State.OptedOut
-	made, err := contact.Create(n)
+	created, err := contact.Create(n)
 	if err != nil {
 		return nil, err
 	}
@@ -133,13 +126,13 @@ func (u *unit) newContact(num engine.Number, n contact.NewContact) (*engine.Aggr
 		return nil, err
 	}
 	c := engine.Begin(u.Unit, u.Engine.Contacts, n.ID)
-	c.Record(made...)
+	c.Record(created...)
 	num.Record(linked...)
 	return c, nil
 }
 
-// contact loads a contact of the request's workspace.
-func (u *unit) contact(ctx context.Context, id string) (*engine.Aggregate[contact.Contact], error) {
+// loadContact loads a contact of the request's workspace; not_found when there is none or it was deleted.
+func (u *unit) loadContact(ctx context.Context, id string) (*engine.Aggregate[contact.Contact], error) {
 	c, err := engine.Load(ctx, u.Unit, u.Engine.Contacts, id)
 	if err == nil && (!c.State.Exists() || c.State.Workspace != u.Request.Workspace) {
 		err = engine.NotFound("contact")
@@ -147,24 +140,24 @@ func (u *unit) contact(ctx context.Context, id string) (*engine.Aggregate[contac
 	return c, err
 }
 
-// holder loads the contact of the request's workspace that has a number; nil when none has.
-func (u *unit) holder(ctx context.Context, num engine.Number) (*engine.Aggregate[contact.Contact], error) {
+// findContact loads the contact of the request's workspace that has a number; nil when there is none.
+func (u *unit) findContact(ctx context.Context, num engine.Number) (*engine.Aggregate[contact.Contact], error) {
 	id, found := num.State.ContactIn(u.Request.Workspace)
 	if !found {
-		return nil, nil //nolint:nilnil // nobody is an answer here
+		return nil, nil //nolint:nilnil // a number without a contact is no error
 	}
 	c, err := engine.Load(ctx, u.Unit, u.Engine.Contacts, id)
 	if err == nil && !c.State.Exists() {
-		err = engine.ErrInconsistent // deleted between the two looks
+		err = engine.ErrInconsistent // deleted after the number was read
 	}
 	return c, err
 }
 
-// DeleteContact erases a contact of the request's workspace: its key is destroyed with the same append. The register
-// of opt-outs keeps its number's hash.
+// DeleteContact erases a contact of the request's workspace: the key of its personal data is destroyed with the same
+// append. Its number stays in the register of opt-outs (rule CON-7).
 func (a *App) DeleteContact(ctx context.Context, req Request, contactID string) (Result, error) {
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		c, err := u.contact(ctx, contactID)
+		c, err := u.loadContact(ctx, contactID)
 		if err != nil {
 			return err
 		}

@@ -8,10 +8,9 @@ import (
 
 	"ledgerline/commands/engine"
 	"ledgerline/domain/contact"
-	"ledgerline/domain/fault"
 )
 
-// UpdateContact is what may be changed of a contact (interface 4.1). The zero value changes nothing.
+// UpdateContact is what may be changed of a contact (rules CON-2 to CON-6). The zero value changes nothing.
 type UpdateContact struct {
 	Phone     *string // as it was typed
 	FirstName contact.Setting[string]
@@ -19,22 +18,23 @@ type UpdateContact struct {
 	Company   contact.Setting[string]
 	Email     contact.Setting[string]
 	Owner     contact.Setting[uuid.UUID]
-	// Fields replaces the custom fields, MergeFields sets some of them and leaves the others; at most one is given.
+	// Fields replaces all custom fields; MergeFields sets some and leaves the others. At most one of the two is set.
 	Fields      map[string]any
 	MergeFields map[string]any
-	// Labels replaces the labels by those with these names, nil leaves them; in place of it, AddLabels and RemoveLabels
-	// change some. A name that does not exist makes the label, except in RemoveLabels, where it means nothing.
+	// Labels replaces the labels by those with these names; nil leaves them. Without Labels, AddLabels and RemoveLabels
+	// change some. Names without a label create it, except in RemoveLabels, where they are ignored.
 	Labels       []string
 	AddLabels    []string
 	RemoveLabels []string
 }
 
-// UpdateContact changes a contact of the request's workspace. What is as it should be is no event; all that is wrong with
-// the input is told together. A new phone follows the register of opt-outs (interface 3.1); one that another contact there
-// has is refused with conflict and details.contact_id. What waits to be sent to the old number is not sent.
+// UpdateContact changes a contact of the request's workspace. Values that stay the same record no event. A new phone
+// number follows the register of opt-outs, and messages to the old number that have not left fail (rule CON-6).
+// Refusals: not_found, validation_failed with all that is wrong, conflict with details.contact_id for a number that
+// another contact of the workspace has.
 func (a *App) UpdateContact(ctx context.Context, req Request, contactID string, in UpdateContact) (Result, error) {
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		c, err := u.contact(ctx, contactID)
+		c, err := u.loadContact(ctx, contactID)
 		if err != nil {
 			return err
 		}
@@ -43,7 +43,8 @@ func (a *App) UpdateContact(ctx context.Context, req Request, contactID string, 
 	})
 }
 
-// ChangeContactLabels puts labels on a contact of the request's workspace and takes others off, by name. A name in both is put on.
+// ChangeContactLabels adds labels to a contact of the request's workspace and removes others, by name. A name that is in
+// both lists is added.
 func (a *App) ChangeContactLabels(ctx context.Context, req Request, contactID string, add, remove []string) (Result, error) {
 	return a.UpdateContact(ctx, req, contactID, UpdateContact{AddLabels: add, RemoveLabels: remove})
 }
@@ -60,31 +61,29 @@ func (u *unit) updateContact(ctx context.Context, c *engine.Aggregate[contact.Co
 			}
 		}
 	}
-	var issues []fault.Issue
-	var err error
+	var issues issueList
 	if in.Phone != nil {
+		var err error
 		patch.Phone, err = u.Engine.Phone(*in.Phone, "/phone")
-		if issues, err = collect(issues, err); err != nil {
+		if err := issues.collect(err); err != nil {
 			return err
 		}
 	}
-	if issues, err = collect(issues, u.checkMember(ctx, c.State.Owner, in.Owner.Value, "/owner_user_id")); err != nil {
+	if err := issues.collect(
+		u.checkMember(ctx, c.State.Owner, in.Owner.Value, "/owner_user_id"),
+		contact.CheckFields(patch.Fields, "/fields"),
+		u.changeLabels(ctx, c, in),
+	); err != nil {
 		return err
 	}
-	if issues, err = collect(issues, contact.CheckFields(patch.Fields, "/fields")); err != nil {
+	if err := issues.fault(); err != nil {
 		return err
 	}
-	if issues, err = u.changeLabels(ctx, c, in, issues); err != nil {
-		return err
-	}
-	if len(issues) > 0 {
-		return fault.Invalids(issues...)
-	}
-	return u.patch(ctx, c, patch)
+	return u.recordPatch(ctx, c, patch)
 }
 
-// patch records the changes, and what a new phone brings with it.
-func (u *unit) patch(ctx context.Context, c *engine.Aggregate[contact.Contact], patch contact.Patch) error {
+// recordPatch records the changed fields. A new phone number also moves the contact from its old number to the new one.
+func (u *unit) recordPatch(ctx context.Context, c *engine.Aggregate[contact.Contact], patch contact.Patch) error {
 	if patch.Phone == "" || patch.Phone == c.State.Phone {
 		c.Record(c.State.Update(patch)...)
 		return nil
@@ -111,18 +110,21 @@ func (u *unit) patch(ctx context.Context, c *engine.Aggregate[contact.Contact], 
 	return nil
 }
 
-// changeLabels records what becomes of the contact's labels, and adds what is wrong with their names to the issues.
-func (u *unit) changeLabels(ctx context.Context, c *engine.Aggregate[contact.Contact], in *UpdateContact, issues []fault.Issue) ([]fault.Issue, error) {
+// changeLabels records the changes of a contact's labels. What is wrong with the names is returned as validation_failed.
+func (u *unit) changeLabels(ctx context.Context, c *engine.Aggregate[contact.Contact], in *UpdateContact) error {
 	if in.Labels == nil && len(in.AddLabels)+len(in.RemoveLabels) == 0 {
-		return issues, nil
+		return nil
 	}
 	names, pointer := in.AddLabels, "/add"
 	if in.Labels != nil {
 		names, pointer = in.Labels, "/labels"
 	}
-	add, wrong, err := u.findOrCreateLabels(ctx, names, pointer)
-	if err != nil || len(wrong) > 0 {
-		return append(issues, wrong...), err
+	add, issues, err := u.findOrCreateLabels(ctx, names, pointer)
+	if err != nil {
+		return err
+	}
+	if err := issues.fault(); err != nil {
+		return err
 	}
 	var remove []uuid.UUID
 	if in.Labels == nil {
@@ -131,9 +133,9 @@ func (u *unit) changeLabels(ctx context.Context, c *engine.Aggregate[contact.Con
 		remove, err = u.existingLabels(ctx, c.State.LabelIDs)
 	}
 	if err != nil {
-		return issues, err
+		return err
 	}
 	changed, err := c.State.ChangeLabels(add, remove, pointer)
 	c.Record(changed...)
-	return collect(issues, err)
+	return err
 }

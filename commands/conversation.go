@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,13 +16,14 @@ import (
 // ReplyTo names the conversation that a message answers in.
 type ReplyTo struct {
 	ConversationID string
-	// AgentUserID is set for somebody with the role agent: another person's conversation is not_found to it.
+	// AgentUserID is the user id of a caller with the role agent, who gets not_found for conversations that it does not
+	// see (rule ACC-18); uuid.Nil for every other caller.
 	AgentUserID uuid.UUID
 }
 
-// conversation loads a conversation of the request's workspace; not_found when there is none, when its contact was
-// erased, or when the agent that asks does not see it. The append depends on both being as they were seen.
-func (u *unit) conversation(ctx context.Context, id string, agent uuid.UUID) (*engine.Aggregate[conversation.Conversation], error) {
+// loadConversation loads a conversation of the request's workspace together with its contact. agent is as
+// ReplyTo.AgentUserID. not_found when there is none, when its contact was erased, or when the agent does not see it.
+func (u *unit) loadConversation(ctx context.Context, id string, agent uuid.UUID) (*engine.Aggregate[conversation.Conversation], error) {
 	conv, err := engine.Load(ctx, u.Unit, u.Engine.Conversations, id)
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func (u *unit) conversation(ctx context.Context, id string, agent uuid.UUID) (*e
 	if !s.Exists() || s.Workspace != u.Request.Workspace || agent != uuid.Nil && !s.VisibleTo(agent) {
 		return nil, engine.NotFound("conversation")
 	}
-	if _, err := u.contact(ctx, s.ContactID); err != nil {
+	if _, err := u.loadContact(ctx, s.ContactID); err != nil {
 		if fault.Is(err, fault.NotFound) {
 			err = engine.NotFound("conversation")
 		}
@@ -42,8 +42,24 @@ func (u *unit) conversation(ctx context.Context, id string, agent uuid.UUID) (*e
 	return conv, nil
 }
 
-// takeOver gives a conversation that was opened in this unit to the team: a person writes in it.
-func (u *unit) takeOver(ctx context.Context, c *engine.Aggregate[contact.Contact]) error {
+// openConversation starts the contact's conversation, or opens it again (rule INB-2).
+func (u *unit) openConversation(ctx context.Context, c *engine.Aggregate[contact.Contact], isTest bool) error {
+	id := c.State.ConversationID
+	var conv *engine.Aggregate[conversation.Conversation]
+	if c.IsNew() { // the contact is made by this command, so no other command can have started the conversation
+		conv = engine.Begin(u.Unit, u.Engine.Conversations, id)
+	} else {
+		var err error
+		if conv, err = engine.Load(ctx, u.Unit, u.Engine.Conversations, id); err != nil {
+			return err
+		}
+	}
+	conv.Record(conv.State.EnsureOpen(id, c.State.ID, isTest)...)
+	return nil
+}
+
+// setHandlerToTeam makes the team the handler of a contact's conversation, because a person writes in it (rule INB-11).
+func (u *unit) setHandlerToTeam(ctx context.Context, c *engine.Aggregate[contact.Contact]) error {
 	conv, err := engine.Load(ctx, u.Unit, u.Engine.Conversations, c.State.ConversationID)
 	if err == nil {
 		conv.Record(conv.State.HandleByTeam()...)
@@ -51,22 +67,23 @@ func (u *unit) takeOver(ctx context.Context, c *engine.Aggregate[contact.Contact
 	return err
 }
 
-// UpdateConversation is what may be changed of a conversation (interface 4.3).
+// UpdateConversation is what may be changed of a conversation (rules INB-3, INB-9 to INB-14).
 type UpdateConversation struct {
 	conversation.Change
-	Labels []string // names, in place of the contact's; nil leaves them
-	// AgentUserID is set for somebody with the role agent, who may change what it sees and assign it to itself or to nobody.
+	Labels []string // names; they replace the contact's labels, nil leaves them
+	// AgentUserID is as in ReplyTo. An agent may assign a conversation to itself or to nobody.
 	AgentUserID uuid.UUID
-	// Refusal is what the caller is refused, if it sees the conversation at all; nil for nothing.
+	// Refusal is returned when the conversation exists and the caller sees it, so that callers without the right to
+	// change it get not_found first; nil for callers with the right.
 	Refusal error
 }
 
-// UpdateConversation changes a conversation of the request's workspace; Ref is its id. All of it happens or nothing.
-// What is as it was asked for already is no event. Refusals: not_found, validation_failed with all that is wrong, and
-// forbidden for what an agent or a test key may not.
+// UpdateConversation changes a conversation of the request's workspace; Ref is its id. All changes are appended together,
+// and what is so already is no event (rule INB-14). Refusals: not_found, validation_failed with all that is wrong, and
+// forbidden for what an agent or a test key may not do.
 func (a *App) UpdateConversation(ctx context.Context, req Request, id string, in UpdateConversation) (Result, error) {
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		conv, err := u.conversation(ctx, id, in.AgentUserID)
+		conv, err := u.loadConversation(ctx, id, in.AgentUserID)
 		if err != nil {
 			return err
 		}
@@ -81,36 +98,42 @@ func (a *App) UpdateConversation(ctx context.Context, req Request, id string, in
 			return fault.New(fault.Forbidden, "A test key cannot have an agent handle a conversation: the agent would send live messages.")
 		}
 		changed, err := conv.State.Change(in.Change, u.Now)
-		issues, err := collect(nil, err)
-		for _, check := range []func() error{
-			func() error { return u.checkMember(ctx, conv.State.Assignee, in.Assignee.Value, "/assignee_user_id") },
-			func() error { return u.checkTeam(ctx, in.Team.Value, "/team_id") },
-			func() error { return u.checkHandler(in.HandledBy) },
-		} {
-			if err == nil {
-				issues, err = collect(issues, check())
-			}
-		}
-		if err == nil && in.Labels != nil {
-			issues, err = u.relabel(ctx, conv, in.Labels, issues)
-		}
-		if err != nil {
+		var issues issueList
+		if err := issues.collect(
+			err,
+			u.checkMember(ctx, conv.State.Assignee, in.Assignee.Value, "/assignee_user_id"),
+			u.checkTeam(ctx, in.Team.Value, "/team_id"),
+			u.checkHandler(in.HandledBy),
+			u.replaceContactLabels(ctx, conv, in.Labels),
+		); err != nil {
 			return err
 		}
-		if len(issues) > 0 {
-			return fault.Invalids(issues...)
+		if err := issues.fault(); err != nil {
+			return err
 		}
 		conv.Record(changed...)
 		return nil
 	})
 }
 
-// UnassignFormerMember takes a conversation of the request's workspace from somebody who is no member of it any more. One that was
-// given to somebody else meanwhile, or whose assignee is a member again, stays as it is, and taken is false.
-func (a *App) UnassignFormerMember(ctx context.Context, req Request, id string, userID uuid.UUID) (r Result, taken bool, err error) {
+// replaceContactLabels replaces the labels of a conversation's contact (rule INB-12); nil leaves them.
+func (u *unit) replaceContactLabels(ctx context.Context, conv *engine.Aggregate[conversation.Conversation], names []string) error {
+	if names == nil {
+		return nil
+	}
+	c, err := u.loadContact(ctx, conv.State.ContactID)
+	if err != nil {
+		return err
+	}
+	return u.changeLabels(ctx, c, &UpdateContact{Labels: names})
+}
+
+// UnassignFormerMember unassigns a conversation of the request's workspace from a user who has left the workspace (rule
+// INB-15). unassigned is false when the conversation is assigned to another user by now, or the user is a member again.
+func (a *App) UnassignFormerMember(ctx context.Context, req Request, id string, userID uuid.UUID) (r Result, unassigned bool, err error) {
 	r, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		taken = false
-		conv, err := u.conversation(ctx, id, uuid.Nil)
+		unassigned = false
+		conv, err := u.loadConversation(ctx, id, uuid.Nil)
 		if err != nil {
 			return err
 		}
@@ -121,35 +144,28 @@ func (a *App) UnassignFormerMember(ctx context.Context, req Request, id string, 
 		}
 		changed, err := conv.State.Change(conversation.Change{Assignee: conversation.Setting[uuid.UUID]{Given: true}}, u.Now)
 		conv.Record(changed...)
-		taken = len(changed) > 0
+		unassigned = len(changed) > 0
 		return err
 	})
-	return r, taken, err
+	return r, unassigned, err
 }
 
-// relabel gives the contact of a conversation other labels, and adds what is wrong with their names to the issues.
-func (u *unit) relabel(ctx context.Context, conv *engine.Aggregate[conversation.Conversation], names []string, issues []fault.Issue) ([]fault.Issue, error) {
-	c, err := u.contact(ctx, conv.State.ContactID)
-	if err != nil {
-		return issues, err
-	}
-	return u.changeLabels(ctx, c, &UpdateContact{Labels: names}, issues)
-}
-
-// AddNote adds a remark to a conversation of the request's workspace; Ref is the note's id. agent is as in Reply.
+// AddNote adds a note to a conversation of the request's workspace; Ref is the note's id. agent is as
+// ReplyTo.AgentUserID.
 func (a *App) AddNote(ctx context.Context, req Request, conversationID string, agent uuid.UUID, body string) (Result, error) {
 	id := a.engine.IDs.UUID()
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		conv, err := u.conversation(ctx, conversationID, agent)
+		conv, err := u.loadConversation(ctx, conversationID, agent)
 		if err != nil {
 			return err
 		}
 		u.Ref = id.String()
-		return u.note(conv, id, body)
+		return u.addNote(conv, id, body)
 	})
 }
 
-func (u *unit) note(conv *engine.Aggregate[conversation.Conversation], id uuid.UUID, body string) error {
+// addNote records a note. Its author is the signed-in user; notes of other callers have no author (rule INB-18).
+func (u *unit) addNote(conv *engine.Aggregate[conversation.Conversation], id uuid.UUID, body string) error {
 	var author *uuid.UUID
 	if u.Request.Actor.Type == "user" {
 		if user, err := uuid.Parse(u.Request.Actor.ID); err == nil {
@@ -164,30 +180,30 @@ func (u *unit) note(conv *engine.Aggregate[conversation.Conversation], id uuid.U
 	return nil
 }
 
-// Handoff is what becomes of a conversation that something else than a person handled.
+// Handoff is how a conversation is handed to people.
 type Handoff struct {
-	Reason      string     // kept as a note of the conversation
+	Reason      string     // becomes a note of the conversation
 	TeamID      *uuid.UUID // nil leaves the team
-	AgentUserID uuid.UUID  // as in Reply
+	AgentUserID uuid.UUID  // as in ReplyTo
 }
 
-// HandOff gives a conversation to the team and keeps the reason as a note; Ref is the conversation's id. handedOff is
-// false when people handled it already: the team and the note are applied all the same (interface 3.2).
+// HandOff makes the team the handler of a conversation and adds the reason as a note; Ref is the conversation's id.
+// handedOff is false when the team handled it already; the team and the note are applied all the same (rule INB-16).
 func (a *App) HandOff(ctx context.Context, req Request, id string, in Handoff) (r Result, handedOff bool, err error) {
 	noteID := a.engine.IDs.UUID()
 	r, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		conv, err := u.conversation(ctx, id, in.AgentUserID)
+		conv, err := u.loadConversation(ctx, id, in.AgentUserID)
 		if err != nil {
 			return err
 		}
 		u.Ref = id
-		issues, err := collect(nil, u.checkTeam(ctx, in.TeamID, "/team_id"))
-		if err != nil {
+		var issues issueList
+		if err := issues.collect(u.checkTeam(ctx, in.TeamID, "/team_id")); err != nil {
 			return err
 		}
-		issues = slices.Concat(issues, conversation.ReasonIssues(in.Reason))
-		if len(issues) > 0 {
-			return fault.Invalids(issues...)
+		issues = append(issues, conversation.ReasonIssues(in.Reason)...)
+		if err := issues.fault(); err != nil {
+			return err
 		}
 		if in.TeamID != nil {
 			conv.Record(conv.State.AssignTeam(*in.TeamID)...)
@@ -195,13 +211,14 @@ func (a *App) HandOff(ctx context.Context, req Request, id string, in Handoff) (
 		handed, ok := conv.State.Handoff(in.Reason)
 		handedOff = ok
 		conv.Record(handed...)
-		return u.note(conv, noteID, in.Reason)
+		return u.addNote(conv, noteID, in.Reason)
 	})
 	return r, handedOff, err
 }
 
-// WakeConversation opens a snoozed conversation whose time has come. until is when it will have, for one that sleeps on;
-// nil when nothing is to be done any more.
+// WakeConversation opens a snoozed conversation whose snooze has ended (rule INB-4). The organisation and the workspace
+// of the request are set to the conversation's. until is when a snooze that has not ended yet will end; nil when the
+// conversation is not snoozed any more.
 func (a *App) WakeConversation(ctx context.Context, req Request, id string) (until *time.Time, err error) {
 	_, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		until = nil
@@ -211,7 +228,7 @@ func (a *App) WakeConversation(ctx context.Context, req Request, id string) (unt
 		}
 		s := &conv.State
 		u.Request.Organisation, u.Request.Workspace, u.Ref = s.Organisation, s.Workspace, id
-		if conv, err = u.conversation(ctx, id, uuid.Nil); err != nil {
+		if conv, err = u.loadConversation(ctx, id, uuid.Nil); err != nil {
 			return err
 		}
 		conv.Record(conv.State.EndSnooze(u.Now)...)

@@ -11,7 +11,7 @@ import (
 	"ledgerline/events"
 )
 
-// CreateIdentity is what a service identity is made of (administration 4.2).
+// CreateIdentity is what a service identity is made of (rules ACC-24 to ACC-26).
 type CreateIdentity struct {
 	Name           string
 	Kind           identity.Kind
@@ -19,65 +19,64 @@ type CreateIdentity struct {
 	Scopes         []string
 	AllowedLineIDs []string
 	DailyLimit     *int64
-	// Grantor is who makes it, and limits what it may do; nil for the operator.
+	// Grantor creates the identity and limits what it may do (rule ACC-22); nil for the operator.
 	Grantor *apikey.Grantor
-	// Answer, when not nil, renders the answer so that it commits with the receipt.
+	// Answer, when not nil, renders the answer so that it commits with the idempotency record.
 	Answer func(CreatedIdentity) ([]byte, error)
 }
 
-// CreatedIdentity is a service identity that was just made. Its token's secret is known here and nowhere else.
+// CreatedIdentity is a new service identity with its token. The secret of the token is not stored and cannot be read
+// again.
 type CreatedIdentity struct {
 	Result
 	Identity identity.Identity
 	Token    IssuedAPIKey
 }
 
-// CreateIdentity makes a service identity of the request's workspace together with its token. It gets those of the wanted
-// scopes that its maker has. Refusals: validation_failed with all that is wrong, forbidden when no scope is left.
+// CreateIdentity creates a service identity of the request's workspace together with its token. The identity gets those
+// of the requested scopes that the grantor has. Refusals: validation_failed with all that is wrong, forbidden when no
+// scope is left.
 func (a *App) CreateIdentity(ctx context.Context, req Request, in CreateIdentity) (CreatedIdentity, error) {
 	id := a.engine.IDs.UUID()
-	token, err := a.secret(in.Env)
+	token, err := a.newSecret(in.Env)
 	if err != nil {
 		return CreatedIdentity{}, err
 	}
 	token.ID = a.engine.IDs.TypeID("key")
-	made := CreatedIdentity{Token: token}
-	made.Result, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
+	created := CreatedIdentity{Token: token}
+	created.Result, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		if _, err := u.Workspace(ctx, req.Workspace); err != nil {
 			return err
 		}
-		var issues issueList
-		if err := issues.collect(u.checkLines(ctx, in.AllowedLineIDs, "/allowed_line_ids")); err != nil {
-			return err
-		}
-		created, err := identity.Create(events.IdentityCreated{
+		list, err := identity.Create(events.IdentityCreated{
 			IdentityID: id, Name: in.Name, Kind: string(in.Kind), Env: string(in.Env), Scopes: in.Scopes, KeyID: token.ID,
 			AllowedLineIDs: in.AllowedLineIDs, DailyLimit: in.DailyLimit,
 		}, in.Grantor)
-		if err := issues.collect(err); err != nil {
+		var issues issueList
+		if err := issues.collect(u.checkLines(ctx, in.AllowedLineIDs, "/allowed_line_ids"), err); err != nil {
 			return err
 		}
 		if err := issues.fault(); err != nil {
 			return err
 		}
 		i := engine.Begin(u.Unit, a.engine.Identities, identity.Stream(id))
-		i.Record(created...)
-		made.Identity = i.State
-		u.newKey(&made.Token, []events.Event{&events.APIKeyCreated{
+		i.Record(list...)
+		created.Identity = i.State
+		u.beginAPIKey(&created.Token, []events.Event{&events.APIKeyCreated{
 			KeyID: token.ID, Name: in.Name, Env: string(in.Env), Scopes: apikey.ScopeNames(i.State.Scopes), Prefix: token.Prefix,
 			SecretHash: apikey.Hash(token.Secret), IdentityID: &id,
 		}})
 		u.Ref = id.String()
-		return answer(u, made, in.Answer)
+		return renderAnswer(u, created, in.Answer)
 	})
 	if err != nil {
 		return CreatedIdentity{}, err
 	}
-	return made, nil
+	return created, nil
 }
 
-// identity loads a service identity of the request's workspace.
-func (u *unit) identity(ctx context.Context, id uuid.UUID) (*engine.Aggregate[identity.Identity], error) {
+// loadIdentity loads a service identity of the request's workspace; not_found when there is none.
+func (u *unit) loadIdentity(ctx context.Context, id uuid.UUID) (*engine.Aggregate[identity.Identity], error) {
 	i, err := engine.Load(ctx, u.Unit, u.Engine.Identities, identity.Stream(id))
 	if err == nil && (!i.State.Exists() || i.State.Workspace != u.Request.Workspace) {
 		err = engine.NotFound("service identity")
@@ -85,11 +84,12 @@ func (u *unit) identity(ctx context.Context, id uuid.UUID) (*engine.Aggregate[id
 	return i, err
 }
 
-// UpdateIdentity changes a service identity of the request's workspace: what its token may do changes with the same append.
-// Refusals: not_found, validation_failed, forbidden, conflict for the identity of an agent.
-func (a *App) UpdateIdentity(ctx context.Context, req Request, id uuid.UUID, change identity.Change, by *apikey.Grantor) (Result, error) {
+// UpdateIdentity changes a service identity of the request's workspace, and with it what its token may do. grantor is as
+// in CreateIdentity. Refusals: not_found, validation_failed, forbidden, conflict for the identity of an AI agent (rule
+// ACC-27).
+func (a *App) UpdateIdentity(ctx context.Context, req Request, id uuid.UUID, change identity.Change, grantor *apikey.Grantor) (Result, error) {
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		i, err := u.identity(ctx, id)
+		i, err := u.loadIdentity(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func (a *App) UpdateIdentity(ctx context.Context, req Request, id uuid.UUID, cha
 				return err
 			}
 		}
-		changed, err := i.State.Update(change, by)
+		changed, err := i.State.Update(change, grantor)
 		if err := issues.collect(err); err != nil {
 			return err
 		}

@@ -14,8 +14,8 @@ import (
 	"ledgerline/domain/importjob"
 )
 
-// importFile is what is kept of a request while its job is under way, sealed: the data of many people, which no key of a
-// single one covers, and who asked, as the evidence of consent tells it.
+// importFile is what is stored of an import request until its job ends (rule CON-51): the file, and the caller, whom the
+// evidence of consent names. It is encrypted as a whole, since it holds data of many contacts.
 type importFile struct {
 	CSV       string            `json:"csv"`
 	Mapping   map[string]string `json:"mapping"`
@@ -27,67 +27,68 @@ type importFile struct {
 }
 
 const (
-	stageSQL  = `insert into import_files (job_id, sealed) values ($1, $2)`
-	stagedSQL = `select sealed from import_files where job_id = $1`
-	dropSQL   = `delete from import_files where job_id = $1`
-	// What was staged long ago belongs to a job, or a request died in between. The stream's name is that of importjob.Stream.
-	sweepSQL = `delete from import_files f where staged_at < now() - $1::interval
+	insertImportFileSQL = `insert into import_files (job_id, sealed) values ($1, $2)`
+	selectImportFileSQL = `select sealed from import_files where job_id = $1`
+	deleteImportFileSQL = `delete from import_files where job_id = $1`
+	// The name of the stream is that of importjob.Stream.
+	deleteAbandonedImportFilesSQL = `delete from import_files f where staged_at < now() - $1::interval
 		and not exists (select from ledger_events e where e.stream = 'imp_' || f.job_id)`
 )
 
-// errFileGone says that a file cannot be had any more, or not be opened.
-var errFileGone = errors.New("commands: the file of the import is gone")
+// errImportFileUnusable reports that the file of a job is missing or cannot be decrypted or read.
+var errImportFileUnusable = errors.New("commands: the file of the import cannot be used")
 
-// stageFile keeps a file before its job is accepted: it is too large to travel with the events.
-func (a *App) stageFile(ctx context.Context, id uuid.UUID, file *importFile) error {
+func (a *App) storeImportFile(ctx context.Context, id uuid.UUID, file *importFile) error {
 	text, err := json.Marshal(file)
 	if err != nil {
-		return fmt.Errorf("commands: encode a file: %w", err)
+		return fmt.Errorf("commands: encode an import file: %w", err)
 	}
 	sealed, err := a.engine.Ledger.Keyring().AEAD().Encrypt(text, id[:])
 	if err != nil {
-		return fmt.Errorf("commands: seal a file: %w", err)
+		return fmt.Errorf("commands: encrypt an import file: %w", err)
 	}
-	if _, err := a.engine.Ledger.Pool().Exec(ctx, stageSQL, id, sealed); err != nil {
-		return engine.Unreadable(fmt.Errorf("commands: stage a file: %w", err))
+	if _, err := a.engine.Ledger.Pool().Exec(ctx, insertImportFileSQL, id, sealed); err != nil {
+		return engine.Unreadable(fmt.Errorf("commands: store an import file: %w", err))
 	}
 	return nil
 }
 
-// openFile gives the file of a job; errFileGone when there is none.
-func (a *App) openFile(ctx context.Context, id uuid.UUID) (*importFile, error) {
+// readImportFile returns the file of a job, or an error that wraps errImportFileUnusable.
+func (a *App) readImportFile(ctx context.Context, id uuid.UUID) (*importFile, error) {
 	var sealed []byte
-	err := a.engine.Ledger.Pool().QueryRow(ctx, stagedSQL, id).Scan(&sealed)
+	err := a.engine.Ledger.Pool().QueryRow(ctx, selectImportFileSQL, id).Scan(&sealed)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, errFileGone
+		return nil, fmt.Errorf("%w: it is missing", errImportFileUnusable)
 	}
 	if err != nil {
-		return nil, engine.Unreadable(fmt.Errorf("commands: read a file: %w", err))
+		return nil, engine.Unreadable(fmt.Errorf("commands: read an import file: %w", err))
 	}
 	text, err := a.engine.Ledger.Keyring().AEAD().Decrypt(sealed, id[:])
 	if err != nil {
-		return nil, fmt.Errorf("%w: it does not open", errFileGone)
+		return nil, fmt.Errorf("%w: it cannot be decrypted", errImportFileUnusable)
 	}
 	var file importFile
 	if err := json.Unmarshal(text, &file); err != nil {
-		return nil, fmt.Errorf("%w: it cannot be read", errFileGone)
+		return nil, fmt.Errorf("%w: it cannot be decoded", errImportFileUnusable)
 	}
 	return &file, nil
 }
 
-// dropFile removes the file of a job. What it leaves behind when it fails, the job's next turn or the housekeeping removes.
-func (a *App) dropFile(ctx context.Context, id uuid.UUID) {
+// deleteImportFile deletes the file of a job. A file that cannot be deleted now is deleted by the job's next run or by
+// DeleteAbandonedImportFiles.
+func (a *App) deleteImportFile(ctx context.Context, id uuid.UUID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if _, err := a.engine.Ledger.Pool().Exec(ctx, dropSQL, id); err != nil {
-		a.engine.Log.Warn("the file of an import was not removed", "job", importjob.Stream(id), "error", err)
+	if _, err := a.engine.Ledger.Pool().Exec(ctx, deleteImportFileSQL, id); err != nil {
+		a.engine.Log.WarnContext(ctx, "commands: file of an import not deleted", "job", importjob.Stream(id), "error", err)
 	}
 }
 
-// DeleteAbandonedImportFiles removes files that were kept for longer than age and that no job came of.
+// DeleteAbandonedImportFiles deletes files that are older than age and have no job: their request ended before the job
+// was accepted.
 func (a *App) DeleteAbandonedImportFiles(ctx context.Context, age time.Duration) error {
-	if _, err := a.engine.Ledger.Pool().Exec(ctx, sweepSQL, age); err != nil {
-		return fmt.Errorf("commands: sweep files of imports: %w", err)
+	if _, err := a.engine.Ledger.Pool().Exec(ctx, deleteAbandonedImportFilesSQL, age); err != nil {
+		return fmt.Errorf("commands: delete abandoned import files: %w", err)
 	}
 	return nil
 }

@@ -15,30 +15,31 @@ import (
 	"ledgerline/events"
 )
 
-// InboundMessage is a message that came from a contact.
+// InboundMessage is a message from a contact, as a carrier reports it.
 type InboundMessage struct {
-	LinePhone string // E.164 of the line it came to
+	LinePhone string // E.164 of the line that it was sent to
 	From      string
 	Body      string
 	Media     []events.Media
 	Channel   string // chat or sms; default chat
-	CarrierID string // the carrier's own id of it; the same one is taken once. "" when the carrier has none
+	CarrierID string // the carrier's id of the message; "" when the carrier has none
 }
 
-// ReceivedMessage is what became of an inbound message.
+// ReceivedMessage is the result of receiving an inbound message.
 type ReceivedMessage struct {
 	Result
 	MessageID        string
 	ContactID        string // "" for a duplicate
 	ConversationID   string // "" for a duplicate
-	Duplicate        bool   // it was taken before, as MessageID
+	Duplicate        bool   // the message had been received before, with MessageID
 	Keyword          consent.Keyword
-	AutomaticReplyID string // of the automatic text that answers it; "" when none does
+	AutomaticReplyID string // id of the automatic text that answers the message; "" for none
 }
 
-// ReceiveMessage takes a message from a contact: it finds the line's workspace, makes the contact and starts or reopens
-// the conversation where needed, and obeys STOP, START and HELP, all in one append. The request says only through what
-// it came: organisation, workspace and actor are found here. not_found when no line has the number.
+// ReceiveMessage records a message from a contact. It finds the line's workspace, makes the contact and starts or opens
+// the conversation where needed, and carries out STOP, START and HELP, all in one append (rules INB-21 to INB-24 and
+// CON-21). The organisation, the workspace and the actor of the request are set here. A message that the carrier
+// reports again is recorded once. not_found when no line has the number.
 func (a *App) ReceiveMessage(ctx context.Context, req Request, in InboundMessage) (ReceivedMessage, error) {
 	from, err := a.engine.Phone(in.From, "/from")
 	if err != nil {
@@ -47,32 +48,83 @@ func (a *App) ReceiveMessage(ctx context.Context, req Request, in InboundMessage
 	if in.Channel == "" {
 		in.Channel = "chat"
 	}
-	in.Body = strings.ReplaceAll(in.Body, "\x00", "") // no text column can hold it
-	var r ReceivedMessage
+	in.Body = strings.ReplaceAll(in.Body, "\x00", "") // PostgreSQL stores no NUL in a text
+	var received ReceivedMessage
 	result, err := a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		r = ReceivedMessage{MessageID: a.engine.IDs.TypeID("msg")}
-		return u.receive(ctx, &in, from, &r)
+		inbound := inboundUnit{unit: u, in: &in, received: ReceivedMessage{MessageID: a.engine.IDs.TypeID("msg")}}
+		err := inbound.receive(ctx, from)
+		received = inbound.received
+		return err
 	})
-	if taken := (*alreadyTaken)(nil); errors.As(err, &taken) {
-		return ReceivedMessage{MessageID: taken.messageID, Duplicate: true}, nil
+	if duplicate := (*duplicateMessage)(nil); errors.As(err, &duplicate) {
+		return ReceivedMessage{MessageID: duplicate.messageID, Duplicate: true}, nil
 	}
 	if err != nil {
 		return ReceivedMessage{}, err
 	}
-	r.Result = result
-	return r, nil
+	received.Result = result
+	return received, nil
 }
 
-// alreadyTaken says that the carrier delivered a message again.
-type alreadyTaken struct{ messageID string }
+// duplicateMessage refuses a message that was received before.
+type duplicateMessage struct{ messageID string }
 
-func (e *alreadyTaken) Error() string { return "commands: this message was taken before" }
+func (e *duplicateMessage) Error() string { return "commands: this message was received before" }
 
-// lineOf finds the line with a number. One that is remembered may have been retired, and its number given to another: the
-// append leans on it, and when it is retired the ledger is asked whose the number is now.
-func (u *unit) lineOf(ctx context.Context, e164 string) (*engine.Aggregate[line.Line], error) {
-	for asked := false; ; asked = true {
-		id, found, err := u.Engine.Owner(ctx, claimLinePhone, e164)
+// inboundUnit is the unit of work of receiving one message. receive sets all fields.
+type inboundUnit struct {
+	*unit
+	in       *InboundMessage
+	received ReceivedMessage
+
+	line    *engine.Aggregate[line.Line]
+	contact *engine.Aggregate[contact.Contact]
+	number  engine.Number
+	ref     events.MessageRef
+}
+
+// receive records a message from a number (E.164) and everything that follows from it.
+func (u *inboundUnit) receive(ctx context.Context, from string) (err error) {
+	if u.line, err = u.loadLineByPhone(ctx, u.in.LinePhone); err != nil {
+		return err
+	}
+	l, messageID := &u.line.State, u.received.MessageID
+	u.Request.Organisation, u.Request.Workspace, u.Ref = l.Organisation, l.Workspace, messageID
+	if u.in.CarrierID != "" {
+		u.Claim("inbound:"+l.ID, u.in.CarrierID, messageID, func(owner string) error { return &duplicateMessage{owner} })
+	}
+	org, err := u.Organisation(ctx)
+	if err != nil {
+		return err
+	}
+	if err := u.findOrBeginContact(ctx, from); err != nil {
+		return err
+	}
+	c := &u.contact.State
+	u.Request.Actor = events.Actor{Type: "contact", ID: c.ID}
+	if err := u.openConversation(ctx, u.contact, l.IsSandbox); err != nil {
+		return err
+	}
+	u.received.ContactID, u.received.ConversationID = c.ID, c.ConversationID
+	u.ref = events.MessageRef{MessageID: messageID, ConversationID: c.ConversationID, ContactID: c.ID, IsTest: l.IsSandbox}
+	engine.Begin(u.Unit, u.Engine.Messages, messageID).Record(&events.MessageReceived{
+		MessageRef: u.ref, LineID: l.ID, Channel: u.in.Channel, CarrierID: u.in.CarrierID,
+		Content: events.MessagePersonal{To: l.Phone, From: from, Body: u.in.Body, Media: u.in.Media},
+	})
+	if err := u.recordReply(ctx); err != nil {
+		return err
+	}
+	if err := u.assignLine(ctx); err != nil {
+		return err
+	}
+	return u.applyKeyword(ctx, org.State)
+}
+
+// loadLineByPhone loads the line that has a number. The remembered owner of the number may be retired, and another line
+// may have its number; then the owner is read from the ledger.
+func (u *unit) loadLineByPhone(ctx context.Context, e164 string) (*engine.Aggregate[line.Line], error) {
+	for fresh := false; ; fresh = true {
+		id, found, err := u.Engine.Owner(ctx, linePhoneClaimScope, e164)
 		if err != nil {
 			return nil, err
 		}
@@ -83,126 +135,94 @@ func (u *unit) lineOf(ctx context.Context, e164 string) (*engine.Aggregate[line.
 		if err != nil {
 			return nil, err
 		}
-		if l.State.State != line.Retired || asked {
+		if l.State.State != line.Retired || fresh {
 			return l, nil
 		}
-		u.Engine.DropOwner(claimLinePhone, e164)
+		u.Engine.DropOwner(linePhoneClaimScope, e164)
 	}
 }
 
-func (u *unit) receive(ctx context.Context, in *InboundMessage, from string, r *ReceivedMessage) error {
-	l, err := u.lineOf(ctx, in.LinePhone)
-	if err != nil {
+// findOrBeginContact sets the number that the message came from and its contact, which is made if there is none.
+func (u *inboundUnit) findOrBeginContact(ctx context.Context, from string) (err error) {
+	if u.number, err = u.Number(ctx, from); err != nil {
 		return err
 	}
-	lineID := l.State.ID
-	u.Request.Organisation, u.Request.Workspace, u.Ref = l.State.Organisation, l.State.Workspace, r.MessageID
-	if in.CarrierID != "" {
-		u.Claim("inbound:"+lineID, in.CarrierID, r.MessageID, func(owner string) error { return &alreadyTaken{owner} })
-	}
-	org, err := u.Organisation(ctx)
-	if err != nil {
+	if u.contact, err = u.findContact(ctx, u.number); err != nil || u.contact != nil {
 		return err
 	}
-	num, err := u.Number(ctx, from)
-	if err != nil {
-		return err
-	}
-	c, err := u.holder(ctx, num)
-	if err != nil {
-		return err
-	}
-	if c == nil {
-		c, err = u.newContact(num, contact.NewContact{Person: events.ContactPersonal{Phone: from}, Origin: "inbound", IsTest: l.State.IsSandbox})
-		if err != nil {
-			return err
-		}
-	}
-	u.Request.Actor = events.Actor{Type: "contact", ID: c.State.ID}
-	if err := u.openConversation(ctx, c, l.State.IsSandbox); err != nil {
-		return err
-	}
-	r.ContactID, r.ConversationID = c.State.ID, c.State.ConversationID
-	ref := events.MessageRef{MessageID: r.MessageID, ConversationID: r.ConversationID, ContactID: r.ContactID, IsTest: l.State.IsSandbox}
-	engine.Begin(u.Unit, u.Engine.Messages, r.MessageID).Record(&events.MessageReceived{
-		MessageRef: ref, LineID: lineID, Channel: in.Channel, CarrierID: in.CarrierID,
-		Content: events.MessagePersonal{To: l.State.Phone, From: from, Body: in.Body, Media: in.Media},
+	u.contact, err = u.beginContact(u.number, contact.NewContact{
+		Person: events.ContactPersonal{Phone: from}, Origin: "inbound", IsTest: u.line.State.IsSandbox,
 	})
-	if err := u.answered(ctx, c.State.ID, r.MessageID, l); err != nil {
-		return err
-	}
-	if err := u.adopt(ctx, c, l); err != nil {
-		return err
-	}
-	return u.obey(ctx, in, org.State, c, num, ref, lineID, r)
+	return err
 }
 
-// answered notes that the contact wrote: it may get any message from now on, and the line it wrote to has no streak of
-// silence any more.
-func (u *unit) answered(ctx context.Context, contactID, messageID string, l *engine.Aggregate[line.Line]) error {
+// recordReply records that the contact has written: the first-message rules do not hold for it any more (rule CON-22),
+// and the line's streak of unanswered contacts ends (rule LIN-15).
+func (u *inboundUnit) recordReply(ctx context.Context) error {
+	contactID, lineID := u.contact.State.ID, u.line.State.ID
 	x, err := engine.Load(ctx, u.Unit, u.Engine.Exchanges, exchange.Stream(contactID))
 	if err != nil {
 		return err
 	}
-	x.Record(x.State.RecordReply(contactID, l.State.ID, messageID)...)
-	l.Record(l.State.RecordReply()...)
+	x.Record(x.State.RecordReply(contactID, lineID, u.ref.MessageID)...)
+	u.line.Record(u.line.State.RecordReply()...)
 	return nil
 }
 
-// adopt makes the line that a contact writes to its sticky sender when it has none, or its own one is gone: it is answered from
-// the number that it wrote to.
-func (u *unit) adopt(ctx context.Context, c *engine.Aggregate[contact.Contact], l *engine.Aggregate[line.Line]) error {
-	if l.State.IsSandbox || l.State.OutOfService() {
+// assignLine assigns the line to the contact if the contact has none, or one that is out of service (rule INB-23).
+func (u *inboundUnit) assignLine(ctx context.Context) error {
+	l := &u.line.State
+	if l.IsSandbox || l.OutOfService() {
 		return nil
 	}
-	gone := false
-	if own := c.State.LineID; own != "" && own != l.State.ID {
-		sticky, err := engine.Load(ctx, u.Unit, u.Engine.Lines, own)
+	outOfService := false
+	if assigned := u.contact.State.LineID; assigned != "" && assigned != l.ID {
+		other, err := engine.Load(ctx, u.Unit, u.Engine.Lines, assigned)
 		if err != nil {
 			return err
 		}
-		gone = sticky.State.OutOfService()
+		outOfService = other.State.OutOfService()
 	}
-	c.Record(c.State.AssignLine(l.State.ID, gone)...)
+	u.contact.Record(u.contact.State.AssignLine(l.ID, outOfService)...)
 	return nil
 }
 
-// obey does what the words STOP, START and HELP ask for.
-func (u *unit) obey(ctx context.Context, in *InboundMessage, org organisation.Organisation, c *engine.Aggregate[contact.Contact], num engine.Number, ref events.MessageRef, lineID string, r *ReceivedMessage) error {
-	optedOut := c.State.Consent == consent.OptedOut
-	keyword, word := consent.Recognise(in.Body, optedOut || num.State.OptedOut, org.Settings.StopWords)
-	r.Keyword = keyword
-	source := "inbound_message"
+// applyKeyword carries out STOP, START and HELP (rules CON-19 to CON-21).
+func (u *inboundUnit) applyKeyword(ctx context.Context, org organisation.Organisation) error {
+	optedOut := u.contact.State.Consent == consent.OptedOut
+	keyword, word := consent.Recognise(u.in.Body, optedOut || u.number.State.OptedOut, org.Settings.StopWords)
+	u.received.Keyword = keyword
+	source, messageID, lineID, channel := "inbound_message", u.ref.MessageID, u.line.State.ID, u.in.Channel
 	evidence := consent.Evidence{
-		Source: &source, Keyword: &word, Text: in.Body, MessageID: &ref.MessageID, LineID: &lineID, Channel: &in.Channel,
+		Source: &source, Keyword: &word, Text: u.in.Body, MessageID: &messageID, LineID: &lineID, Channel: &channel,
 	}
 	switch keyword {
 	case consent.Stop:
-		if err := u.changeConsent(ctx, c, num, consent.OptedOut, evidence); err != nil {
+		if err := u.changeConsent(ctx, u.contact, u.number, consent.OptedOut, evidence); err != nil {
 			return err
 		}
-		if !optedOut { // once per opt-out
-			u.answer(in, ref, c.State.Phone, lineID, message.OptOutConfirmation, org.ConfirmationText(), r)
+		if !optedOut { // an opt-out is confirmed once (rule SND-50)
+			u.reply(message.OptOutConfirmation, org.ConfirmationText())
 		}
 	case consent.Start:
-		return u.changeConsent(ctx, c, num, consent.OptedIn, evidence)
+		return u.changeConsent(ctx, u.contact, u.number, consent.OptedIn, evidence)
 	case consent.Help:
-		if !optedOut && !num.State.OptedOut { // who opted out is never messaged, whatever it asks
-			u.answer(in, ref, c.State.Phone, lineID, message.Help, org.HelpText(), r)
+		if !optedOut && !u.number.State.OptedOut { // rule SND-51
+			u.reply(message.Help, org.HelpText())
 		}
 	case consent.None:
 	}
 	return nil
 }
 
-// answer queues an automatic text on the line and the channel that the contact wrote on.
-func (u *unit) answer(in *InboundMessage, ref events.MessageRef, to, lineID, kind, text string, r *ReceivedMessage) {
-	replyTo := ref.MessageID
+// reply accepts an automatic text on the line and the channel that the contact wrote on. kind is the kind of the text.
+func (u *inboundUnit) reply(kind, text string) {
+	ref, replyTo, lineID := u.ref, u.ref.MessageID, u.line.State.ID
 	ref.MessageID = u.Engine.IDs.TypeID("msg")
-	r.AutomaticReplyID = ref.MessageID
+	u.received.AutomaticReplyID = ref.MessageID
 	e := &events.MessageQueued{
-		MessageRef: ref, Channel: in.Channel, LineID: &lineID, Automatic: kind, ReplyTo: &replyTo,
-		Content: events.MessagePersonal{To: to, Body: text},
+		MessageRef: ref, Channel: u.in.Channel, LineID: &lineID, Automatic: kind, ReplyTo: &replyTo,
+		Content: events.MessagePersonal{To: u.contact.State.Phone, Body: text},
 	}
 	engine.Begin(u.Unit, u.Engine.Messages, e.MessageID).Record(message.Accept(e, u.Now)...)
 }

@@ -5,17 +5,22 @@ import "ledgerline/domain/fault"
 // issueList collects everything that is wrong with a request, so that it is reported together (rule API-10).
 type issueList []fault.Issue
 
+// add adds an issue of the request's body at a JSON pointer.
+func (l *issueList) add(pointer, code, message string) {
+	*l = append(*l, fault.Issue{Location: "body", Path: pointer, Code: code, Message: message})
+}
+
 // collect adds the issues of those errors that are validation_failed, and returns the first other error. nil errors are
 // skipped.
 func (l *issueList) collect(errs ...error) error {
 	for _, err := range errs {
-		if !fault.Is(err, fault.ValidationFailed) {
-			if err != nil {
-				return err
-			}
-			continue
+		switch {
+		case err == nil:
+		case fault.Is(err, fault.ValidationFailed):
+			*l = append(*l, fault.Of(err).Issues...)
+		default:
+			return err
 		}
-		*l = append(*l, fault.Of(err).Issues...)
 	}
 	return nil
 }
@@ -26,11 +31,4 @@ func (l issueList) fault() error {
 		return nil
 	}
 	return fault.Invalids(l...)
-}
-
-// collect moves the issues of a validation fault into the list, and leaves other errors.
-func collect(issues []fault.Issue, err error) ([]fault.Issue, error) {
-	list := issueList(issues)
-	err = list.collect(err)
-	return list, err
 }

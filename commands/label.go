@@ -7,7 +7,6 @@ import (
 	"github.com/google/uuid"
 
 	"ledgerline/commands/engine"
-	"ledgerline/domain/fault"
 	"ledgerline/domain/label"
 	"ledgerline/events"
 )
@@ -75,9 +74,9 @@ func (u *unit) findLabel(ctx context.Context, name string) (*engine.Aggregate[la
 
 // findOrCreateLabels returns the ids of the labels with these names. Labels that do not exist are created in the same
 // append (rule CON-30). What is wrong with a name is reported at its index under pointer.
-func (u *unit) findOrCreateLabels(ctx context.Context, names []string, pointer string) ([]uuid.UUID, []fault.Issue, error) {
+func (u *unit) findOrCreateLabels(ctx context.Context, names []string, pointer string) ([]uuid.UUID, issueList, error) {
 	var ids []uuid.UUID
-	var issues []fault.Issue
+	var issues issueList
 	seen := map[string]bool{}
 	for i, name := range names {
 		_, key := label.Claim(u.Request.Workspace, name)
@@ -86,7 +85,7 @@ func (u *unit) findOrCreateLabels(ctx context.Context, names []string, pointer s
 		}
 		seen[key] = true
 		if err := label.Check(name, fmt.Sprintf("%s/%d", pointer, i)); err != nil {
-			if issues, err = collect(issues, err); err != nil {
+			if err := issues.collect(err); err != nil {
 				return nil, nil, err
 			}
 			continue

@@ -12,22 +12,23 @@ import (
 	"ledgerline/events"
 )
 
-// claimLinePhone is the scope of the numbers of lines: a number belongs to one line of the installation, so that an
-// inbound message finds its workspace. A retired line keeps its number until another one takes it.
-const claimLinePhone = "line.phone"
+// linePhoneClaimScope is the scope of the claims on the numbers of lines. A number belongs to one line of the
+// installation, so that an inbound message finds its workspace. A retired line keeps its number until another line takes
+// it (rule LIN-1).
+const linePhoneClaimScope = "line.phone"
 
 // ProvisionLine is what a line is made of.
 type ProvisionLine struct {
 	Phone         string
 	DisplayName   *string
-	PoolID        string     // default: the pool of the request, else the workspace's default pool
+	PoolID        string     // default: the pool of the line request, else the workspace's default pool
 	Carrier       string     // default: simulator
 	State         line.State // default: provisioning
-	LineRequestID *uuid.UUID // the request for lines that it serves
+	LineRequestID *uuid.UUID // the request for lines that the line is provisioned for
 }
 
-// ProvisionLine puts a line into service in the request's workspace; Ref is its id. A number that a line has already
-// is refused with conflict, unless that line is retired.
+// ProvisionLine creates a line of the request's workspace; Ref is its id. A number that another line has is refused with
+// conflict, unless that line is retired.
 func (a *App) ProvisionLine(ctx context.Context, req Request, in ProvisionLine) (Result, error) {
 	id := a.engine.IDs.TypeID("ln")
 	e164, err := phone.Parse(in.Phone, "/phone")
@@ -45,66 +46,65 @@ func (a *App) ProvisionLine(ctx context.Context, req Request, in ProvisionLine) 
 		if err != nil {
 			return err
 		}
-		wanted, err := u.serve(ctx, in.LineRequestID, id)
+		requestedPoolID, err := u.addLineToRequest(ctx, in.LineRequestID, id)
 		if err != nil {
 			return err
 		}
 		poolID := in.PoolID
-		if poolID == "" && wanted != nil {
-			poolID = *wanted
+		if poolID == "" && requestedPoolID != nil {
+			poolID = *requestedPoolID
 		}
 		if poolID == "" {
 			poolID = workspace.State.DefaultPoolID
 		}
-		pool, err := engine.Load(ctx, u.Unit, a.engine.Pools, poolID)
-		if err != nil {
+		if err := u.checkPool(ctx, &poolID, "/pool_id"); err != nil {
 			return err
-		}
-		if pool.State.ID == "" || pool.State.Workspace != req.Workspace {
-			return fault.Invalid("/pool_id", "not_found", "There is no such pool.")
 		}
 		u.Ref = id
-		if err := u.freeNumber(ctx, e164); err != nil {
+		if err := u.releaseRetiredNumber(ctx, e164); err != nil {
 			return err
 		}
-		err = u.newLine(events.LineProvisioned{
+		err = u.beginLine(events.LineProvisioned{
 			LineID: id, Phone: e164, DisplayName: in.DisplayName, PoolID: &poolID, Carrier: in.Carrier, State: string(in.State),
 		}, func(string) error { return fault.New(fault.Conflict, "A line has this number.") })
 		if err != nil {
 			return err
 		}
-		pool.Record(pool.State.AddLine(id)...)
-		return nil
+		return u.moveToPool(ctx, id, "", poolID)
 	})
 }
 
-// freeNumber takes a number from a retired line. Retirement is final, so nothing needs to be guarded.
-func (u *unit) freeNumber(ctx context.Context, e164 string) error {
-	owner, found, err := u.Owner(ctx, claimLinePhone, e164)
+// releaseRetiredNumber releases a number that a retired line has. Retirement is final, so the retired line needs no
+// guard.
+func (u *unit) releaseRetiredNumber(ctx context.Context, e164 string) error {
+	owner, found, err := u.Owner(ctx, linePhoneClaimScope, e164)
 	if err != nil || !found {
 		return err
 	}
 	l, err := engine.Load(ctx, u.Unit, u.Engine.Lines, owner)
 	if err == nil && l.State.State == line.Retired {
-		u.ReleaseClaim(claimLinePhone, e164, owner)
+		u.ReleaseClaim(linePhoneClaimScope, e164, owner)
 	}
 	return err
 }
 
-func (u *unit) newLine(e events.LineProvisioned, taken func(string) error) error {
-	made, err := line.Provision(e)
+// beginLine records a new line and claims its number. taken decides what happens when another line has the number; see
+// engine.Unit.Claim.
+func (u *unit) beginLine(e events.LineProvisioned, taken func(owner string) error) error {
+	provisioned, err := line.Provision(e)
 	if err != nil {
 		return err
 	}
-	u.Claim(claimLinePhone, e.Phone, e.LineID, taken)
-	engine.Begin(u.Unit, u.Engine.Lines, e.LineID).Record(made...)
+	u.Claim(linePhoneClaimScope, e.Phone, e.LineID, taken)
+	engine.Begin(u.Unit, u.Engine.Lines, e.LineID).Record(provisioned...)
 	return nil
 }
 
-// ChangeLineState is the operator's move of a line of the request's workspace: to ready, quarantined or retired.
+// ChangeLineState moves a line of the request's workspace as the operator may: to ready, quarantined or retired (rule
+// LIN-2).
 func (a *App) ChangeLineState(ctx context.Context, req Request, lineID string, to line.State, reason *string) (Result, error) {
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		l, err := u.line(ctx, lineID)
+		l, err := u.loadLine(ctx, lineID)
 		if err != nil {
 			return err
 		}
@@ -114,7 +114,10 @@ func (a *App) ChangeLineState(ctx context.Context, req Request, lineID string, t
 		}
 		u.Ref = lineID
 		if to == line.Retired {
-			if err := u.retire(ctx, l); err != nil {
+			if l.State.Account != (events.CarrierAccount{}) {
+				u.Erase(lineID) // the account's credentials (rule LIN-5)
+			}
+			if err := u.moveToPool(ctx, lineID, l.State.PoolID, ""); err != nil {
 				return err
 			}
 		}
@@ -123,24 +126,8 @@ func (a *App) ChangeLineState(ctx context.Context, req Request, lineID string, t
 	})
 }
 
-// retire takes a line out of its pool, and destroys the key of what opens its account.
-func (u *unit) retire(ctx context.Context, l *engine.Aggregate[line.Line]) error {
-	if l.State.Account != (events.CarrierAccount{}) {
-		u.Erase(l.State.ID)
-	}
-	if l.State.PoolID == "" {
-		return nil
-	}
-	pool, err := engine.Load(ctx, u.Unit, u.Engine.Pools, l.State.PoolID)
-	if err != nil {
-		return err
-	}
-	pool.Record(pool.State.RemoveLine(l.State.ID)...)
-	return nil
-}
-
-// line loads a line of the request's workspace.
-func (u *unit) line(ctx context.Context, id string) (*engine.Aggregate[line.Line], error) {
+// loadLine loads a line of the request's workspace; not_found when there is none.
+func (u *unit) loadLine(ctx context.Context, id string) (*engine.Aggregate[line.Line], error) {
 	l, err := engine.Load(ctx, u.Unit, u.Engine.Lines, id)
 	if err == nil && (l.State.ID == "" || l.State.Workspace != u.Request.Workspace) {
 		err = engine.NotFound("line")
@@ -148,33 +135,30 @@ func (u *unit) line(ctx context.Context, id string) (*engine.Aggregate[line.Line
 	return l, err
 }
 
-// UpdateLine changes a line of the request's workspace. A pool that it moves to must be of the workspace.
+// UpdateLine changes a line of the request's workspace. Refusals: not_found, validation_failed with all that is wrong.
 func (a *App) UpdateLine(ctx context.Context, req Request, lineID string, c line.Change) (Result, error) {
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		l, err := u.line(ctx, lineID)
+		l, err := u.loadLine(ctx, lineID)
 		if err != nil {
 			return err
 		}
 		u.Ref = lineID
 		before := l.State.PoolID
-		issues, err := collect(nil, u.checkPool(ctx, c.Pool.Value, "/pool_id"))
-		if err != nil {
-			return err
-		}
 		changed, err := l.State.Update(c)
-		if issues, err = collect(issues, err); err != nil {
+		var issues issueList
+		if err := issues.collect(u.checkPool(ctx, c.Pool.Value, "/pool_id"), err); err != nil {
 			return err
 		}
-		if len(issues) > 0 {
-			return fault.Invalids(issues...)
+		if err := issues.fault(); err != nil {
+			return err
 		}
 		l.Record(changed...)
-		return u.movePool(ctx, lineID, before, l.State.PoolID)
+		return u.moveToPool(ctx, lineID, before, l.State.PoolID)
 	})
 }
 
-// movePool keeps the pools' own lists of their lines.
-func (u *unit) movePool(ctx context.Context, lineID, from, to string) error {
+// moveToPool removes a line from one pool's list of lines and adds it to another's; "" is no pool.
+func (u *unit) moveToPool(ctx context.Context, lineID, from, to string) error {
 	if from == to {
 		return nil
 	}
@@ -195,20 +179,20 @@ func (u *unit) movePool(ctx context.Context, lineID, from, to string) error {
 	return nil
 }
 
-// PauseLine stops a line of the request's workspace that is in use, and ResumeLine takes it back to where it was
-// (administration 3.1). Other moves are refused with conflict.
+// PauseLine pauses a line of the request's workspace that is in use; otherwise it is refused with conflict.
 func (a *App) PauseLine(ctx context.Context, req Request, lineID, reason string) (Result, error) {
 	return a.moveLine(ctx, req, lineID, func(l line.Line) ([]events.Event, error) { return l.Pause(reason) })
 }
 
-// ResumeLine takes a paused line back to where it was paused from.
+// ResumeLine returns a paused line of the request's workspace to the state before the pause. Any other line, and a line
+// that the service paused (rule LIN-16), is refused with conflict.
 func (a *App) ResumeLine(ctx context.Context, req Request, lineID, reason string) (Result, error) {
 	return a.moveLine(ctx, req, lineID, func(l line.Line) ([]events.Event, error) { return l.Resume(reason) })
 }
 
 func (a *App) moveLine(ctx context.Context, req Request, lineID string, move func(line.Line) ([]events.Event, error)) (Result, error) {
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
-		l, err := u.line(ctx, lineID)
+		l, err := u.loadLine(ctx, lineID)
 		if err != nil {
 			return err
 		}

@@ -8,16 +8,17 @@ import (
 	"ledgerline/events"
 )
 
-// UpdateLineHealth looks after a line by the service's clock: it ends its warm-up and scores its health by what happened on it
-// (decisions section 8). The line may be of any workspace; alive is false for one that needs no more looking after.
-func (a *App) UpdateLineHealth(ctx context.Context, req Request, lineID string, facts events.HealthFacts) (alive bool, err error) {
+// UpdateLineHealth ends a line's warm-up when it is due, and scores the line's health by what happened on it (rules
+// LIN-14 and LIN-21). The line may be of any workspace. inService is false for a line that needs no further updates: a
+// sandbox line, a retired line, or no line.
+func (a *App) UpdateLineHealth(ctx context.Context, req Request, lineID string, facts events.HealthFacts) (inService bool, err error) {
 	_, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		l, err := engine.Load(ctx, u.Unit, a.engine.Lines, lineID)
 		if err != nil {
 			return err
 		}
-		alive = l.State.ID != "" && !l.State.IsSandbox && l.State.State != line.Retired
-		if !alive {
+		inService = l.State.ID != "" && !l.State.IsSandbox && l.State.State != line.Retired
+		if !inService {
 			return nil
 		}
 		u.Request.Organisation, u.Request.Workspace, u.Ref = l.State.Organisation, l.State.Workspace, lineID
@@ -30,5 +31,5 @@ func (a *App) UpdateLineHealth(ctx context.Context, req Request, lineID string, 
 		l.Record(l.State.EvaluateHealth(facts, &limits)...)
 		return nil
 	})
-	return alive, err
+	return inService, err
 }

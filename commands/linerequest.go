@@ -6,65 +6,59 @@ import (
 	"github.com/google/uuid"
 
 	"ledgerline/commands/engine"
-	"ledgerline/domain/fault"
 	"ledgerline/domain/line"
 	"ledgerline/events"
 )
 
-// RequestLines is what a request for lines is made of (administration 4.4).
+// RequestLines is what a request for lines is made of (rule LIN-40).
 type RequestLines struct {
 	Count     int
 	AreaCodes []string
 	Note      *string
-	PoolID    *string // that the lines are to be in
+	PoolID    *string // the pool for the lines; nil for the workspace's default pool
 }
 
-// RequestLines asks the operator for lines of the request's workspace; Ref is the request's id. A sixth open one is
-// refused with conflict.
+// RequestLines asks the operator for lines of the request's workspace; Ref is the line request's id. Refusals:
+// validation_failed, conflict for a sixth open request.
 func (a *App) RequestLines(ctx context.Context, req Request, in RequestLines) (Result, error) {
 	id := a.engine.IDs.UUID()
-	return a.onRequests(ctx, req, func(ctx context.Context, u *unit, r line.Requests) ([]events.Event, error) {
-		u.Ref = id.String()
-		made := events.LineRequestMade{RequestID: id, Count: in.Count, AreaCodes: in.AreaCodes, Note: in.Note, PoolID: in.PoolID}
-		issues, err := collect(nil, line.CheckRequest(&made))
-		if err == nil {
-			issues, err = collect(issues, u.checkPool(ctx, in.PoolID, "/pool_id"))
-		}
-		switch {
-		case err != nil:
+	return a.changeLineRequest(ctx, req, id, func(ctx context.Context, u *unit, r line.Requests) ([]events.Event, error) {
+		request := events.LineRequestMade{RequestID: id, Count: in.Count, AreaCodes: in.AreaCodes, Note: in.Note, PoolID: in.PoolID}
+		var issues issueList
+		if err := issues.collect(line.CheckRequest(&request), u.checkPool(ctx, in.PoolID, "/pool_id")); err != nil {
 			return nil, err
-		case len(issues) > 0:
-			return nil, fault.Invalids(issues...)
 		}
-		return r.Add(made)
+		if err := issues.fault(); err != nil {
+			return nil, err
+		}
+		return r.Add(request)
 	})
 }
 
-// StartLineRequest, FulfilLineRequest and CancelLineRequest are the operator's; not_found for a request that is closed.
+// StartLineRequest marks a line request as in progress. It, FulfilLineRequest and CancelLineRequest are for the operator;
+// they refuse a request that is closed with not_found.
 func (a *App) StartLineRequest(ctx context.Context, req Request, id uuid.UUID) (Result, error) {
-	return a.onRequests(ctx, req, func(_ context.Context, u *unit, r line.Requests) ([]events.Event, error) {
-		u.Ref = id.String()
+	return a.changeLineRequest(ctx, req, id, func(_ context.Context, _ *unit, r line.Requests) ([]events.Event, error) {
 		return r.Start(id)
 	})
 }
 
-// FulfilLineRequest closes a request as met, however many lines it got.
+// FulfilLineRequest closes a line request as fulfilled, however many lines were provisioned for it.
 func (a *App) FulfilLineRequest(ctx context.Context, req Request, id uuid.UUID) (Result, error) {
-	return a.onRequests(ctx, req, func(_ context.Context, u *unit, r line.Requests) ([]events.Event, error) {
-		u.Ref = id.String()
+	return a.changeLineRequest(ctx, req, id, func(_ context.Context, _ *unit, r line.Requests) ([]events.Event, error) {
 		return r.Fulfil(id)
 	})
 }
 
-// CancelLineRequest closes a request that will not be met.
+// CancelLineRequest closes a line request without its lines.
 func (a *App) CancelLineRequest(ctx context.Context, req Request, id uuid.UUID, reason *string) (Result, error) {
-	return a.onRequests(ctx, req, func(_ context.Context, u *unit, r line.Requests) ([]events.Event, error) {
-		u.Ref = id.String()
+	return a.changeLineRequest(ctx, req, id, func(_ context.Context, _ *unit, r line.Requests) ([]events.Event, error) {
 		return r.Cancel(id, reason)
 	})
 }
 
-func (a *App) onRequests(ctx context.Context, req Request, decide func(context.Context, *unit, line.Requests) ([]events.Event, error)) (Result, error) {
+// changeLineRequest records what decide returns for the line requests of the request's workspace; id becomes Ref.
+func (a *App) changeLineRequest(ctx context.Context, req Request, id uuid.UUID, decide func(context.Context, *unit, line.Requests) ([]events.Event, error)) (Result, error) {
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		if _, err := u.Workspace(ctx, req.Workspace); err != nil {
 			return err
@@ -73,27 +67,28 @@ func (a *App) onRequests(ctx context.Context, req Request, decide func(context.C
 		if err != nil {
 			return err
 		}
-		told, err := decide(ctx, u, requests.State)
-		requests.Record(told...)
+		u.Ref = id.String()
+		changed, err := decide(ctx, u, requests.State)
+		requests.Record(changed...)
 		return err
 	})
 }
 
-// serve counts a line that is being provisioned for a request of the request's workspace, and tells the pool that it was
-// asked for; nil without one.
-func (u *unit) serve(ctx context.Context, id *uuid.UUID, lineID string) (poolID *string, err error) {
+// addLineToRequest counts a line toward a line request of the request's workspace, and returns the pool that the request
+// asks for. A nil id is no request.
+func (u *unit) addLineToRequest(ctx context.Context, id *uuid.UUID, lineID string) (poolID *string, err error) {
 	if id == nil {
-		return nil, nil //nolint:nilnil // nobody asked
+		return nil, nil //nolint:nilnil // a line without a request is no error
 	}
 	requests, err := engine.Load(ctx, u.Unit, u.Engine.LineRequests, line.RequestsStream(u.Request.Workspace))
 	if err != nil {
 		return nil, err
 	}
-	o, err := requests.State.Find(*id)
+	request, err := requests.State.Find(*id)
 	if err != nil {
 		return nil, err
 	}
-	served, err := requests.State.AddLine(*id, lineID)
-	requests.Record(served...)
-	return o.PoolID, err
+	added, err := requests.State.AddLine(*id, lineID)
+	requests.Record(added...)
+	return request.PoolID, err
 }

@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"ledgerline/commands/engine"
@@ -13,36 +12,38 @@ import (
 	"ledgerline/domain/phone"
 )
 
-// Prober asks the carrier of a line whether a number (E.164) is on the chat channel. It is what commands need of the
-// carriers, which they do not know.
+// Prober asks the carrier of a line whether a number (E.164) is on the chat channel. Package commands does not know the
+// carriers.
 type Prober interface {
 	Probe(ctx context.Context, through line.Line, phone string) (bool, error)
 }
 
-// LookUpNumber is what POST /v1/lookup asks (interface 4.5, decisions section 7).
+// LookUpNumber is what a lookup asks for (rules SND-56 and SND-57).
 type LookUpNumber struct {
 	Phone string // as it was typed
-	// Lines gives, when a carrier has to be asked, the lines to ask through, in this order; those that cannot send now are
-	// passed over.
+	// Lines returns the ids of the lines to ask through, in this order, and is called only when a carrier has to be asked.
+	// Lines that cannot send are skipped.
 	Lines func(context.Context) ([]string, error)
-	// Answer renders the answer so that it commits with the receipt; nil without one.
+	// Answer, when not nil, renders the answer so that it commits with the idempotency record.
 	Answer func(NumberLookup) ([]byte, error)
 }
 
-// NumberLookup is what is known of a number.
+// NumberLookup is the result of a lookup.
 type NumberLookup struct {
 	Result
 	Phone string // E.164
 	number.ChatCheck
-	Cached bool // known from before
+	Cached bool // no carrier was asked
 }
 
-// probes is how many lines are asked for one lookup before it is given up.
-const probes = 3
+const (
+	maxProbes       = 3 // lines that are asked for one lookup
+	probeRetryAfter = 10 * time.Second
+)
 
-// LookUpNumber tells whether a number is on the chat channel: from memory, or by asking a carrier through one of the lines.
-// Refusals: validation_failed (a test key looks up sandbox numbers only), conflict when no line can be asked,
-// service_unavailable when none answers. The carrier is asked before anything is appended.
+// LookUpNumber finds out whether a number is on the chat channel: from an earlier answer, or by asking a carrier through
+// one of the lines. The carrier is asked before anything is appended. Refusals: validation_failed (a test key looks up
+// sandbox numbers only), conflict when no line can be asked, service_unavailable when no carrier answers.
 func (a *App) LookUpNumber(ctx context.Context, req Request, in LookUpNumber, prober Prober) (NumberLookup, error) {
 	e164, err := a.engine.Phone(in.Phone, "/phone")
 	if err != nil {
@@ -55,53 +56,50 @@ func (a *App) LookUpNumber(ctx context.Context, req Request, in LookUpNumber, pr
 	if err != nil {
 		return NumberLookup{}, err
 	}
-	var said *sending.CapabilityAnswer
+	var carrierAnswer *sending.CapabilityAnswer // nil: an earlier answer is used
 	if !known {
-		if said, err = a.probe(ctx, req, in.Lines, e164, prober); err != nil {
+		if carrierAnswer, err = a.probe(ctx, req, in.Lines, e164, prober); err != nil {
 			return NumberLookup{}, err
 		}
 	}
 	var found NumberLookup
 	result, err := a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		var err error
-		if found, err = u.lookup(ctx, e164, said); err != nil || in.Answer == nil {
+		if found, err = u.lookUpNumber(ctx, e164, carrierAnswer); err != nil {
 			return err
 		}
-		if u.Body, err = in.Answer(found); err != nil {
-			return fmt.Errorf("commands: render answer: %w", err)
-		}
-		return nil
+		return renderAnswer(u, found, in.Answer)
 	})
 	found.Result = result
 	return found, err
 }
 
-func (u *unit) lookup(ctx context.Context, e164 string, said *sending.CapabilityAnswer) (NumberLookup, error) {
+func (u *unit) lookUpNumber(ctx context.Context, e164 string, carrierAnswer *sending.CapabilityAnswer) (NumberLookup, error) {
 	num, err := u.Number(ctx, e164)
 	if err != nil {
 		return NumberLookup{}, err
 	}
-	if said != nil {
-		sending.RecordCapabilityOn(u.Unit, num, nil, said.Chat, said.LineID)
+	if carrierAnswer != nil {
+		sending.RecordCapabilityOn(u.Unit, num, nil, carrierAnswer.Chat, carrierAnswer.LineID)
 	}
-	chat, known := num.State.ValidChatCheck(u.Now)
-	if !known { // it grew too old between the two looks
+	check, known := num.State.ValidChatCheck(u.Now)
+	if !known { // the earlier answer expired after it was read
 		return NumberLookup{}, engine.Unavailable(engine.ErrInconsistent)
 	}
-	if holder, found := num.State.ContactIn(u.Request.Workspace); found {
-		u.Subject = holder // the answer that is kept for retries holds the number
+	if contactID, found := num.State.ContactIn(u.Request.Workspace); found {
+		u.Subject = contactID // the stored answer shows the contact's number
 	}
-	return NumberLookup{Phone: e164, ChatCheck: chat, Cached: said == nil}, nil
+	return NumberLookup{Phone: e164, ChatCheck: check, Cached: carrierAnswer == nil}, nil
 }
 
-// probe asks through one line after the other until a carrier tells.
+// probe asks through one line after the other until a carrier answers.
 func (a *App) probe(ctx context.Context, req Request, lines func(context.Context) ([]string, error), e164 string, prober Prober) (*sending.CapabilityAnswer, error) {
 	ids, err := lines(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var last error
-	asked := 0
+	var lastErr error
+	probes := 0
 	for _, id := range ids {
 		l, err := a.engine.Lines.Find(ctx, id, true)
 		if err != nil {
@@ -114,18 +112,15 @@ func (a *App) probe(ctx context.Context, req Request, lines func(context.Context
 		if err == nil {
 			return &sending.CapabilityAnswer{Phone: e164, Chat: chat, LineID: id}, nil
 		}
-		last = err
-		if asked++; asked == probes {
+		lastErr = err
+		if probes++; probes == maxProbes {
 			break
 		}
 	}
-	if last == nil {
+	if lastErr == nil {
 		return nil, fault.New(fault.Conflict, "No line of this workspace can look numbers up now.")
 	}
 	f := fault.New(fault.Unavailable, "The number cannot be looked up right now. Try again.")
-	f.RetryAfter, f.Cause = probeAgain, last
+	f.RetryAfter, f.Cause = probeRetryAfter, lastErr
 	return nil, f
 }
-
-// probeAgain is after what time a lookup that no carrier answered is worth repeating.
-const probeAgain = 10 * time.Second

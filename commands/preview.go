@@ -7,16 +7,13 @@ import (
 	"ledgerline/commands/sending"
 	"ledgerline/domain/consent"
 	"ledgerline/domain/contact"
-	"ledgerline/domain/fault"
 	"ledgerline/domain/message"
-	"ledgerline/domain/phone"
 	"ledgerline/events"
 )
 
-// PreviewMessage asks the rules about a message as if it were accepted and taken for sending now, or at its send_at, and writes
-// nothing. It knows nothing of messages that wait before it. Refusals are those of QueueMessage about the request itself;
-// what the rules refuse is in the answer. As with a write, a caller whose credential has changed is refused with
-// ErrCredentialChanged.
+// PreviewMessage is the dry run of AcceptMessage (rule SND-8): it applies the sending rules to a message as of now, or as
+// of its send_at, and writes nothing. What the rules refuse is in the preview; refusals of the request itself are those
+// of AcceptMessage. A caller whose credential has changed is refused with ErrCredentialChanged.
 func (a *App) PreviewMessage(ctx context.Context, req Request, in AcceptMessage) (sending.Preview, error) {
 	p, err := a.previewMessage(ctx, req, in)
 	if changed := a.engine.VerifyCaller(ctx, &req); changed != nil {
@@ -27,15 +24,15 @@ func (a *App) PreviewMessage(ctx context.Context, req Request, in AcceptMessage)
 
 func (a *App) previewMessage(ctx context.Context, req Request, in AcceptMessage) (sending.Preview, error) {
 	u := a.unit(&req)
-	c, num, e164, err := u.recipient(ctx, &in)
+	to, err := u.checkedRecipient(ctx, &in)
 	if err != nil {
 		return sending.Preview{}, err
 	}
-	contactID := ""
-	if c == nil {
+	contactID, c := "", to.contact
+	if c == nil { // stands for the contact that the message would make
 		c = engine.Begin(u.Unit, a.engine.Contacts, "ctc_none")
-		c.State = contact.Contact{ID: c.Stream(), Consent: consent.Unknown, Phone: e164}
-		if num.State.OptedOut {
+		c.State = contact.Contact{ID: c.Stream(), Consent: consent.Unknown, Phone: to.e164}
+		if to.number.State.OptedOut {
 			c.State.Consent = consent.OptedOut
 		}
 	} else {
@@ -47,48 +44,8 @@ func (a *App) previewMessage(ctx context.Context, req Request, in AcceptMessage)
 	}
 	p, err := a.Sending.Preview(ctx, u.Unit, at, &message.Message{
 		MessageRef: events.MessageRef{ContactID: c.State.ID, IsTest: req.Test}, PoolID: in.PoolID, RequestedLineID: in.LineID,
-		ByStaff: in.ByStaff, IdentityID: u.sentBy(), Content: events.MessagePersonal{To: e164, Body: in.Body, Media: in.Media},
-	}, c, num)
-	p.ContactID, p.To = contactID, e164
+		ByStaff: in.ByStaff, IdentityID: u.identityID(), Content: events.MessagePersonal{To: to.e164, Body: in.Body, Media: in.Media},
+	}, c, to.number)
+	p.ContactID, p.To = contactID, to.e164
 	return p, err
-}
-
-// recipient checks what was asked for and finds who it is for; nobody for a number that is no contact's.
-func (u *unit) recipient(ctx context.Context, in *AcceptMessage) (c *engine.Aggregate[contact.Contact], num engine.Number, e164 string, err error) {
-	issues, err := u.checkMessage(ctx, in)
-	if err != nil {
-		return nil, num, "", err
-	}
-	switch {
-	case (in.To == nil) == (in.ContactID == nil): // told by checkMessage
-	case in.ContactID != nil:
-		if c, err = u.contact(ctx, *in.ContactID); err != nil {
-			if len(issues) > 0 && fault.Is(err, fault.NotFound) {
-				return nil, num, "", fault.Invalids(issues...)
-			}
-			return nil, num, "", err
-		}
-		e164 = c.State.Phone
-		num, err = u.NumberByHash(ctx, c.State.NumberHash)
-	default:
-		if e164, err = u.Engine.Phone(*in.To, "/to"); err == nil {
-			num, err = u.Number(ctx, e164)
-		}
-		if err == nil {
-			c, err = u.holder(ctx, num)
-		}
-		issues, err = collect(issues, err)
-	}
-	if err != nil {
-		return nil, num, "", err
-	}
-	if u.Request.Test && e164 != "" && !phone.IsSandbox(e164) {
-		issues = append(issues, fault.Issue{
-			Location: "body", Path: "/to", Code: "not_sandbox", Message: "A test key sends to sandbox test numbers only.",
-		})
-	}
-	if len(issues) > 0 {
-		return nil, num, "", fault.Invalids(issues...)
-	}
-	return c, num, e164, nil
 }

@@ -69,9 +69,7 @@ func (u *unit) checkLines(ctx context.Context, ids []string, pointer string) err
 			return err
 		}
 		if l.State.ID == "" || l.State.Workspace != u.Request.Workspace || l.State.State == line.Retired {
-			issues = append(issues, fault.Issue{
-				Location: "body", Path: fmt.Sprintf("%s/%d", pointer, i), Code: "not_found", Message: "There is no such line.",
-			})
+			issues.add(fmt.Sprintf("%s/%d", pointer, i), "not_found", "There is no such line.")
 		}
 	}
 	return issues.fault()
