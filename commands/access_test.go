@@ -15,7 +15,7 @@ import (
 	"ledgerline/domain/organisation"
 )
 
-func TestAKeyIsFoundByItsSecretUntilItIsRevokedOrExpires(t *testing.T) {
+func TestAPIKeyIsFoundByItsSecretUntilRevokedOrExpired(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	expires := noon.Add(time.Hour)
@@ -46,7 +46,7 @@ func TestAKeyIsFoundByItsSecretUntilItIsRevokedOrExpires(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Unauthorized))
 }
 
-func TestASecretThatWasNotMadeHereCostsNoQuestionToTheDatabase(t *testing.T) {
+func TestForeignSecretIsRefusedWithoutAQuery(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	h.ledger.Pool().Close()
@@ -54,7 +54,7 @@ func TestASecretThatWasNotMadeHereCostsNoQuestionToTheDatabase(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Unauthorized))
 }
 
-func TestAUserIsFoundWithItsRoles(t *testing.T) {
+func TestUserIsFoundWithItsRoles(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	second := h.workspace("Second")
@@ -72,7 +72,7 @@ func TestAUserIsFoundWithItsRoles(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Unauthorized))
 }
 
-func TestAPauseIsSeenAndChangesWhatWritesLeanOn(t *testing.T) {
+func TestPausingTheOrganisationInvalidatesTheGuardsOfCallers(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	access, err := h.FindUserAccess(t.Context(), h.user, true)
@@ -90,7 +90,7 @@ func TestAPauseIsSeenAndChangesWhatWritesLeanOn(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestACommandWithoutAnAppendHoldsItsCallerToThePresent(t *testing.T) {
+func TestCommandThatAppendsNothingStillVerifiesItsCaller(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	contact := h.contact("+12125550142")
@@ -116,7 +116,7 @@ func TestACommandWithoutAnAppendHoldsItsCallerToThePresent(t *testing.T) {
 	}
 }
 
-func TestNamesAndNumbersAreClaimedOnce(t *testing.T) {
+func TestNamesAndLineNumbersAreUnique(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	_, err := h.CreateLabel(t.Context(), h.live(), "Lead", nil)
@@ -129,7 +129,7 @@ func TestNamesAndNumbersAreClaimedOnce(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Conflict))
 }
 
-func TestATeamHasMembersOfItsWorkspaceOnly(t *testing.T) {
+func TestTeamMembersMustBelongToTheWorkspace(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	made, err := h.CreateTeam(t.Context(), h.live(), "Support", h.user)

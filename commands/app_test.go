@@ -60,7 +60,7 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
-// node is another process on the same database: it remembers nothing of what this one does.
+// node is another node on the same database, with an empty memory.
 func (h *house) node() (*commands.App, *eventstore.Ledger) {
 	h.t.Helper()
 	pool, err := pgxpool.New(context.Background(), h.dsn)
@@ -103,7 +103,7 @@ func (h *house) workspace(name string) commands.CreatedWorkspace {
 	return w
 }
 
-// in is a request in another workspace of the organisation.
+// in returns a request in another workspace of the organisation.
 func (h *house) in(w commands.CreatedWorkspace) commands.Request {
 	r := h.live()
 	r.Workspace = w.ID
@@ -142,7 +142,7 @@ func (h *house) state(messageID string) message.Message {
 	return m
 }
 
-// history is everything in the ledger, or what follows a position.
+// history returns the events of the given types (default: all) after a position.
 func (h *house) history(after int64, types ...string) []eventstore.Recorded {
 	h.t.Helper()
 	shard := h.ledger.ShardOf(h.org)
@@ -169,7 +169,7 @@ func types(recorded []eventstore.Recorded) []string {
 	return names
 }
 
-// as is the event of a kind that was recorded.
+// as returns a recorded event as its Go type.
 func as[E any](h *house, r eventstore.Recorded) E {
 	h.t.Helper()
 	e, ok := r.Event.(E)

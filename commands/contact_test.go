@@ -15,7 +15,7 @@ import (
 	"ledgerline/eventstore"
 )
 
-func TestAContactIsMadeWithItsNumberAndItsLabels(t *testing.T) {
+func TestContactIsCreatedWithItsNumberAndLabelsInOneAppend(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	before := h.head()
@@ -43,7 +43,7 @@ func TestAContactIsMadeWithItsNumberAndItsLabels(t *testing.T) {
 	require.Equal(t, created.LabelIDs[:1], c.LabelIDs)
 }
 
-func TestAllThatIsWrongWithAContactIsToldTogether(t *testing.T) {
+func TestAllIssuesOfAContactAreReportedTogether(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	stranger := uuid.New()
@@ -61,7 +61,7 @@ func TestAllThatIsWrongWithAContactIsToldTogether(t *testing.T) {
 	require.Equal(t, before, h.head())
 }
 
-func TestANumberIsOnceInAWorkspace(t *testing.T) {
+func TestPhoneNumberIsUniqueInAWorkspace(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	id := h.contact(number(1))
@@ -72,7 +72,7 @@ func TestANumberIsOnceInAWorkspace(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestOfTwoCreatesAtOnceOneIsRefusedWithTheOthersID(t *testing.T) {
+func TestOneOfTwoConcurrentCreatesIsRefusedWithTheOthersID(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	other, _ := h.node()
@@ -96,7 +96,7 @@ func TestOfTwoCreatesAtOnceOneIsRefusedWithTheOthersID(t *testing.T) {
 	require.Len(t, h.history(0, "label.created"), 1)
 }
 
-func TestAnOptOutReachesEveryWorkspaceAndOutlivesTheContact(t *testing.T) {
+func TestOptOutReachesEveryWorkspaceAndOutlivesTheContact(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	second := h.workspace("Second")
@@ -132,7 +132,7 @@ func TestAnOptOutReachesEveryWorkspaceAndOutlivesTheContact(t *testing.T) {
 	require.Equal(t, consent.OptedOut, c.Consent)
 }
 
-func TestAnOptInLiftsTheRegisterForThatContactAlone(t *testing.T) {
+func TestOptInClearsTheRegisterAndChangesOnlyThatContact(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	second := h.workspace("Second")
@@ -142,7 +142,7 @@ func TestAnOptInLiftsTheRegisterForThatContactAlone(t *testing.T) {
 	_, err = h.SetConsent(t.Context(), h.live(), id, consent.OptedOut, "call")
 	require.NoError(t, err)
 
-	_, err = h.SetConsent(t.Context(), h.live(), id, consent.Unknown, "call") // changes only the contact
+	_, err = h.SetConsent(t.Context(), h.live(), id, consent.Unknown, "call") // leaves the register
 	require.NoError(t, err)
 	_, err = h.AcceptMessage(t.Context(), h.live(), text(number(1)))
 	require.True(t, fault.Is(err, fault.ContactOptedOut))
@@ -157,7 +157,7 @@ func TestAnOptInLiftsTheRegisterForThatContactAlone(t *testing.T) {
 	require.True(t, fault.Is(err, fault.ContactOptedOut))
 }
 
-func TestTheSameConsentAgainIsRecordedAsWhatItIs(t *testing.T) {
+func TestRepeatedOptOutIsRecordedAgainForTheContact(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	id := h.contact(number(1))
@@ -171,7 +171,7 @@ func TestTheSameConsentAgainIsRecordedAsWhatItIs(t *testing.T) {
 	require.Equal(t, []string{"opted_out", "opted_out"}, []string{last.From, last.To})
 }
 
-func TestManyOptOutsOfOneContactAtOnceAllSucceed(t *testing.T) {
+func TestConcurrentOptOutsOfOneContactAllSucceed(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	id := h.contact(number(1))
@@ -186,7 +186,7 @@ func TestManyOptOutsOfOneContactAtOnceAllSucceed(t *testing.T) {
 	require.Len(t, h.history(0, "number.opted_out"), 1)
 }
 
-func TestAContactOfAnotherWorkspaceIsNotFound(t *testing.T) {
+func TestContactOfAnotherWorkspaceIsNotFound(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	foreign := h.in(h.workspace("Other"))
@@ -200,13 +200,13 @@ func TestAContactOfAnotherWorkspaceIsNotFound(t *testing.T) {
 	}
 }
 
-func TestADeletedContactCannotBeReadAndItsNumberIsFree(t *testing.T) {
+func TestDeletedContactIsUnreadableAndItsNumberCanBeUsedAgain(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	other, _ := h.node()
 	id := h.contact(number(1))
 	h.message(number(1))
-	_, err := other.FindContact(t.Context(), id) // the other process remembers it
+	_, err := other.FindContact(t.Context(), id) // the other node now has the contact in memory
 	require.NoError(t, err)
 	_, err = h.DeleteContact(t.Context(), h.live(), id)
 	require.NoError(t, err)
@@ -220,7 +220,7 @@ func TestADeletedContactCannotBeReadAndItsNumberIsFree(t *testing.T) {
 	require.NotEqual(t, id, q.Event.ContactID)
 }
 
-func TestARetryIsAnsweredByItsReceiptEvenWhenItWouldBeRefusedNow(t *testing.T) {
+func TestRetryGetsTheStoredAnswerEvenIfItWouldBeRefusedNow(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	req := h.live()

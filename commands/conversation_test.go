@@ -15,7 +15,7 @@ import (
 	"ledgerline/eventstore"
 )
 
-// handled puts a conversation into the hands of something that is no person, as a run or an agent does.
+// handled makes an agent or a workflow the handler of a conversation.
 func (h *house) handled(r commands.ReceivedMessage, by string) {
 	h.t.Helper()
 	_, err := h.ledger.Append(h.t.Context(), eventstore.Append{
@@ -33,7 +33,7 @@ func (h *house) session() commands.Request {
 	return r
 }
 
-func TestAHandoffGivesTheConversationToTheTeamWithItsReasonAsANote(t *testing.T) {
+func TestHandoffMakesTheTeamTheHandlerAndAddsTheReasonAsANote(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	r := h.says(number(1), "help me")
@@ -55,14 +55,14 @@ func TestAHandoffGivesTheConversationToTheTeamWithItsReasonAsANote(t *testing.T)
 	before = h.head()
 	_, handedOff, err = h.HandOff(t.Context(), h.live(), r.ConversationID, commands.Handoff{Reason: "again", TeamID: &team})
 	require.NoError(t, err)
-	require.False(t, handedOff, "a person handles it already")
+	require.False(t, handedOff, "the team handled it already")
 	require.Equal(t, []string{"note.added"}, types(h.history(before)))
 	other := uuid.New()
 	_, _, err = h.HandOff(t.Context(), h.live(), r.ConversationID, commands.Handoff{TeamID: &other})
 	require.Len(t, fault.Of(err).Issues, 2)
 }
 
-func TestAPersonsMessageTakesTheConversationOverAndAProgramsDoesNot(t *testing.T) {
+func TestMessageOfAPersonMakesTheTeamTheHandlerAndOneOfAProgramDoesNot(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	r := h.says(number(1), "help me")
@@ -79,7 +79,7 @@ func TestAPersonsMessageTakesTheConversationOverAndAProgramsDoesNot(t *testing.T
 	require.Equal(t, []string{"conversation.handler_changed", "message.queued"}, types(h.history(before)))
 }
 
-func TestOfAReplyAndAnAssignmentAtTheSameMomentTheSecondSeesTheFirst(t *testing.T) {
+func TestAgentCannotReplyAfterAConcurrentAssignment(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	r := h.says(number(1), "hi")
@@ -110,7 +110,7 @@ func TestOfAReplyAndAnAssignmentAtTheSameMomentTheSecondSeesTheFirst(t *testing.
 	assigned := false
 	for _, e := range h.history(r.Position) {
 		assigned = assigned || e.Type == "conversation.assigned"
-		require.False(t, assigned && e.Type == "message.queued", "an agent wrote in what was another's by then")
+		require.False(t, assigned && e.Type == "message.queued", "an agent replied after the conversation was assigned to another user")
 	}
 	require.True(t, assigned)
 	for _, err := range refusals {
@@ -118,7 +118,7 @@ func TestOfAReplyAndAnAssignmentAtTheSameMomentTheSecondSeesTheFirst(t *testing.
 	}
 }
 
-func TestWakingTellsUntilWhenAConversationSleepsOn(t *testing.T) {
+func TestWakeConversationReturnsTheEndOfASnoozeThatHasNotEnded(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	r := h.says(number(1), "hi")

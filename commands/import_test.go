@@ -16,7 +16,7 @@ import (
 	"ledgerline/eventstore"
 )
 
-// fileOf is a file of n numbers that nobody has, with a label and an opt-in in between.
+// fileOf is an import of n new numbers, each with a label and every third with an opt-in.
 func fileOf(n int) commands.ImportContacts {
 	var b strings.Builder
 	b.WriteString("phone,name,tags,consent\n")
@@ -56,8 +56,8 @@ func (h *house) count(sql string, args ...any) (n int) {
 	return n
 }
 
-// Two workers at once, as after a lost lease, whose work is broken off again and again, also amid an append.
-func TestAnImportThatIsBrokenOffAnywhereCarriesOutEachRowOnce(t *testing.T) {
+// Two workers run at once, as after a lease expired, and are interrupted again and again, also during an append.
+func TestInterruptedImportCarriesOutEachRowOnce(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	const n = 2_000
@@ -103,7 +103,7 @@ func TestAnImportThatIsBrokenOffAnywhereCarriesOutEachRowOnce(t *testing.T) {
 	}
 }
 
-func TestAStretchOfAnImportIsOneAppendWithItsProgress(t *testing.T) {
+func TestImportBatchIsOneAppendWithItsProgress(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	id := h.accept(fileOf(250))
@@ -119,10 +119,10 @@ func TestAStretchOfAnImportIsOneAppendWithItsProgress(t *testing.T) {
 	require.NoError(t, rows.Err())
 	require.Equal(t, []int{100, 200, 250}, done)
 	require.Zero(t, h.count(`select count(*) from ledger_events where correlation_id = $1 and (actor_type, actor_id, request_id) <> ('key', 'key_test', 'req_test')`, id),
-		"everything belongs to the request")
+		"every event has the actor and request id of the request that sent the file")
 }
 
-func TestARowThatCannotBeWrittenHoldsUpNoOther(t *testing.T) {
+func TestRowThatCannotBeStoredDoesNotStopOthers(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	in := fileOf(150)
@@ -139,10 +139,10 @@ func TestARowThatCannotBeWrittenHoldsUpNoOther(t *testing.T) {
 	job, err := h.FindImport(t.Context(), id)
 	require.NoError(t, err)
 	require.Equal(t, []int{150, 149, 1}, []int{job.Rows, job.Imported, job.Skipped})
-	require.Equal(t, 1, h.count(`select count(*) from ledger_events where data->'errors'->0->>'row' = '32'`), "told with its row: the header is row 1")
+	require.Equal(t, 1, h.count(`select count(*) from ledger_events where data->'errors'->0->>'row' = '32'`), "rows are numbered as a spreadsheet shows them; the header is row 1")
 }
 
-func TestALabelThatIsDeletedWhileTheFileWaitsIsPutOnNobody(t *testing.T) {
+func TestLabelDeletedBeforeTheImportRunsIsNotAdded(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	in := fileOf(10)
@@ -167,7 +167,7 @@ func TestOnlyTheFirstThousandErrorsOfAnImportAreListed(t *testing.T) {
 	require.Equal(t, []int{1_250, 1_250, 1_000}, []int{job.Rows, job.Skipped, job.ListedErrors})
 }
 
-func TestFilesThatNoJobCameOfAreSweptAndOthersAreNot(t *testing.T) {
+func TestOnlyAbandonedImportFilesAreDeleted(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	waiting := h.accept(fileOf(1))
@@ -175,16 +175,16 @@ func TestFilesThatNoJobCameOfAreSweptAndOthersAreNot(t *testing.T) {
 	_, err := h.ledger.Pool().Exec(t.Context(), `insert into import_files (job_id, sealed) values ($1, 'x')`, stray)
 	require.NoError(t, err)
 	require.NoError(t, h.DeleteAbandonedImportFiles(t.Context(), time.Hour))
-	require.Equal(t, 2, h.count(`select count(*) from import_files`), "a request may still be under way")
+	require.Equal(t, 2, h.count(`select count(*) from import_files`), "the request of a new file may still be running")
 	_, err = h.ledger.Pool().Exec(t.Context(), `update import_files set staged_at = staged_at - interval '2 hours'`)
 	require.NoError(t, err)
 	require.NoError(t, h.DeleteAbandonedImportFiles(t.Context(), time.Hour))
 	require.Equal(t, 1, h.count(`select count(*) from import_files where job_id = $1`, waiting))
 	require.Equal(t, 1, h.count(`select count(*) from import_files`))
-	require.Zero(t, h.count(`select count(*) from import_files where position('+1628' in encode(sealed, 'escape')) > 0`), "nobody reads it there")
+	require.Zero(t, h.count(`select count(*) from import_files where position('+1628' in encode(sealed, 'escape')) > 0`), "the stored file is encrypted")
 }
 
-func TestARefusedImportLeavesNoFileBehind(t *testing.T) {
+func TestRefusedImportLeavesNoFile(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	request := h.live()

@@ -14,7 +14,7 @@ import (
 	"ledgerline/events"
 )
 
-func TestAMessageFromAStrangerMakesTheContact(t *testing.T) {
+func TestMessageFromAnUnknownNumberCreatesAContact(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	before := h.head()
@@ -30,7 +30,7 @@ func TestAMessageFromAStrangerMakesTheContact(t *testing.T) {
 	require.Equal(t, []string{"message.received"}, types(h.history(r.Position)))
 }
 
-func TestWhoWritesFirstIsKeptOnTheLineItWroteTo(t *testing.T) {
+func TestContactIsAssignedTheLineThatItWroteToFirst(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	second, err := h.ProvisionLine(t.Context(), h.live(), commands.ProvisionLine{Phone: "+12125550198", State: line.Active})
@@ -49,10 +49,10 @@ func TestWhoWritesFirstIsKeptOnTheLineItWroteTo(t *testing.T) {
 		require.NoError(t, err)
 		return c.LineID
 	}
-	require.Equal(t, h.line, write(), "it has a line")
+	require.Equal(t, h.line, write(), "the contact has a line already")
 	_, err = h.ChangeLineState(t.Context(), h.live(), h.line, line.Quarantined, nil)
 	require.NoError(t, err)
-	require.Equal(t, second.Ref, write(), "its line is gone")
+	require.Equal(t, second.Ref, write(), "the contact's line is out of service")
 }
 
 func TestSTOPOptsOutWithFullEvidenceAndOneConfirmation(t *testing.T) {
@@ -85,7 +85,7 @@ func TestSTOPOptsOutWithFullEvidenceAndOneConfirmation(t *testing.T) {
 	require.Equal(t, []string{"message.received", "contact.opted_out"}, types(h.history(before)))
 }
 
-func TestAStrangersSTOPIsToldAfterItsMessage(t *testing.T) {
+func TestSTOPFromAnUnknownNumberCreatesAnOptedOutContact(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	before := h.head()
@@ -97,7 +97,7 @@ func TestAStrangersSTOPIsToldAfterItsMessage(t *testing.T) {
 	require.True(t, fault.Is(err, fault.ContactOptedOut))
 }
 
-func TestSTARTOptsInAndYesOnlyWhoIsOptedOut(t *testing.T) {
+func TestSTARTOptsInAndYesOnlyAContactThatIsOptedOut(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	require.Equal(t, consent.None, h.says(number(1), "yes").Keyword)
@@ -112,7 +112,7 @@ func TestSTARTOptsInAndYesOnlyWhoIsOptedOut(t *testing.T) {
 	require.Equal(t, consent.OptedIn, c.Consent)
 }
 
-func TestHELPIsAnsweredExceptToWhoIsOptedOut(t *testing.T) {
+func TestHELPIsAnsweredUnlessTheContactIsOptedOut(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	r := h.says(number(1), "help?")
@@ -122,7 +122,7 @@ func TestHELPIsAnsweredExceptToWhoIsOptedOut(t *testing.T) {
 	require.Contains(t, a.Message.Content.Body, "Acme")
 	waits := h.says(number(1), "help")
 	h.says(number(1), "stop")
-	require.Equal(t, "contact_opted_out", h.begin(waits.AutomaticReplyID).Message.ErrorCode, "the answer had not left")
+	require.Equal(t, "contact_opted_out", h.begin(waits.AutomaticReplyID).Message.ErrorCode, "the automatic text had not been sent")
 	require.Empty(t, h.says(number(1), "help").AutomaticReplyID)
 	r = h.says(number(1), "help")
 	_, err := h.SetConsent(t.Context(), h.live(), r.ContactID, consent.Unknown, "call")
@@ -130,7 +130,7 @@ func TestHELPIsAnsweredExceptToWhoIsOptedOut(t *testing.T) {
 	require.Empty(t, h.says(number(1), "help").AutomaticReplyID, "the register holds the number")
 }
 
-func TestAMessageThatTheCarrierDeliversAgainCountsOnce(t *testing.T) {
+func TestMessageReportedTwiceByTheCarrierIsReceivedOnce(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	other, _ := h.node()
@@ -160,14 +160,14 @@ func TestAMessageThatTheCarrierDeliversAgainCountsOnce(t *testing.T) {
 	require.Len(t, h.history(0, "message.queued"), 1)
 }
 
-func TestAMessageToNoLineIsNotFound(t *testing.T) {
+func TestMessageToAnUnknownLineIsNotFound(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	_, err := h.ReceiveMessage(t.Context(), system(), commands.InboundMessage{LinePhone: number(9), From: number(1), Body: "x"})
 	require.True(t, fault.Is(err, fault.NotFound))
 }
 
-func TestAMessageToTheSandboxLineIsTestTraffic(t *testing.T) {
+func TestMessageToTheSandboxLineIsTestTraffic(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	r, err := h.ReceiveMessage(t.Context(), system(), commands.InboundMessage{LinePhone: h.wsp.SandboxPhone, From: "+14155550191", Body: "HELP\x00"})

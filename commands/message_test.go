@@ -16,7 +16,7 @@ import (
 	"ledgerline/eventstore"
 )
 
-func TestAMessageToAnUnknownNumberMakesContactAndConversation(t *testing.T) {
+func TestMessageToAnUnknownNumberCreatesContactAndConversation(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	before := h.head()
@@ -36,7 +36,7 @@ func TestAMessageToAnUnknownNumberMakesContactAndConversation(t *testing.T) {
 	require.Equal(t, started.ConversationID, second.Event.ConversationID)
 }
 
-func TestManyMessagesToOneNewNumberAtOnceMakeOneContactAndOneConversation(t *testing.T) {
+func TestConcurrentMessagesToANewNumberCreateOneContactAndOneConversation(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	other, _ := h.node()
@@ -56,7 +56,7 @@ func TestManyMessagesToOneNewNumberAtOnceMakeOneContactAndOneConversation(t *tes
 	require.Len(t, h.history(0, "message.queued"), len(errs))
 }
 
-func TestAllThatIsWrongWithAMessageIsToldTogether(t *testing.T) {
+func TestAllIssuesOfAMessageAreReportedTogether(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	foreign := h.workspace("Other")
@@ -74,13 +74,13 @@ func TestAllThatIsWrongWithAMessageIsToldTogether(t *testing.T) {
 	}
 	require.Equal(t, []string{"/to", "/body", "/metadata", "/send_at", "/pool_id", "/line_id"}, paths)
 
-	// An id of one kind in the place of another's names nothing.
+	// The id of a resource of another kind is not found.
 	id := h.contact(number(1))
 	_, err = h.AcceptMessage(t.Context(), h.live(), commands.AcceptMessage{ContactID: &id, LineID: &id, PoolID: &h.line, Body: "x", Source: "api"})
 	require.Len(t, fault.Of(err).Issues, 2)
 }
 
-func TestATestKeySendsToSandboxNumbersThroughTheSandboxLine(t *testing.T) {
+func TestTestKeySendsToSandboxNumbersThroughTheSandboxLine(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	_, err := h.AcceptMessage(t.Context(), h.test(), text(number(1)))
@@ -104,7 +104,7 @@ func TestATestKeySendsToSandboxNumbersThroughTheSandboxLine(t *testing.T) {
 	require.Empty(t, c.LineID)
 }
 
-func TestAMessageForLaterIsScheduledAndOneForThePastIsForNow(t *testing.T) {
+func TestFutureSendAtSchedulesAndPastSendAtMeansNow(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	in := text(number(1))
@@ -131,7 +131,7 @@ func TestAMessageForLaterIsScheduledAndOneForThePastIsForNow(t *testing.T) {
 	require.Equal(t, []string{"message.queued"}, types(h.history(q.Position-1)))
 }
 
-func TestTheAnswerCommitsWithTheReceipt(t *testing.T) {
+func TestAnswerCommitsWithTheIdempotencyRecord(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	req, in := h.live(), text(number(1))
@@ -147,7 +147,7 @@ func TestTheAnswerCommitsWithTheReceipt(t *testing.T) {
 	require.Len(t, h.history(0, "message.queued"), 1)
 }
 
-func TestAWriteWithAStaleCredentialIsSentBackToAuthentication(t *testing.T) {
+func TestWriteWithAChangedCredentialIsRefused(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	other, _ := h.node()

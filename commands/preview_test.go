@@ -12,7 +12,7 @@ import (
 	"ledgerline/events"
 )
 
-func TestADryRunKnowsWhatWasUsedOnOtherNodes(t *testing.T) {
+func TestPreviewCountsWhatOtherNodesUsed(t *testing.T) {
 	t.Parallel()
 	for want, set := range map[string]func(h *house, by *commands.Request) commands.AcceptMessage{
 		rules.ReasonNewHour: func(h *house, _ *commands.Request) commands.AcceptMessage {

@@ -14,31 +14,31 @@ import (
 	"ledgerline/eventstore"
 )
 
-// questions counts what is asked of the database besides the committer's batches.
-type questions struct{ asked, batches atomic.Int64 }
+// queryCounter counts the committer's batches and all other queries.
+type queryCounter struct{ queries, batches atomic.Int64 }
 
-func (q *questions) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	if !strings.HasPrefix(data.SQL, "--") { // a pool's ping
-		q.asked.Add(1)
+func (q *queryCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	if !strings.HasPrefix(data.SQL, "--") { // pings of the pool begin with a comment
+		q.queries.Add(1)
 	}
 	return ctx
 }
-func (q *questions) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (q *queryCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-func (q *questions) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
+func (q *queryCounter) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceBatchStartData) context.Context {
 	q.batches.Add(1)
 	return ctx
 }
-func (q *questions) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
-func (q *questions) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+func (q *queryCounter) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (q *queryCounter) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 
-func TestAMessageToAKnownContactIsOneAppendAndNoQuestion(t *testing.T) {
+func TestMessageToAKnownContactIsOneAppendAndNoOtherQuery(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	k := h.key("live", "send")
 	config, err := pgxpool.ParseConfig(h.dsn)
 	require.NoError(t, err)
-	var q questions
+	var q queryCounter
 	config.ConnConfig.Tracer = &q
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
@@ -58,8 +58,8 @@ func TestAMessageToAKnownContactIsOneAppendAndNoQuestion(t *testing.T) {
 		require.NoError(t, err)
 	}
 	send("first")
-	asked, batches := q.asked.Load(), q.batches.Load()
+	before, batches := q.queries.Load(), q.batches.Load()
 	send("second")
-	require.Equal(t, asked, q.asked.Load())
-	require.Equal(t, batches+2, q.batches.Load(), "the append's two round trips")
+	require.Equal(t, before, q.queries.Load())
+	require.Equal(t, batches+2, q.batches.Load(), "an append takes two round trips")
 }
