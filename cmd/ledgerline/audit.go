@@ -17,20 +17,20 @@ import (
 	"ledgerline/service"
 )
 
-// auditCommand proves things about the ledger.
+// auditCommand verifies the ledger and proofs from it (rules LED-18 to LED-21).
 type auditCommand struct {
-	Verify auditVerifyCommand `cmd:"" help:"Recompute every hash. Exits with 1 and names the first position that is not as it was written."`
-	Proof  auditProofCommand  `cmd:"" help:"Check the proof of a number's consent history, as GET /v1/compliance/proof answers it. Exits with 1 and tells what is wrong."`
+	Verify auditVerifyCommand `cmd:"" help:"Recompute every hash. Exits with 1 and names the first position that was changed."`
+	Proof  auditProofCommand  `cmd:"" help:"Check a proof of a number's consent history from GET /v1/compliance/proof. Exits with 1 and prints what is wrong."`
 }
 
 type auditProofCommand struct {
 	installation
 	File   string `arg:"" help:"The proof; - reads it from the standard input."`
-	Expect string `help:"The hash of a block that was kept elsewhere: the proof's chain must contain it." placeholder:"HASH"`
-	Ledger bool   `help:"Hold the proof against the installation's own chain as well."`
+	Expect string `help:"Hash of a block that was stored elsewhere; the proof's chain must contain it." placeholder:"HASH"`
+	Ledger bool   `help:"Also compare the proof with the installation's own chain."`
 }
 
-// proofFile is what a proof is checked by. What else an answer holds is for people.
+// proofFile holds the properties of a proof that are checked.
 type proofFile struct {
 	eventstore.Proof
 	PhoneHash string                     `json:"phone_hash"`
@@ -38,7 +38,7 @@ type proofFile struct {
 	Consent   []projections.ConsentEvent `json:"consent"`
 }
 
-// maxProof bounds the file, in bytes.
+// maxProof is the largest proof in bytes.
 const maxProof = 1 << 30
 
 // Run implements the command.
@@ -54,15 +54,15 @@ func (c *auditProofCommand) Run(ctx context.Context, con *console) error {
 	}
 	var proof proofFile
 	if err := json.NewDecoder(io.LimitReader(in, maxProof)).Decode(&proof); err != nil {
-		return fmt.Errorf("%s is no proof: %w", c.File, err)
+		return fmt.Errorf("%s is not a proof: %w", c.File, err)
 	}
 	wrong := append(proof.Check(c.Expect), proof.checkConsent()...)
 	if c.Ledger {
-		told, err := c.against(ctx, con, &proof.Proof)
+		found, err := c.compareWithLedger(ctx, con, &proof.Proof)
 		if err != nil {
 			return err
 		}
-		wrong = append(wrong, told...)
+		wrong = append(wrong, found...)
 	}
 	for _, w := range wrong {
 		con.say("NOT PROVEN: %s", w)
@@ -74,16 +74,16 @@ func (c *auditProofCommand) Run(ctx context.Context, con *console) error {
 		return err
 	}
 	if len(wrong) > 0 {
-		return errTold
+		return errReported
 	}
 	return nil
 }
 
-// against looks whether the proof's newest block is one of the ledger's.
-func (c *auditProofCommand) against(ctx context.Context, con *console, proof *eventstore.Proof) ([]string, error) {
+// compareWithLedger returns what is wrong if the proof's newest block is not a block of the ledger.
+func (c *auditProofCommand) compareWithLedger(ctx context.Context, con *console, proof *eventstore.Proof) ([]string, error) {
 	head, err := hex.DecodeString(proof.Head)
 	if err != nil || len(head) != sha256.Size {
-		return []string{"head: it is no hash"}, nil
+		return []string{"head: it is not a hash"}, nil
 	}
 	w, err := c.open(ctx, con, service.Roles{})
 	if err != nil {
@@ -97,7 +97,7 @@ func (c *auditProofCommand) against(ctx context.Context, con *console, proof *ev
 	return nil, err
 }
 
-// checkConsent holds what people read against what is proven.
+// checkConsent compares the readable consent events with the events that the hashes prove, and returns the differences.
 func (p *proofFile) checkConsent() []string {
 	var wrong []string
 	consent := map[int64]map[string]any{}
@@ -105,7 +105,7 @@ func (p *proofFile) checkConsent() []string {
 	for _, e := range p.Entries {
 		const position, id, stream, kind, occurred, actor, data = 1, 2, 3, 5, 9, 10, 15
 		if len(e.Leaf) <= data {
-			continue // told already
+			continue // Proof.Check reports it
 		}
 		switch e.Leaf[kind] {
 		case "number.opted_out":
@@ -115,7 +115,7 @@ func (p *proofFile) checkConsent() []string {
 		case "contact.opted_in", "contact.opted_out", "contact.consent_cleared":
 			facts := map[string]any{}
 			if err := json.Unmarshal([]byte(e.Leaf[data]), &facts); err != nil || facts["number_hash"] != p.PhoneHash {
-				continue // of another number that the contact had
+				continue // it is about another number of the contact
 			}
 			at, _ := strconv.ParseInt(e.Leaf[position], 10, 64)
 			facts["id"], facts["occurred"], facts["actor"] = e.Leaf[id], e.Leaf[occurred][:len("2026-01-02T15:04:05.000")], e.Leaf[actor]
@@ -158,13 +158,13 @@ func (p *proofFile) checkConsent() []string {
 type auditVerifyCommand struct {
 	installation
 	Shard  *int   `help:"This shard only. Default: all." placeholder:"N"`
-	Expect string `help:"The head that an earlier run printed, kept elsewhere: the chain must still contain it. With several shards, name one with --shard." placeholder:"HASH"`
+	Expect string `help:"Head that an earlier run printed and that was stored elsewhere; the chain must still contain it. With several shards, name one with --shard." placeholder:"HASH"`
 }
 
-// shardAudit is what was found in a shard.
+// shardAudit is the result for one shard.
 type shardAudit struct {
 	eventstore.VerifyResult
-	// What is wrong, when something is.
+	// The first change, when there is one.
 	Position int64  `json:"tampered_position,omitempty"`
 	What     string `json:"what,omitempty"`
 }
@@ -200,11 +200,12 @@ func (c *auditVerifyCommand) Run(ctx context.Context, con *console) error {
 		return err
 	}
 	if !intact {
-		return errTold
+		return errReported
 	}
 	return nil
 }
 
+// anchor returns the hash of --expect, and nil without it.
 func (c *auditVerifyCommand) anchor() ([]byte, error) {
 	if c.Expect == "" {
 		return nil, nil
@@ -216,6 +217,7 @@ func (c *auditVerifyCommand) anchor() ([]byte, error) {
 	return anchor, nil
 }
 
+// shards lists the shards to verify. all is their number, anchored says that there is an anchor.
 func (c *auditVerifyCommand) shards(all int, anchored bool) ([]int, error) {
 	if c.Shard != nil {
 		if *c.Shard < 0 || *c.Shard >= all {

@@ -9,14 +9,14 @@ import (
 	"ledgerline/test/bench"
 )
 
-// benchCommand measures beside raw baselines; docs/measurements.md says how to read it.
+// benchCommand measures the service beside raw baselines. docs/measurements.md explains the figures.
 type benchCommand struct {
 	Only    []string      `help:"Measure only these: append, messages, visible, delivery, waiting, replay, inbox, export, import, contacts, webhooks, idle."`
 	For     time.Duration `help:"How long each timed part runs." default:"10s"`
 	Callers int           `help:"Concurrent callers and connections." default:"64"`
-	Events  int           `help:"Size of the ledger that is replayed, and how many messages wait." default:"1000000"`
-	Data    string        `help:"Where the private PostgreSQL lives meanwhile. Default: a temporary directory." type:"path"`
-	JSON    string        `help:"Write the figures to this file too, one JSON object a line." type:"path"`
+	Events  int           `help:"Size of the ledger that is replayed, and number of deferred messages." default:"1000000"`
+	Data    string        `help:"Directory for the private PostgreSQL. Default: a temporary one." type:"path"`
+	JSON    string        `help:"Also write the figures to this file, one JSON object per line." type:"path"`
 }
 
 // Run implements the command.

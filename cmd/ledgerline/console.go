@@ -8,22 +8,22 @@ import (
 	"sync"
 )
 
-// console is where a command speaks: results to out, everything else to err.
+// console is the output of a command: results go to out, messages and logs to err.
 type console struct {
 	out, err io.Writer
-	level    string // "" is the command's own
+	level    string // of the log; "" means the command's default
 
 	mu sync.Mutex
 }
 
-// say writes a line for people.
+// say prints a message for people.
 func (c *console) say(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, _ = fmt.Fprintf(c.err, format+"\n", args...) // nobody is left to be told
+	_, _ = fmt.Fprintf(c.err, format+"\n", args...) // there is no other place to report it
 }
 
-// print writes a result: one JSON value on one line.
+// print prints a result as one JSON value on one line.
 func (c *console) print(value any) error {
 	if err := json.NewEncoder(c.out).Encode(value); err != nil {
 		return fmt.Errorf("write the result: %w", err)
@@ -31,15 +31,15 @@ func (c *console) print(value any) error {
 	return nil
 }
 
-// logger makes the process's logger: lines for people, or JSON for machines.
-func (c *console) logger(machines bool, fallback slog.Level) *slog.Logger {
-	level := fallback
+// logger makes the logger of the process, as text or as JSON, and sets it as the default. level is used unless the
+// command line names another one.
+func (c *console) logger(asJSON bool, level slog.Level) *slog.Logger {
 	if c.level != "" {
-		_ = level.UnmarshalText([]byte(c.level)) // one of the four that the flag takes
+		_ = level.UnmarshalText([]byte(c.level)) // the flag accepts only valid levels
 	}
 	options := &slog.HandlerOptions{Level: level}
 	var handler slog.Handler = slog.NewTextHandler(c.err, options)
-	if machines {
+	if asJSON {
 		handler = slog.NewJSONHandler(c.err, options)
 	}
 	logger := slog.New(handler)

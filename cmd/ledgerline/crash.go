@@ -8,14 +8,14 @@ import (
 	"ledgerline/test/crash"
 )
 
-// crashCommand kills the service and its PostgreSQL under load; docs/measurements.md says what is looked at.
+// crashCommand kills the service and its PostgreSQL under load. docs/measurements.md explains what is checked.
 type crashCommand struct {
-	Rounds  int           `help:"How often something is killed: the node in odd rounds, PostgreSQL in even ones." default:"20"`
-	Shards  []int         `help:"One trial for each number of shards." default:"1,4"`
+	Rounds  int           `help:"Number of kills: the node in odd rounds, PostgreSQL in even ones." default:"20"`
+	Shards  []int         `help:"Numbers of shards; each gets a trial of its own." default:"1,4"`
 	Callers int           `help:"Concurrent clients." default:"64"`
-	For     time.Duration `help:"How long a round lasts, at least." default:"3s"`
-	Seed    uint64        `help:"What is written and when is killed; a run tells its own. Default: by chance."`
-	Data    string        `help:"Where the private servers live meanwhile; what had violations stays there." type:"existingdir" default:"/var/tmp"`
+	For     time.Duration `help:"Least duration of a round." default:"3s"`
+	Seed    uint64        `help:"Seed of what is written and when is killed; every run prints its own. Default: random."`
+	Data    string        `help:"Directory for the private servers; a trial with violations leaves its data there." type:"existingdir" default:"/var/tmp"`
 }
 
 // Run implements the command.
@@ -39,7 +39,7 @@ func (c *crashCommand) Run(ctx context.Context, con *console) error {
 	return err
 }
 
-// crashNodeCommand is the node that crashCommand kills. It is told what to do on its standard input.
+// crashNodeCommand is the node that crashCommand kills. It reads its configuration from the standard input.
 type crashNodeCommand struct{}
 
 // Run implements the command.

@@ -16,15 +16,15 @@ import (
 	"ledgerline/eventstore"
 )
 
-// dataDir is the folder in which a dev keeps everything:
+// dataDir is the directory of a dev:
 //
 //	postgres/       the private PostgreSQL
 //	keys.json       the installation's secrets, 0600; without them personal data is lost
-//	session.secret  signs session tokens, 0600
-//	dev.json        how to reach the running dev, and as whom, 0600
-//	database        the address of the database when it is not the private one, 0600
-//	dev.lock        held (flock) by the running dev, which writes its process id into it
-//	tools.lock      held, shared, by every tool that uses the private PostgreSQL
+//	session.secret  the secret that signs session tokens, 0600
+//	dev.json        addresses, keys and ids of the running dev, 0600
+//	database        the URL of the database when it is not the private one, 0600
+//	dev.lock        locked (flock) by the running dev; holds its process id
+//	tools.lock      locked (flock, shared) by every tool that uses the private PostgreSQL
 type dataDir string
 
 func (d dataDir) file(name string) string { return filepath.Join(string(d), name) }
@@ -34,16 +34,16 @@ func (d dataDir) sessionSecret() string   { return d.file("session.secret") }
 func (d dataDir) devFile() string         { return d.file("dev.json") }
 func (d dataDir) database() string        { return d.file("database") }
 
-// create makes the folder when it is missing. Others may pass through, since PostgreSQL may run as another user; its
-// files are for their owner alone.
+// create makes the directory when it is missing. Other users may enter it, because PostgreSQL may run as another user;
+// its files are readable by their owner only.
 func (d dataDir) create() error {
 	if err := os.MkdirAll(string(d), 0o755); err != nil { //nolint:gosec // see above
-		return fmt.Errorf("make the data folder: %w", err)
+		return fmt.Errorf("make the data directory: %w", err)
 	}
 	return nil
 }
 
-// inUseError says that another dev runs in the folder.
+// inUseError reports that another dev runs in the directory.
 type inUseError struct {
 	dir dataDir
 	pid string
@@ -54,13 +54,13 @@ func (e *inUseError) Error() string {
 	if e.pid != "" {
 		who += " (process " + e.pid + ")"
 	}
-	return fmt.Sprintf("the data folder %s is in use by %s: stop that one, or choose another folder with --data DIR", e.dir, who)
+	return fmt.Sprintf("the data directory %s is in use by %s: stop that one, or choose another one with --data DIR", e.dir, who)
 }
 
-// lock makes this process the folder's dev. The kernel gives the lock back however the process ends, so that a file
-// that was left over means nothing. It is an *inUseError when there is a dev already.
+// lock makes this process the dev of the directory. It returns an *inUseError when there is one already. The kernel
+// releases the lock however the process ends, so a remaining file does not matter.
 func (d dataDir) lock(ctx context.Context) (*os.File, error) {
-	patience, stop := context.WithTimeout(ctx, time.Second) // a tool that only looks holds it for a moment
+	patience, stop := context.WithTimeout(ctx, time.Second) // devRuns, called by a tool, holds the lock for a moment
 	defer stop()
 	for {
 		f, err := flock(d.file("dev.lock"), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -86,7 +86,7 @@ func (d dataDir) lock(ctx context.Context) (*os.File, error) {
 	}
 }
 
-// devRuns tells whether a dev runs in the folder.
+// devRuns reports whether a dev runs in the directory.
 func (d dataDir) devRuns() bool {
 	f, err := flock(d.file("dev.lock"), syscall.LOCK_SH|syscall.LOCK_NB)
 	if err == nil {
@@ -95,7 +95,7 @@ func (d dataDir) devRuns() bool {
 	return errors.Is(err, syscall.EWOULDBLOCK)
 }
 
-// flock opens a file and locks it.
+// flock opens a file and locks it with flock(2).
 func flock(path string, how int) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -114,7 +114,7 @@ func flock(path string, how int) (*os.File, error) {
 	return f, nil
 }
 
-// keyring opens the folder's keyring, and makes it the first time.
+// keyring opens the keyring of the directory, which it creates the first time.
 func (d dataDir) keyring() (*eventstore.Keyring, error) {
 	if err := makeKeys(d.keys()); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
@@ -122,7 +122,7 @@ func (d dataDir) keyring() (*eventstore.Keyring, error) {
 	return eventstore.OpenKeyring(d.keys(), false)
 }
 
-// makeKeys makes a file with fresh secrets; fs.ErrExist when there is one.
+// makeKeys creates a file with new secrets. It returns fs.ErrExist when the file exists.
 func makeKeys(path string) error {
 	if _, err := os.Lstat(path); err == nil {
 		return fmt.Errorf("%s: %w", path, fs.ErrExist)
@@ -134,7 +134,7 @@ func makeKeys(path string) error {
 	return createSecret(path, text)
 }
 
-// secret reads the folder's session secret, and makes it the first time.
+// secret reads the session secret of the directory, which it creates the first time.
 func (d dataDir) secret() ([]byte, error) {
 	err := createSecret(d.sessionSecret(), []byte(rand.Text()+rand.Text()+"\n"))
 	if err != nil && !errors.Is(err, fs.ErrExist) {
@@ -143,7 +143,7 @@ func (d dataDir) secret() ([]byte, error) {
 	return readSecret(d.sessionSecret())
 }
 
-// readSecret reads a secret from a file; white space around it does not count.
+// readSecret reads a secret from a file and removes white space around it.
 func readSecret(path string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -152,7 +152,7 @@ func readSecret(path string) ([]byte, error) {
 	return []byte(strings.TrimSpace(string(text))), nil
 }
 
-// createSecret writes a file that only its owner can read, whole or not at all; fs.ErrExist when there is one.
+// createSecret creates a file that only its owner can read, atomically. It returns fs.ErrExist when the file exists.
 func createSecret(path string, content []byte) error {
 	draft, err := draftOf(path, content)
 	if err != nil {
@@ -165,7 +165,7 @@ func createSecret(path string, content []byte) error {
 	return nil
 }
 
-// replaceSecret is createSecret in place of what is there.
+// replaceSecret is createSecret for a file that may exist: it replaces it.
 func replaceSecret(path string, content []byte) error {
 	draft, err := draftOf(path, content)
 	if err != nil {
@@ -177,7 +177,7 @@ func replaceSecret(path string, content []byte) error {
 	return nil
 }
 
-// draftOf writes a file beside path, and to the disk.
+// draftOf writes and syncs a temporary file beside path.
 func draftOf(path string, content []byte) (draft string, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // 0600
 	if err != nil {

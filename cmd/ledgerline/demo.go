@@ -22,16 +22,15 @@ import (
 	"ledgerline/eventstore"
 )
 
-// demo makes the demo data of a dev through commands, each thing once. The ids and secrets follow from the keyring, so
-// that every start knows what they are: it makes what is missing, also after a start that was killed half way, and
-// finds the rest again.
+// demo creates the demo data of a dev through commands. Ids and secrets are derived from the keyring, so that every start
+// knows them: it finds what exists and creates what is missing, also after a start that was killed.
 type demo struct {
 	ledger *eventstore.Ledger
 	app    *commands.App
 	ids    *derived
 }
 
-// operator is who makes things that nobody in the organisation made.
+// operator is the actor of the events that operator commands and the demo data append.
 var operator = events.Actor{Type: "operator"}
 
 // Live lines of the demo data: the main workspace has three, each further one has one.
@@ -41,7 +40,7 @@ var (
 	otherLines  = []string{"+12125550205"}
 )
 
-// makeDemo makes what is missing and gives everything but the addresses and sessions.
+// makeDemo creates the missing demo data. It returns the dev file without addresses and sessions.
 func makeDemo(ctx context.Context, ledger *eventstore.Ledger, log *slog.Logger) (*devFile, error) {
 	ids := &derived{key: ledger.Keyring().DeriveKey("demo")}
 	app, err := commands.New(commands.Config{Ledger: ledger, IDs: ids, Random: ids, Logger: log, Cache: 256})
@@ -92,7 +91,7 @@ func (d *demo) make(ctx context.Context) (*devFile, error) {
 	return f, nil
 }
 
-// once makes a thing unless the ledger has its stream. Every step takes its ids from the beginning of its own row.
+// once runs create unless the stream exists. Before that it restarts the sequence of ids of the step.
 func (d *demo) once(ctx context.Context, step, stream string, create func() error) error {
 	found, err := d.ledger.Load(ctx, stream, 0)
 	if err != nil || len(found) > 0 {
@@ -156,7 +155,7 @@ func (d *demo) workspace(ctx context.Context, org uuid.UUID, name string, phones
 	return w, err
 }
 
-// key gives the secret of a key with all scopes, also of one that was made before.
+// key returns the secret of an API key with all scopes, and creates the key when it is missing.
 func (d *demo) key(ctx context.Context, req commands.Request, workspace string, env apikey.Env) (secret string, err error) {
 	step := "key " + workspace + " " + string(env)
 	id := d.ids.begin(step).TypeID("key")
@@ -196,8 +195,7 @@ func (d *demo) team(ctx context.Context, org, workspace uuid.UUID, name string, 
 	})
 }
 
-// derived makes ids and secrets that follow from a key: the same row of them for the same step. It serves one
-// goroutine.
+// derived makes ids and secrets from a key: the same sequence for the same step. It is not safe for concurrent use.
 type derived struct {
 	key  []byte
 	step string
@@ -205,7 +203,7 @@ type derived struct {
 	bits uint64
 }
 
-// begin starts a step's row.
+// begin starts the sequence of a step.
 func (d *derived) begin(step string) *derived {
 	d.step, d.ids, d.bits = step, 0, 0
 	return d
@@ -218,7 +216,7 @@ func (d *derived) sum(what string, n uint64) []byte {
 	return mac.Sum(nil)
 }
 
-// demoEpoch is the time that stands in the ids of demo data, which are made at any time.
+// demoEpoch is the time in the ids of the demo data. They must not depend on when they are made.
 var demoEpoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // UUID implements commands.IDs: a UUIDv7.
@@ -238,12 +236,12 @@ func (d *derived) UUID() uuid.UUID {
 func (d *derived) TypeID(prefix string) string {
 	id, err := typeid.FromUUID(prefix, d.UUID().String())
 	if err != nil {
-		panic(err) // only for a prefix that is none
+		panic(err) // the prefix is invalid: a programming error
 	}
 	return id.String()
 }
 
-// Read gives bytes for secrets.
+// Read implements io.Reader: bytes for secrets.
 func (d *derived) Read(p []byte) (int, error) {
 	for n := 0; n < len(p); {
 		n += copy(p[n:], d.sum("bits", d.bits))

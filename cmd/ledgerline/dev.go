@@ -26,15 +26,15 @@ const databaseName = "ledgerline"
 // devCommand runs everything on this machine.
 type devCommand struct {
 	Addr        string `help:"Where to listen; port 0 chooses a free one (default: ${default})." default:"127.0.0.1:8080" placeholder:"HOST:PORT"`
-	Data        string `help:"Folder for the database, the keys and dev.json (default: ${default})." default:"./.ledgerline" placeholder:"DIR"`
-	DatabaseURL string `help:"Use this PostgreSQL in place of a private one." env:"DATABASE_URL" placeholder:"URL"`
-	Clock       string `help:"Start at this time (RFC 3339) and stand still until POST /dev/clock moves it. Without it the clock is real, and can be moved as well." placeholder:"TIME"`
+	Data        string `help:"Directory for the database, the keys and dev.json (default: ${default})." default:"./.ledgerline" placeholder:"DIR"`
+	DatabaseURL string `help:"Use this PostgreSQL instead of a private one." env:"DATABASE_URL" placeholder:"URL"`
+	Clock       string `help:"Start the clock at this time (RFC 3339) and stop it until POST /dev/clock moves it. Default: real time, which can be moved as well." placeholder:"TIME"`
 	Shards      int    `help:"Shards of a new installation (default: 1). The number cannot be changed later." placeholder:"N"`
 	RateLimits  string `help:"Limits per API key: on or off (default: ${default})." enum:"on,off" default:"on" placeholder:"on|off"`
 	AccessLog   bool   `help:"Log every request."`
 }
 
-// dev is a dev that is being started or runs.
+// dev is the state of a dev that starts or runs.
 type dev struct {
 	*devCommand
 	con      *console
@@ -43,19 +43,19 @@ type dev struct {
 	clock    *clock.Movable
 	secret   []byte
 	listener net.Listener
-	database *localpg.Server // nil when it is another's
+	database *localpg.Server // nil with --database-url
 	node     *service.Node
 	file     *devFile
 }
 
-// Run implements the command. It returns nil when it was asked to stop.
+// Run implements the command. It returns nil when it is stopped by a signal.
 func (c *devCommand) Run(ctx context.Context, con *console) error {
 	ctx, stop := withParent(ctx)
 	defer stop()
 	d := &dev{devCommand: c, con: con, dir: dataDir(filepath.Clean(c.Data)), log: con.logger(false, slog.LevelInfo)}
 	err := d.run(ctx)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return nil // stopped while it was starting
+		return nil // stopped during the start
 	}
 	return err
 }
@@ -72,12 +72,12 @@ func (d *dev) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { _ = lock.Close() }()
-	// Early, so that a port that is taken is told at once. Until the service is up, connections wait.
+	// Listen early, so that a port in use is reported at once. Connections wait until the service is up.
 	if d.listener, err = listen(ctx, d.Addr); err != nil {
 		return err
 	}
 	defer func() { _ = d.listener.Close() }()
-	// Whoever finds dev.json finds a dev that answers.
+	// dev.json exists only while the dev answers.
 	if err := os.Remove(d.dir.devFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the last dev.json: %w", err)
 	}
@@ -104,12 +104,12 @@ func (d *dev) startClock() (*clock.Movable, error) {
 	}
 	at, err := time.Parse(time.RFC3339Nano, d.Clock)
 	if err != nil {
-		return nil, usage("--clock %q is no time as RFC 3339 writes it, for example 2026-03-02T17:00:00Z", d.Clock)
+		return nil, usage("--clock %q is not a time in RFC 3339, for example 2026-03-02T17:00:00Z", d.Clock)
 	}
 	return clock.Frozen(at), nil
 }
 
-// listen opens the address, with a message for the usual mistakes.
+// listen listens on an address, and explains the most frequent failure.
 func listen(ctx context.Context, addr string) (net.Listener, error) {
 	var cfg net.ListenConfig
 	listener, err := cfg.Listen(ctx, "tcp", addr)
@@ -122,13 +122,14 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 	return listener, nil
 }
 
-// startDatabase starts the private PostgreSQL unless another was named, and notes for the tools which it is.
+// startDatabase starts the private PostgreSQL unless another one is configured, and records for the tools which one is
+// used.
 func (d *dev) startDatabase(ctx context.Context) (dsn string, err error) {
 	if d.DatabaseURL != "" {
 		return d.DatabaseURL, replaceSecret(d.dir.database(), []byte(d.DatabaseURL+"\n"))
 	}
 	if err := os.Remove(d.dir.database()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("forget the database that was named before: %w", err)
+		return "", fmt.Errorf("remove the URL of the last database: %w", err)
 	}
 	if d.database, err = startOwn(ctx, d.dir, d.con); err != nil {
 		return "", err
@@ -139,17 +140,17 @@ func (d *dev) startDatabase(ctx context.Context) (dsn string, err error) {
 	return d.database.DSN(databaseName), nil
 }
 
-// startOwn starts the private PostgreSQL as its owner. Tools that have it running are waited for.
+// startOwn starts the private PostgreSQL. It waits until tools that run it have finished.
 func startOwn(ctx context.Context, dir dataDir, con *console) (*localpg.Server, error) {
-	told := false
+	reported := false
 	for {
 		server, err := localpg.Start(ctx, localpg.Config{DataDir: dir.postgres(), Progress: func(line string) { con.say("%s", line) }})
 		inUse := (*localpg.InUseError)(nil)
 		if !errors.As(err, &inUse) {
 			return server, err
 		}
-		if !told {
-			told = true
+		if !reported {
+			reported = true
 			con.say("waiting for process %d, which uses the database in %s", inUse.PID, dir)
 		}
 		select {
@@ -166,7 +167,7 @@ func (d *dev) stopDatabase() error {
 	return d.database.Stop(ctx)
 }
 
-// serve runs the node until ctx ends or something fails.
+// serve runs the node until ctx ends or a component fails.
 func (d *dev) serve(ctx context.Context, dsn string, keyring *eventstore.Keyring) (err error) {
 	base := urlOf(d.listener)
 	if d.node, err = service.Start(ctx, service.Config{
@@ -206,24 +207,25 @@ func (d *dev) serve(ctx context.Context, dsn string, keyring *eventstore.Keyring
 	return d.wait(ctx, served)
 }
 
-// The clock may have been moved back since: a few of the last events of each shard tell how far it was.
+// newestSQL finds the latest time among the last events of each shard. The very last event need not have it, because the
+// clock may have been moved back.
 const newestSQL = `select max(e.occurred_at) from ledger_heads h, lateral
 	(select occurred_at from ledger_events where shard = h.shard and position <= h.position order by position desc limit 1000) e`
 
-// warnOfThePast says when the ledger is ahead of the clock, since an earlier run moved its own: what comes now is dated
-// before what was.
+// warnOfThePast warns when the ledger has events after the present time of the clock, because an earlier run moved its
+// clock: new events would be dated before them.
 func (d *dev) warnOfThePast(ctx context.Context) error {
 	var newest *time.Time
 	if err := d.node.Ledger.Pool().QueryRow(ctx, newestSQL).Scan(&newest); err != nil {
-		return fmt.Errorf("look at the ledger's end: %w", err)
+		return fmt.Errorf("read the newest event time: %w", err)
 	}
 	if newest != nil && newest.After(d.clock.Now().Add(time.Minute)) {
-		d.con.say("note: the clock was moved in an earlier run; the newest event is of %s. To go on there: --clock %[1]s", newest.UTC().Format(time.RFC3339))
+		d.con.say("note: the clock was moved in an earlier run; the newest event has the time %s. To continue from there: --clock %[1]s", newest.UTC().Format(time.RFC3339))
 	}
 	return nil
 }
 
-// wait returns when the dev is to end: nil when somebody asked for it.
+// wait returns when the dev has to stop: nil after a signal, else the reason.
 func (d *dev) wait(ctx context.Context, served chan error) error {
 	var ended <-chan struct{}
 	if d.database != nil {
@@ -235,7 +237,7 @@ func (d *dev) wait(ctx context.Context, served chan error) error {
 		return nil
 	case err := <-served:
 		served <- err
-		return nil // its error is taken by who waits for the server
+		return nil // serve returns the error
 	case <-ended:
 		return fmt.Errorf("the private PostgreSQL has ended; its log is %s", d.database.LogFile())
 	case err := <-d.node.Failed():
@@ -243,7 +245,7 @@ func (d *dev) wait(ctx context.Context, served chan error) error {
 	}
 }
 
-// stopBound is how long the node may take to stop: without its database it might try for long.
+// stopBound is how long the node may take to stop. Without its database it would retry for longer.
 const stopBound = 20 * time.Second
 
 func (d *dev) stopNode() {
@@ -255,6 +257,6 @@ func (d *dev) stopNode() {
 	select {
 	case <-stopped:
 	case <-time.After(stopBound):
-		d.log.Warn("the service does not stop in time: going on without")
+		d.log.Warn("dev: the node did not stop in time")
 	}
 }

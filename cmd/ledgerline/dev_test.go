@@ -20,7 +20,7 @@ import (
 	"ledgerline/test/testpg"
 )
 
-func TestADevIsFoundAgainByItsNextStartAndLeavesNothingBehind(t *testing.T) {
+func TestDevKeepsItsDataAndLeavesNoProcessBehind(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
 	first, f := startDev(t, dir)
@@ -69,7 +69,7 @@ func TestADevIsFoundAgainByItsNextStartAndLeavesNothingBehind(t *testing.T) {
 	again.BaseURL, again.ReadURL, again.WriteURL, again.Sessions = f.BaseURL, f.ReadURL, f.WriteURL, f.Sessions
 	require.Equal(t, f, again)
 
-	// SIGKILL: nobody stops PostgreSQL but the kernel, and the next start repairs what is left.
+	// After SIGKILL the kernel ends PostgreSQL, and the next start recovers the data.
 	postgres = postgresOf(t, dir)
 	require.Equal(t, -1, second.signal(syscall.SIGKILL))
 	third, again := startDev(t, dir)
@@ -79,20 +79,20 @@ func TestADevIsFoundAgainByItsNextStartAndLeavesNothingBehind(t *testing.T) {
 	require.Equal(t, exitOK, third.signal(syscall.SIGTERM))
 }
 
-func TestWhatStandsInTheWayOfADevIsToldClearly(t *testing.T) {
+func TestDevReportsWhyItCannotStart(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
 	p, f := startDev(t, dir)
 	postgres := postgresOf(t, dir)
 
-	t.Run("another dev in the folder", func(t *testing.T) {
+	t.Run("another dev in the directory", func(t *testing.T) {
 		t.Parallel()
 		other := launch(t, "dev", "--addr", "127.0.0.1:0", "--data", dir)
 		require.Equal(t, exitFailed, other.code())
 		require.Contains(t, other.err.String(), "in use by another `ledgerline dev` (process "+strconv.Itoa(p.cmd.Process.Pid)+")")
 		require.FileExists(t, dataDir(dir).devFile())
 	})
-	t.Run("a port that is taken", func(t *testing.T) {
+	t.Run("a port in use", func(t *testing.T) {
 		t.Parallel()
 		empty := folder(t)
 		other := launch(t, "dev", "--addr", strings.TrimPrefix(f.BaseURL, "http://"), "--data", empty)
@@ -100,21 +100,21 @@ func TestWhatStandsInTheWayOfADevIsToldClearly(t *testing.T) {
 		require.Contains(t, other.err.String(), "is taken by another program")
 		require.NoDirExists(t, dataDir(empty).postgres(), "nothing was started")
 	})
-	t.Run("a flag that makes no sense", func(t *testing.T) {
+	t.Run("an invalid flag", func(t *testing.T) {
 		t.Parallel()
 		other := launch(t, "dev", "--clock", "noon", "--data", folder(t))
 		require.Equal(t, exitUsage, other.code())
 		require.Contains(t, other.err.String(), "--clock")
 	})
 	t.Cleanup(func() {
-		// Its database ends under it: it says so, and does not pretend that all was well.
+		// When its database is killed, the dev reports it and fails.
 		require.NoError(t, syscall.Kill(postgres, syscall.SIGQUIT))
 		require.Equal(t, exitFailed, p.code())
 		require.Contains(t, p.err.String(), "the private PostgreSQL has ended")
 	})
 }
 
-func TestADevThatIsInterruptedWhileItStartsLeavesNothingBehind(t *testing.T) {
+func TestDevThatIsInterruptedDuringItsStartLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
 	p := launch(t, "dev", "--addr", "127.0.0.1:0", "--data", dir)
@@ -125,7 +125,7 @@ func TestADevThatIsInterruptedWhileItStartsLeavesNothingBehind(t *testing.T) {
 	require.Equal(t, exitOK, p.signal(syscall.SIGINT))
 }
 
-func TestAToolWaitsForADevThatIsStarting(t *testing.T) {
+func TestToolWaitsForADevThatStarts(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
 	p := launch(t, "dev", "--addr", "127.0.0.1:0", "--data", dir, "--shards", "2")
@@ -134,12 +134,12 @@ func TestAToolWaitsForADevThatIsStarting(t *testing.T) {
 		Shards []object `json:"shards"`
 	}
 	tool(t, &verified, "audit", "verify", "--data", dir)
-	require.Len(t, verified.Shards, 2, "what kind of installation it is was for the dev to say")
+	require.Len(t, verified.Shards, 2, "the dev decided how many shards there are")
 	require.Equal(t, exitOK, p.signal(syscall.SIGINT), &p.err)
 }
 
-// TestDemoDataIsCompletedWhereverAStartWasCutOff stops the making of demo data after every single append in turn.
-func TestDemoDataIsCompletedWhereverAStartWasCutOff(t *testing.T) {
+// TestDemoDataIsCompletedAfterAnInterruptedStart interrupts the creation of the demo data after each of its appends.
+func TestDemoDataIsCompletedAfterAnInterruptedStart(t *testing.T) {
 	t.Parallel()
 	ring, _, err := eventstore.NewKeyring()
 	require.NoError(t, err)
@@ -166,7 +166,7 @@ func TestDemoDataIsCompletedWhereverAStartWasCutOff(t *testing.T) {
 	require.Greater(t, starts, 10)
 	found, err := pieces.Head(t.Context(), 0)
 	require.NoError(t, err)
-	require.Equal(t, events, found, "nothing was made twice")
+	require.Equal(t, events, found, "nothing was created twice")
 }
 
 func demoLedger(t *testing.T, ring *eventstore.Keyring) *eventstore.Ledger {

@@ -17,7 +17,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// devFile is dev.json: how to reach a running dev, and as whom. It is there from the moment that the dev answers.
+// devFile is dev.json: addresses, keys, sessions and ids of a running dev. It exists as soon as the dev answers.
 type devFile struct {
 	BaseURL        string               `json:"base_url"`
 	ReadURL        string               `json:"read_url"`
@@ -49,7 +49,7 @@ type devLine struct {
 	Phone string `json:"phone"`
 }
 
-// devWorkspace is one of the further workspaces.
+// devWorkspace is a workspace besides the main one.
 type devWorkspace struct {
 	OrganisationID uuid.UUID `json:"organisation_id"`
 	WorkspaceID    uuid.UUID `json:"workspace_id"`
@@ -79,7 +79,7 @@ func readDevFile(d dataDir) (*devFile, error) {
 	return &f, nil
 }
 
-// devNow asks a running dev what time it is there: its clock may stand still, or have been moved.
+// devNow asks a running dev for the time of its clock, which may be stopped or moved.
 func devNow(ctx context.Context, d dataDir) (time.Time, error) {
 	f, err := readDevFile(d)
 	if err != nil {
@@ -100,12 +100,12 @@ func devNow(ctx context.Context, d dataDir) (time.Time, error) {
 		Now time.Time `json:"now"`
 	}
 	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || answer.Now.IsZero() {
-		return time.Time{}, errors.Join(fmt.Errorf("the dev does not tell its time: status %d", response.StatusCode), err)
+		return time.Time{}, errors.Join(fmt.Errorf("the dev does not answer with its time: status %d", response.StatusCode), err)
 	}
 	return answer.Now, nil
 }
 
-// urlOf is where a listener is reached from this machine.
+// urlOf is the URL of a listener from this machine.
 func urlOf(listener net.Listener) string {
 	host, port, err := net.SplitHostPort(listener.Addr().String())
 	if err != nil {
@@ -117,9 +117,9 @@ func urlOf(listener net.Listener) string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-// devEnvCommand prints dev.json as the variables of a shell.
+// devEnvCommand prints dev.json as shell variables.
 type devEnvCommand struct {
-	Data string `help:"The dev's data folder (default: ${default})." default:"./.ledgerline" placeholder:"DIR"`
+	Data string `help:"Data directory of the dev (default: ${default})." default:"./.ledgerline" placeholder:"DIR"`
 }
 
 // Run implements the command.
@@ -140,7 +140,7 @@ func (c *devEnvCommand) Run(con *console) error {
 	for _, role := range slices.Sorted(maps.Keys(f.Users)) {
 		variables = append(variables, [2]string{"LL_USER_" + strings.ToUpper(role), f.Users[role].String()})
 	}
-	for _, v := range variables { // ids, numbers and letters: nothing that a shell would take for more
+	for _, v := range variables { // they need no escaping: ids, numbers and letters
 		if _, err := fmt.Fprintf(con.out, "export %s='%s'\n", v[0], v[1]); err != nil {
 			return fmt.Errorf("write the result: %w", err)
 		}

@@ -19,12 +19,12 @@ import (
 type exportCommand struct {
 	installation
 	Workspace        uuid.UUID `help:"The workspace." required:"" placeholder:"UUID"`
-	OpenPersonalData bool      `help:"Show names, numbers, texts and all that is sealed. What was erased cannot be shown."`
+	OpenPersonalData bool      `help:"Include personal data: names, numbers, texts. Erased data cannot be shown."`
 	From             string    `help:"Events from this time on (RFC 3339)." placeholder:"TIME"`
 	To               string    `help:"Events before this time." placeholder:"TIME"`
 }
 
-// exported is one line.
+// exported is one line of the export.
 type exported struct {
 	Shard          int             `json:"shard"`
 	Position       int64           `json:"position"`
@@ -41,7 +41,7 @@ type exported struct {
 	CausationID    *uuid.UUID      `json:"causation_id"`
 	CorrelationID  uuid.UUID       `json:"correlation_id"`
 	Data           json.RawMessage `json:"data"`
-	// PersonalData is none, sealed (there is some, and it was not asked for), open or erased.
+	// PersonalData is none, sealed (not requested), open or erased.
 	PersonalData string `json:"personal_data"`
 	Personal     any    `json:"personal,omitempty"`
 }
@@ -98,6 +98,7 @@ func (c *exportCommand) Run(ctx context.Context, con *console) error {
 	return nil
 }
 
+// window parses --from and --to; a zero time means that there is no bound.
 func (c *exportCommand) window() (from, to time.Time, err error) {
 	for _, bound := range []struct {
 		flag, text string
@@ -107,7 +108,7 @@ func (c *exportCommand) window() (from, to time.Time, err error) {
 			continue
 		}
 		if *bound.into, err = time.Parse(time.RFC3339Nano, bound.text); err != nil {
-			return from, to, usage("%s %q is no time as RFC 3339 writes it", bound.flag, bound.text)
+			return from, to, usage("%s %q is not a time in RFC 3339", bound.flag, bound.text)
 		}
 	}
 	return from, to, nil

@@ -1,8 +1,8 @@
-// Command ledgerline is the whole service in one program: `dev` runs everything on this machine, `serve` runs a node
-// beside others, and the rest are the tools of who operates it.
+// Command ledgerline is the whole service in one program: `dev` runs everything on this machine, `serve` runs one node of
+// an installation, and the other commands are tools for its operators.
 //
-// Results go to stdout as short JSON, so that scripts can use them; messages and logs go to stderr. It exits with 0
-// when all is well, with 1 when something is wrong, and with 2 when it was called wrongly.
+// Results go to stdout as JSON, for scripts; messages and logs go to stderr. The exit code is 0 for success, 1 for a
+// failure, 2 for wrong arguments, and 130 after a second signal.
 package main
 
 import (
@@ -11,32 +11,32 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
-	_ "time/tzdata" // organisations name their time zones, and not every machine knows them
+	_ "time/tzdata" // embeds the time zones that organisations choose, since not every machine has them
 
 	"github.com/alecthomas/kong"
 
 	"ledgerline/domain/fault"
 )
 
-// cli is everything that can be typed. A command is a struct whose fields are its flags and whose Run carries it out.
+// cli is the command line. A command is a struct whose fields are its arguments and flags, with a method Run.
 type cli struct {
-	LogLevel string           `help:"What is logged to stderr: debug, info, warn or error. Default: info for dev and serve, warn for tools." enum:"debug,info,warn,error," default:"" placeholder:"LEVEL" env:"LEDGERLINE_LOG_LEVEL"`
+	LogLevel string           `help:"Least level that is logged to stderr: debug, info, warn or error. Default: info for dev and serve, warn for tools." enum:"debug,info,warn,error," default:"" placeholder:"LEVEL" env:"LEDGERLINE_LOG_LEVEL"`
 	Version  kong.VersionFlag `help:"Show the version."`
 
-	Dev    devCommand    `cmd:"" group:"run" help:"Run everything on this machine, with a PostgreSQL of its own, demo data and a clock that can be moved."`
-	DevEnv devEnvCommand `cmd:"" group:"run" help:"Print what a shell needs to talk to a running dev: eval \"$(ledgerline dev-env)\"."`
-	Serve  serveCommand  `cmd:"" group:"run" help:"Run a node: any of write, read, project and process, beside others on the same database."`
+	Dev    devCommand    `cmd:"" group:"run" help:"Run everything on this machine, with a private PostgreSQL, demo data and a clock that can be moved."`
+	DevEnv devEnvCommand `cmd:"" group:"run" help:"Print the variables with which a shell reaches a running dev: eval \"$(ledgerline dev-env)\"."`
+	Serve  serveCommand  `cmd:"" group:"run" help:"Run a node with any of the roles write, read, project and process. Nodes share one database."`
 
-	Migrate     migrateCommand     `cmd:"" group:"data" help:"Bring the database to the newest schema. Every node does so as well when it starts."`
-	Keys        keysCommand        `cmd:"" group:"data" help:"The file with the installation's secrets."`
-	Replay      replayCommand      `cmd:"" group:"data" help:"Build read models anew from the ledger, or as they were at a time."`
-	Projections projectionsCommand `cmd:"" group:"data" help:"How far the read models are, and the events that they could not take."`
-	Audit       auditCommand       `cmd:"" group:"data" help:"Prove that the ledger is what was written."`
-	Export      exportCommand      `cmd:"" group:"data" help:"Print the events of a workspace, oldest first, one JSON object a line."`
+	Migrate     migrateCommand     `cmd:"" group:"data" help:"Migrate the database to the newest schema. Every node does this when it starts."`
+	Keys        keysCommand        `cmd:"" group:"data" help:"Create the file with the installation's secrets."`
+	Replay      replayCommand      `cmd:"" group:"data" help:"Rebuild read models from the ledger, or build them as they were at a given time."`
+	Projections projectionsCommand `cmd:"" group:"data" help:"Show how far the consumers of the ledger are, and handle events that they could not apply."`
+	Audit       auditCommand       `cmd:"" group:"data" help:"Verify that the ledger was not changed after it was written."`
+	Export      exportCommand      `cmd:"" group:"data" help:"Print the events of a workspace, oldest first, one JSON object per line."`
 
-	Operator  operatorCommand  `cmd:"" group:"operate" help:"Organisations, workspaces, people, keys and lines."`
-	Bench     benchCommand     `cmd:"" group:"measure" help:"Measure the service beside raw baselines, on a PostgreSQL of its own."`
-	Crash     crashCommand     `cmd:"" group:"measure" help:"Kill the service and PostgreSQL again and again under load, and count what is lost."`
+	Operator  operatorCommand  `cmd:"" group:"operate" help:"Manage organisations, workspaces, people, keys and lines."`
+	Bench     benchCommand     `cmd:"" group:"measure" help:"Measure the service beside raw baselines, on a private PostgreSQL."`
+	Crash     crashCommand     `cmd:"" group:"measure" help:"Kill the service and PostgreSQL repeatedly under load, and count what is lost."`
 	CrashNode crashNodeCommand `cmd:"" hidden:""`
 
 	OpenAPI openAPICommand `cmd:"" name:"openapi" group:"operate" help:"Print the OpenAPI document of the HTTP interface."`
@@ -50,10 +50,10 @@ func main() {
 	os.Exit(run(os.Args[1:]))
 }
 
-// gcPercent trades memory for processor time: what lives long is small, and nearly all that a request makes is short-lived.
+// gcPercent is the default of GOGC. It trades memory for processor time: few objects live longer than a request.
 const gcPercent = 300
 
-// run carries out one command line and gives the exit code.
+// run executes one command line and returns the exit code.
 func run(args []string) int {
 	con := &console{out: os.Stdout, err: os.Stderr}
 	var c cli
@@ -61,7 +61,7 @@ func run(args []string) int {
 		kong.Name("ledgerline"),
 		kong.Description("Business messaging on a ledger of events."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
-		kong.ExplicitGroups([]kong.Group{{Key: "run", Title: "Run"}, {Key: "data", Title: "Look after the data"}, {Key: "operate", Title: "Operate"}, {Key: "measure", Title: "Measure"}}),
+		kong.ExplicitGroups([]kong.Group{{Key: "run", Title: "Run"}, {Key: "data", Title: "Maintain data"}, {Key: "operate", Title: "Operate"}, {Key: "measure", Title: "Measure"}}),
 		kong.Vars{"version": version()},
 	)
 	if err != nil {
@@ -92,19 +92,19 @@ const (
 	exitForced = 130
 )
 
-// errTold ends a command with exitFailed without a further message.
-var errTold = errors.New("told already")
+// errReported ends a command with exitFailed without a further message.
+var errReported = errors.New("reported already")
 
-// errUsage wraps what the flags alone could not refuse.
+// errUsage marks wrong arguments that the parser of the command line accepts.
 var errUsage = errors.New("usage")
 
 func usage(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errUsage, fmt.Sprintf(format, args...))
 }
 
-// fail tells an error in the words that help its reader, and gives the exit code.
+// fail prints an error for people and returns the exit code.
 func (c *console) fail(err error) int {
-	if errors.Is(err, errTold) {
+	if errors.Is(err, errReported) {
 		return exitFailed
 	}
 	if refused := fault.Of(err); refused != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asProgram makes the test binary behave as the program, so that the tests run it for real without building it again.
+// asProgram is the environment variable that makes the test binary run as the program, so that tests need not build it.
 const asProgram = "LEDGERLINE_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -30,10 +30,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// patience bounds every wait.
+// patience bounds every wait of a test.
 const patience = 60 * time.Second
 
-// text is what a process has written so far.
+// text collects the output of a process.
 type text struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -51,7 +51,7 @@ func (s *text) String() string {
 	return s.b.String()
 }
 
-// program is a process of the program.
+// program is a running process of the program.
 type program struct {
 	t        *testing.T
 	cmd      *exec.Cmd
@@ -59,13 +59,13 @@ type program struct {
 	ended    chan struct{}
 }
 
-// launch starts the program. It is killed with the test at the latest.
+// launch starts the program. It is killed when the test ends.
 func launch(t *testing.T, args ...string) *program {
 	t.Helper()
 	return launchWith(t, "", args...)
 }
 
-// launchWith is launch with something on the standard input.
+// launchWith is launch with a text as standard input.
 func launchWith(t *testing.T, input string, args ...string) *program {
 	t.Helper()
 	self, err := os.Executable()
@@ -75,7 +75,7 @@ func launchWith(t *testing.T, input string, args ...string) *program {
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = strings.NewReader(input), &p.out, &p.err
 	require.NoError(t, p.cmd.Start())
 	go func() {
-		_ = p.cmd.Wait() // the exit code tells
+		_ = p.cmd.Wait() // code reads the exit code
 		close(p.ended)
 	}()
 	t.Cleanup(func() {
@@ -85,7 +85,7 @@ func launchWith(t *testing.T, input string, args ...string) *program {
 	return p
 }
 
-// code waits for the end and gives the exit code; -1 after a signal.
+// code waits for the end and returns the exit code; -1 after a signal.
 func (p *program) code() int {
 	p.t.Helper()
 	select {
@@ -96,14 +96,14 @@ func (p *program) code() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// signal sends a signal and gives the exit code.
+// signal sends a signal and returns the exit code.
 func (p *program) signal(s syscall.Signal) int {
 	p.t.Helper()
 	require.NoError(p.t, p.cmd.Process.Signal(s))
 	return p.code()
 }
 
-// tool runs the program to its end and gives its result, which must be a success.
+// tool runs the program, requires success, and decodes its result into a value.
 func tool(t *testing.T, into any, args ...string) {
 	t.Helper()
 	p := launch(t, args...)
@@ -113,7 +113,7 @@ func tool(t *testing.T, into any, args ...string) {
 	}
 }
 
-// folder is a place for data that the database's user can reach.
+// folder is the path of a new data directory that the user of the database can reach.
 func folder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ledgerline-cmd-")
@@ -123,7 +123,7 @@ func folder(t *testing.T) string {
 	return filepath.Join(dir, "data")
 }
 
-// startDev starts a dev and returns when it answers.
+// startDev starts a dev and waits until it answers.
 func startDev(t *testing.T, dir string, args ...string) (*program, *devFile) {
 	t.Helper()
 	p := launch(t, append([]string{"dev", "--addr", "127.0.0.1:0", "--data", dir}, args...)...)
@@ -134,7 +134,7 @@ func startDev(t *testing.T, dir string, args ...string) (*program, *devFile) {
 			return true
 		default:
 		}
-		if !strings.Contains(p.err.String(), "Ledgerline is running") { // a dev that was killed has left its dev.json
+		if !strings.Contains(p.err.String(), "Ledgerline is running") { // a killed dev leaves its dev.json
 			return false
 		}
 		var err error
@@ -145,7 +145,7 @@ func startDev(t *testing.T, dir string, args ...string) (*program, *devFile) {
 	return p, f
 }
 
-// postgresOf is the process of a folder's private PostgreSQL.
+// postgresOf is the process id of the private PostgreSQL of a data directory.
 func postgresOf(t *testing.T, dir string) int {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(dir, "postgres", "data", "postmaster.pid"))
@@ -155,7 +155,7 @@ func postgresOf(t *testing.T, dir string) int {
 	return pid
 }
 
-// runs tells whether a process is alive. One that has ended and that nobody waits for is not.
+// runs reports whether a process is alive. A zombie is not.
 func runs(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return false
@@ -164,7 +164,7 @@ func runs(pid int) bool {
 	return err != nil || !strings.Contains(string(stat), ") Z ")
 }
 
-// request sends JSON and gives the answer's status and body.
+// request sends JSON and returns the answer's status and body.
 func request(t *testing.T, method, url, token, body string) (int, answer) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -186,7 +186,7 @@ func request(t *testing.T, method, url, token, body string) (int, answer) {
 // answer is a JSON object.
 type answer map[string]any
 
-// text finds a text below names; "" when there is none.
+// text returns the text at a path of names; "" when there is none.
 func (a answer) text(names ...string) string {
 	var value any = map[string]any(a)
 	for _, name := range names {

@@ -10,22 +10,22 @@ import (
 	"ledgerline/service"
 )
 
-// operatorCommand is what the people who run the service do with its customers. Everything goes through commands and
-// events, as everything else does.
+// operatorCommand holds the commands for the people who operate the service (rule ACC-34). They append events like every
+// other command.
 type operatorCommand struct {
 	Organisation organisationCommand `cmd:"" help:"Organisations."`
 	Workspace    workspaceCommand    `cmd:"" help:"Workspaces."`
 	User         userCommand         `cmd:"" help:"People."`
-	Role         roleCommand         `cmd:"" help:"What people may do in a workspace."`
+	Role         roleCommand         `cmd:"" help:"Roles of people in workspaces."`
 	Team         teamCommand         `cmd:"" help:"Teams."`
 	Key          keyCommand          `cmd:"" help:"API keys."`
 	Pool         poolCommand         `cmd:"" help:"Pools of lines."`
 	Line         lineCommand         `cmd:"" help:"Lines."`
-	LineRequest  lineRequestCommand  `cmd:"" help:"What workspaces asked for: more lines."`
+	LineRequest  lineRequestCommand  `cmd:"" help:"Requests of workspaces for more lines."`
 	Session      sessionCommand      `cmd:"" help:"Issue a session token of a user."`
 }
 
-// do opens the installation, carries out one command, and prints what it gives.
+// do opens the installation, runs one command, and prints its result.
 func (i *installation) do(ctx context.Context, con *console, command func(w *workbench) (any, error)) error {
 	w, err := i.open(ctx, con, service.Roles{})
 	if err != nil {
@@ -39,20 +39,20 @@ func (i *installation) do(ctx context.Context, con *console, command func(w *wor
 	return con.print(result)
 }
 
-// owner finds the organisation and the workspace that a stream belongs to.
-func (w *workbench) owner(ctx context.Context, stream, what string) (org, workspace uuid.UUID, err error) {
+// owner returns the organisation and the workspace of a stream, else not_found with the noun.
+func (w *workbench) owner(ctx context.Context, stream, noun string) (org, workspace uuid.UUID, err error) {
 	found, err := w.Ledger.Load(ctx, stream, 0)
 	if err != nil {
 		return org, workspace, err
 	}
 	if len(found) == 0 {
-		return org, workspace, fault.New(fault.NotFound, "There is no such %s.", what)
+		return org, workspace, fault.New(fault.NotFound, "There is no such %s.", noun)
 	}
 	return found[0].OrganisationID, found[0].WorkspaceID, nil
 }
 
-// request is the operator's, on behalf of whoever a stream belongs to.
-func (w *workbench) request(ctx context.Context, stream, what string) (commands.Request, error) {
-	org, workspace, err := w.owner(ctx, stream, what)
+// request is a request of the operator in the organisation and workspace of a stream.
+func (w *workbench) request(ctx context.Context, stream, noun string) (commands.Request, error) {
+	org, workspace, err := w.owner(ctx, stream, noun)
 	return commands.Request{Organisation: org, Workspace: workspace, Actor: operator}, err
 }

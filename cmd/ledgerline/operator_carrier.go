@@ -13,22 +13,22 @@ import (
 	"ledgerline/events"
 )
 
-// carrierPassword names the environment variable that may hold the password. It is no flag: what programs are called
-// with can be read by others.
+// carrierPassword is the environment variable with the password. There is no flag for it, because other users can read
+// the arguments of a process.
 const carrierPassword = "LEDGERLINE_CARRIER_PASSWORD"
 
 type lineCarrierCommand struct {
 	installation
 	ID        string `arg:"" help:"The line's id, ln_…."`
 	Carrier   string `help:"simulator or bluebubbles (default: ${default})." enum:"simulator,bluebubbles" default:"bluebubbles" placeholder:"NAME"`
-	URL       string `name:"url" help:"Address of the BlueBubbles server. One that is there already stays without it." placeholder:"URL"`
-	Method    string `help:"How that server sends: private-api, or apple-script where it is not installed. Default: as it is, private-api for a new account." enum:"private-api,apple-script," default:"" placeholder:"NAME"`
-	NewSecret bool   `help:"Make the secret anew that is in the address the server reports to."`
+	URL       string `name:"url" help:"Address of the BlueBubbles server. Default: unchanged." placeholder:"URL"`
+	Method    string `help:"How that server sends: private-api, or apple-script where it is not installed. Default: unchanged, private-api for a new account." enum:"private-api,apple-script," default:"" placeholder:"NAME"`
+	NewSecret bool   `help:"Replace the secret in the address to which the server reports."`
 }
 
 // Help implements kong's detailed help.
 func (c *lineCarrierCommand) Help() string {
-	return "The server's password is read from " + carrierPassword + ", or from the first line of the standard input. It is kept sealed."
+	return "The server's password is read from " + carrierPassword + ", or from the first line of the standard input. It is stored encrypted."
 }
 
 // Run implements the command.
@@ -54,7 +54,7 @@ func (c *lineCarrierCommand) Run(ctx context.Context, con *console) error {
 	})
 }
 
-// password reads a password from the environment, else one line.
+// password reads the password from the environment, else from the first line of in.
 func password(in io.Reader) (string, error) {
 	if given, ok := os.LookupEnv(carrierPassword); ok {
 		return given, nil
@@ -62,7 +62,7 @@ func password(in io.Reader) (string, error) {
 	const longest = 1 << 10
 	text, err := bufio.NewReader(io.LimitReader(in, longest)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
-		return "", errors.New("the password cannot be read from the standard input")
+		return "", errors.New("the password could not be read from the standard input")
 	}
 	if text = strings.TrimRight(text, "\r\n"); text == "" {
 		return "", usage("give the server's password in %s or on the standard input", carrierPassword)

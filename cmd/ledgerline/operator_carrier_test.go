@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAPasswordIsTheFirstLineOfTheStandardInput(t *testing.T) {
+func TestPasswordIsTheFirstLineOfTheStandardInput(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"a b\nc\n", "a b\r\n", "a b"} {
 		got, err := password(strings.NewReader(text))

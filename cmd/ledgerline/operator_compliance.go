@@ -16,14 +16,14 @@ import (
 type organisationComplianceCommand struct {
 	installation
 	ID                 uuid.UUID `arg:"" help:"The organisation."`
-	RequireConsent     *bool     `help:"true: only contacts that are opted_in may be messaged." placeholder:"true|false"`
-	QuietHours         *string   `help:"When nothing leaves, in each contact's local time, for example 19:00-10:00. They cover the platform's, which none leaves alone." placeholder:"HH:MM-HH:MM|none"`
-	StopKeyword        []string  `help:"A word that opts out, besides the built-in ones; may be repeated. In place of those that are there." placeholder:"WORD" sep:"none" xor:"words"`
-	NoStopKeywords     bool      `help:"Take away all words besides the built-in ones." xor:"words"`
-	OptOutConfirmation *string   `help:"The text that answers an opt-out; an empty one is the standard text." placeholder:"TEXT"`
+	RequireConsent     *bool     `help:"true: only contacts that opted in may be messaged." placeholder:"true|false"`
+	QuietHours         *string   `help:"When no message leaves, in each contact's local time, for example 19:00-10:00. Must cover the platform's quiet hours; none means only those." placeholder:"HH:MM-HH:MM|none"`
+	StopKeyword        []string  `help:"Word that opts out, besides the built-in ones; may be repeated. Replaces the present words." placeholder:"WORD" sep:"none" xor:"words"`
+	NoStopKeywords     bool      `help:"Remove all words besides the built-in ones." xor:"words"`
+	OptOutConfirmation *string   `help:"Text that answers an opt-out; an empty one means the standard text." placeholder:"TEXT"`
 }
 
-// complianceShown is what the command prints: the settings as they hold.
+// complianceShown is the result of the command: the settings in force.
 type complianceShown struct {
 	OrganisationID      uuid.UUID         `json:"organisation_id"`
 	QuietHours          events.QuietHours `json:"quiet_hours"`

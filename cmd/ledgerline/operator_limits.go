@@ -18,7 +18,7 @@ import (
 type organisationLimitsCommand struct {
 	installation
 	ID  uuid.UUID `arg:"" help:"The organisation."`
-	Set *string   `help:"Limits to change, as JSON with the names of the interface, for example {\"sends_per_day\":2000}; what is not named stays." placeholder:"JSON"`
+	Set *string   `help:"Limits to change, as JSON with the names of the API, for example {\"sends_per_day\":2000}. Other limits stay." placeholder:"JSON"`
 }
 
 // Run implements the command.
@@ -37,7 +37,7 @@ func (c *organisationLimitsCommand) Run(ctx context.Context, con *console) error
 	})
 }
 
-// changeLimits puts the limits that a JSON object names in place of those that are there.
+// changeLimits replaces the limits that a JSON object names. It returns errUsage for unknown names and wrong values.
 func changeLimits(limits *line.Limits, text string) error {
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &given); err != nil || len(given) == 0 {
@@ -64,7 +64,7 @@ func changeLimits(limits *line.Limits, text string) error {
 	return nil
 }
 
-// limitForm says what was expected where a limit could not be read.
+// limitForm describes the value that was expected where decoding a limit failed.
 func limitForm(err error) string {
 	const steps = `a list of steps, for example [{"from_day":1,"to_day":7,"new_per_day":10},{"from_day":8,"to_day":null,"new_per_day":50}]`
 	wrong := (*json.UnmarshalTypeError)(nil)

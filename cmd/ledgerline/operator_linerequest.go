@@ -11,10 +11,10 @@ import (
 )
 
 type lineRequestCommand struct {
-	List   lineRequestListCommand   `cmd:"" help:"The open requests of all workspaces, oldest first."`
-	Start  lineRequestStartCommand  `cmd:"" help:"Tell that the lines are being got."`
-	Fulfil lineRequestFulfilCommand `cmd:"" help:"Close a request as met. One that got all its lines, with line create --request, is closed by that."`
-	Cancel lineRequestCancelCommand `cmd:"" help:"Close a request that will not be met."`
+	List   lineRequestListCommand   `cmd:"" help:"List the open requests of all workspaces, oldest first."`
+	Start  lineRequestStartCommand  `cmd:"" help:"Mark a request as in progress."`
+	Fulfil lineRequestFulfilCommand `cmd:"" help:"Close a request as fulfilled. Creating its last line with line create --request does this too."`
+	Cancel lineRequestCancelCommand `cmd:"" help:"Close a request that will not be fulfilled."`
 }
 
 type lineRequestListCommand struct {
@@ -35,7 +35,7 @@ func (c *lineRequestListCommand) Run(ctx context.Context, con *console) error {
 	return con.print(list)
 }
 
-// onRequest carries out a command on a request, for whatever workspace made it.
+// onRequest runs a command on a request of any workspace and prints the request's new status.
 func (i *installation) onRequest(ctx context.Context, con *console, id uuid.UUID, status string, do func(*workbench, commands.Request) error) error {
 	w, err := i.directory(ctx, con, projections.LineRequests)
 	if err != nil {
@@ -84,7 +84,7 @@ func (c *lineRequestFulfilCommand) Run(ctx context.Context, con *console) error 
 type lineRequestCancelCommand struct {
 	installation
 	ID     uuid.UUID `arg:"" help:"The request."`
-	Reason string    `help:"Why; it stands in the ledger." placeholder:"TEXT"`
+	Reason string    `help:"Reason; it is stored in the ledger." placeholder:"TEXT"`
 }
 
 // Run implements the command.

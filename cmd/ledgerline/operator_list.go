@@ -11,7 +11,8 @@ import (
 	"ledgerline/service"
 )
 
-// directory opens the installation with read models brought to the ledger's present, which nobody else may be doing.
+// directory opens the installation as a node that projects, and waits until the read models have reached the head of the
+// ledger. No other node may be running.
 func (i *installation) directory(ctx context.Context, con *console, needed ...*readmodel.Projection) (*workbench, error) {
 	w, err := i.open(ctx, con, service.Roles{Project: true})
 	if err != nil {
@@ -26,8 +27,9 @@ func (i *installation) directory(ctx context.Context, con *console, needed ...*r
 	return w, nil
 }
 
-// inWorkspaces asks for something in every workspace, or in one of them.
-func inWorkspaces[T any](ctx context.Context, w *workbench, only uuid.UUID, ask func(projections.Workspace, projections.Viewer) ([]T, error)) ([]T, error) {
+// inWorkspaces joins the results of query for every workspace, or for only one of them. It returns not_found for an
+// unknown workspace.
+func inWorkspaces[T any](ctx context.Context, w *workbench, only uuid.UUID, query func(projections.Workspace, projections.Viewer) ([]T, error)) ([]T, error) {
 	all, err := w.Store.Workspaces(ctx)
 	if err != nil {
 		return nil, err
@@ -38,7 +40,7 @@ func inWorkspaces[T any](ctx context.Context, w *workbench, only uuid.UUID, ask 
 			continue
 		}
 		known = true
-		list, err := ask(of, projections.Viewer{Shard: w.Ledger.ShardOf(of.OrganisationID), Workspace: of.WorkspaceID})
+		list, err := query(of, projections.Viewer{Shard: w.Ledger.ShardOf(of.OrganisationID), Workspace: of.WorkspaceID})
 		if err != nil {
 			return nil, err
 		}
@@ -50,19 +52,19 @@ func inWorkspaces[T any](ctx context.Context, w *workbench, only uuid.UUID, ask 
 	return found, nil
 }
 
-// whose is what a list over workspaces says of each entry.
-type whose struct {
+// ownership names the owner of an entry in a list over workspaces.
+type ownership struct {
 	OrganisationID uuid.UUID `json:"organisation_id"`
 	WorkspaceID    uuid.UUID `json:"workspace_id"`
 }
 
 type listedLine struct {
-	whose
+	ownership
 	projections.Line
 }
 
 type listedPool struct {
-	whose
+	ownership
 	projections.Pool
 }
 
@@ -83,7 +85,7 @@ func (c *lineListCommand) Run(ctx context.Context, con *console) error {
 		var list []listedLine
 		lines, err := w.Store.Lines(ctx, of.OrganisationID, v, projections.LineFilter{State: c.State})
 		for _, l := range lines {
-			list = append(list, listedLine{whose{of.OrganisationID, of.WorkspaceID}, l})
+			list = append(list, listedLine{ownership{of.OrganisationID, of.WorkspaceID}, l})
 		}
 		return list, err
 	})
@@ -109,7 +111,7 @@ func (c *poolListCommand) Run(ctx context.Context, con *console) error {
 		var list []listedPool
 		pools, err := w.Store.Pools(ctx, v)
 		for _, p := range pools {
-			list = append(list, listedPool{whose{of.OrganisationID, of.WorkspaceID}, p})
+			list = append(list, listedPool{ownership{of.OrganisationID, of.WorkspaceID}, p})
 		}
 		return list, err
 	})

@@ -11,13 +11,13 @@ import (
 )
 
 type organisationCommand struct {
-	Create organisationCreateCommand `cmd:"" help:"Open an organisation."`
-	List   organisationListCommand   `cmd:"" help:"All organisations, oldest first."`
-	Pause  organisationPauseCommand  `cmd:"" help:"Refuse every write of an organisation and hold what it has to send; reads go on."`
-	Resume organisationResumeCommand `cmd:"" help:"Lift the pause. What it held leaves at once, as far as the rules allow."`
+	Create organisationCreateCommand `cmd:"" help:"Create an organisation."`
+	List   organisationListCommand   `cmd:"" help:"List all organisations, oldest first."`
+	Pause  organisationPauseCommand  `cmd:"" help:"Refuse every write of an organisation and defer its messages. Reads still work."`
+	Resume organisationResumeCommand `cmd:"" help:"End the pause. Deferred messages leave at once, as far as the rules allow."`
 	Limits organisationLimitsCommand `cmd:"" help:"Show or change the sending limits of an organisation."`
 
-	Compliance organisationComplianceCommand `cmd:"" help:"Show or change what an organisation asks of its messages: consent, quiet hours, STOP words, the answer to an opt-out."`
+	Compliance organisationComplianceCommand `cmd:"" help:"Show or change an organisation's rules: consent, quiet hours, STOP words, the answer to an opt-out."`
 }
 
 type organisationCreateCommand struct {
@@ -37,7 +37,7 @@ func (c *organisationCreateCommand) Run(ctx context.Context, con *console) error
 type organisationPauseCommand struct {
 	installation
 	ID     uuid.UUID `arg:"" help:"The organisation."`
-	Reason string    `help:"Why; it stands in the ledger." placeholder:"TEXT"`
+	Reason string    `help:"Reason; it is stored in the ledger." placeholder:"TEXT"`
 }
 
 // Run implements the command.
@@ -80,8 +80,8 @@ func (c *organisationListCommand) Run(ctx context.Context, con *console) error {
 }
 
 type workspaceCommand struct {
-	Create workspaceCreateCommand `cmd:"" help:"Open a workspace, with a default pool and a sandbox line."`
-	List   workspaceListCommand   `cmd:"" help:"All workspaces, oldest first."`
+	Create workspaceCreateCommand `cmd:"" help:"Create a workspace, with a default pool and a sandbox line."`
+	List   workspaceListCommand   `cmd:"" help:"List all workspaces, oldest first."`
 }
 
 type workspaceCreateCommand struct {
@@ -119,7 +119,7 @@ func (c *workspaceListCommand) Run(ctx context.Context, con *console) error {
 	return con.print(list)
 }
 
-// workspaceRequest is the operator's, in a workspace.
+// workspaceRequest is a request of the operator in a workspace.
 func (w *workbench) workspaceRequest(ctx context.Context, id uuid.UUID) (commands.Request, error) {
 	req, err := w.request(ctx, organisation.WorkspaceStream(id), "workspace")
 	req.Workspace = id

@@ -14,7 +14,7 @@ import (
 )
 
 type userCommand struct {
-	Create userCreateCommand `cmd:"" help:"Make a person known to an organisation."`
+	Create userCreateCommand `cmd:"" help:"Create a user of an organisation."`
 }
 
 type userCreateCommand struct {
@@ -38,7 +38,7 @@ func (c *userCreateCommand) Run(ctx context.Context, con *console) error {
 }
 
 type roleCommand struct {
-	Grant  roleGrantCommand  `cmd:"" help:"Give a user a role in a workspace, in place of an earlier one."`
+	Grant  roleGrantCommand  `cmd:"" help:"Give a user a role in a workspace. It replaces an earlier one."`
 	Revoke roleRevokeCommand `cmd:"" help:"End a user's membership of a workspace."`
 }
 
@@ -78,8 +78,8 @@ func (c *roleRevokeCommand) Run(ctx context.Context, con *console) error {
 }
 
 type teamCommand struct {
-	Create teamCreateCommand `cmd:"" help:"Make a team of a workspace."`
-	Add    teamAddCommand    `cmd:"" help:"Put a member of the workspace into a team."`
+	Create teamCreateCommand `cmd:"" help:"Create a team of a workspace."`
+	Add    teamAddCommand    `cmd:"" help:"Add a member of the workspace to a team."`
 }
 
 type teamCreateCommand struct {
@@ -118,14 +118,14 @@ func (c *teamAddCommand) Run(ctx context.Context, con *console) error {
 	})
 }
 
-// sessionCommand issues a token where the secret of HS256 tokens is at hand.
+// sessionCommand issues a session token, signed with the secret of HS256 tokens.
 type sessionCommand struct {
 	installation
 	User       uuid.UUID     `help:"The user." required:"" placeholder:"UUID"`
-	TTL        time.Duration `name:"ttl" help:"How long it is good, 24h at most (default: ${default})." default:"1h" placeholder:"TIME"`
-	Issuer     string        `name:"session-issuer" help:"Who issues session tokens (default: ${default})." default:"ledgerline" env:"LEDGERLINE_SESSION_ISSUER" placeholder:"NAME"`
-	Audience   string        `name:"session-audience" help:"Whom they are for (default: ${default})." default:"ledgerline" env:"LEDGERLINE_SESSION_AUDIENCE" placeholder:"NAME"`
-	SecretFile string        `name:"session-secret-file" help:"File with the secret. Default: session.secret in the data folder." env:"LEDGERLINE_SESSION_SECRET_FILE" placeholder:"FILE"`
+	TTL        time.Duration `name:"ttl" help:"How long the token is valid, at most 24h (default: ${default})." default:"1h" placeholder:"TIME"`
+	Issuer     string        `name:"session-issuer" help:"Issuer of the token (default: ${default})." default:"ledgerline" env:"LEDGERLINE_SESSION_ISSUER" placeholder:"NAME"`
+	Audience   string        `name:"session-audience" help:"Audience of the token (default: ${default})." default:"ledgerline" env:"LEDGERLINE_SESSION_AUDIENCE" placeholder:"NAME"`
+	SecretFile string        `name:"session-secret-file" help:"File with the secret. Default: session.secret in the data directory." env:"LEDGERLINE_SESSION_SECRET_FILE" placeholder:"FILE"`
 }
 
 // Run implements the command.

@@ -12,8 +12,8 @@ import (
 )
 
 type keyCommand struct {
-	Create keyCreateCommand `cmd:"" help:"Make an API key. Its secret is printed now and never again."`
-	Revoke keyRevokeCommand `cmd:"" help:"End an API key at once and for good."`
+	Create keyCreateCommand `cmd:"" help:"Create an API key. Its secret is printed now and never again."`
+	Revoke keyRevokeCommand `cmd:"" help:"Revoke an API key at once and for ever."`
 }
 
 type keyCreateCommand struct {
@@ -22,8 +22,8 @@ type keyCreateCommand struct {
 	Name      string     `help:"Its name." required:"" placeholder:"NAME"`
 	Env       string     `help:"live, or test for sandbox traffic (default: ${default})." enum:"live,test" default:"live" placeholder:"live|test"`
 	Scope     []string   `help:"read, send or admin; may be repeated." enum:"read,send,admin" required:"" placeholder:"SCOPE"`
-	IP        []string   `name:"ip" help:"Address or network from which alone it may be used; may be repeated." placeholder:"CIDR"`
-	ExpiresAt *time.Time `help:"When it ends (RFC 3339). Default: never." placeholder:"TIME"`
+	IP        []string   `name:"ip" help:"Only address or network from which the key may be used; may be repeated." placeholder:"CIDR"`
+	ExpiresAt *time.Time `help:"When the key expires (RFC 3339). Default: never." placeholder:"TIME"`
 }
 
 // Run implements the command.
@@ -57,8 +57,8 @@ func (c *keyRevokeCommand) Run(ctx context.Context, con *console) error {
 }
 
 type poolCommand struct {
-	Create poolCreateCommand `cmd:"" help:"Make a pool of lines."`
-	List   poolListCommand   `cmd:"" help:"The pools of all workspaces, or of one."`
+	Create poolCreateCommand `cmd:"" help:"Create a pool of lines."`
+	List   poolListCommand   `cmd:"" help:"List the pools of all workspaces, or of one."`
 }
 
 type poolCreateCommand struct {
@@ -66,7 +66,7 @@ type poolCreateCommand struct {
 	Workspace uuid.UUID `help:"The workspace." required:"" placeholder:"UUID"`
 	Name      string    `help:"Its name, unique in the workspace." required:"" placeholder:"NAME"`
 	Rotation  string    `help:"sticky: a contact stays with its line; round_robin: it does not (default: ${default})." enum:"sticky,round_robin" default:"sticky" placeholder:"sticky|round_robin"`
-	Fallback  string    `name:"fallback-sms" help:"When to go by SMS: off, not_chat or not_chat_or_failed (default: ${default})." enum:"off,not_chat,not_chat_or_failed" default:"off" placeholder:"MODE"`
+	Fallback  string    `name:"fallback-sms" help:"When to send by SMS instead: off, not_chat or not_chat_or_failed (default: ${default})." enum:"off,not_chat,not_chat_or_failed" default:"off" placeholder:"MODE"`
 }
 
 // Run implements the command.
@@ -123,7 +123,7 @@ type lineStateCommand struct {
 	installation
 	ID     string `arg:"" help:"The line's id, ln_…."`
 	State  string `arg:"" help:"ready, quarantined or retired." enum:"ready,quarantined,retired"`
-	Reason string `help:"Why; the customer sees it." placeholder:"TEXT"`
+	Reason string `help:"Reason; the customer sees it." placeholder:"TEXT"`
 }
 
 // Run implements the command.

@@ -9,11 +9,11 @@ import (
 	"ledgerline/domain/line"
 )
 
-func listed(t *testing.T, data string, f *devFile) {
+func listsLinesAndPools(t *testing.T, data string, f *devFile) {
 	t.Helper()
 	var lines, pools []object
 	tool(t, &lines, "operator", "line", "list", data)
-	require.Greater(t, len(lines), len(f.Lines.Live)+1, "those of other workspaces too")
+	require.Greater(t, len(lines), len(f.Lines.Live)+1, "includes those of other workspaces")
 	tool(t, &lines, "operator", "line", "list", "--workspace", f.WorkspaceID.String(), "--state", "active", data)
 	ids := map[any]object{}
 	for _, l := range lines {
@@ -43,7 +43,7 @@ func listed(t *testing.T, data string, f *devFile) {
 	}
 }
 
-// newMac makes a line that has no account yet.
+// newMac creates a line that has no account yet.
 func newMac(t *testing.T, data string, f *devFile) string {
 	t.Helper()
 	var made struct {
@@ -53,7 +53,7 @@ func newMac(t *testing.T, data string, f *devFile) string {
 	return made.ID
 }
 
-func compliant(t *testing.T, data string, f *devFile) {
+func changesCompliance(t *testing.T, data string, f *devFile) {
 	t.Helper()
 	id := f.OrganisationID.String()
 	set := func(flags ...string) (shown object) {
@@ -82,7 +82,7 @@ func compliant(t *testing.T, data string, f *devFile) {
 	require.Equal(t, before, set("--require-consent=false", "--quiet-hours", "none", "--no-stop-keywords", "--opt-out-confirmation", ""))
 }
 
-func TestLimitsAreChangedOneByOneAndWhatIsWrongIsSaidPlainly(t *testing.T) {
+func TestLimitsAreChangedByNameAndMistakesAreExplained(t *testing.T) {
 	t.Parallel()
 	limits := line.DefaultLimits()
 	require.NoError(t, changeLimits(&limits, `{"sends_per_day":2000,"reply_ratio_min":0.2}`))
@@ -91,7 +91,7 @@ func TestLimitsAreChangedOneByOneAndWhatIsWrongIsSaidPlainly(t *testing.T) {
 	require.Equal(t, want, limits)
 	require.NoError(t, changeLimits(&limits, `{"warmup_curve":[{"from_day":1,"to_day":null,"new_per_day":5}]}`))
 	require.Len(t, limits.WarmupCurve, 1)
-	for text, told := range map[string]string{
+	for text, message := range map[string]string{
 		"": "takes a JSON object", "null": "takes a JSON object", "[]": "takes a JSON object", "{}": "takes a JSON object", "{": "takes a JSON object", `"x"`: "takes a JSON object",
 		`{"sends":1}`: `no limit "sends"; there are: identical_text_max_per_day, `, `{"sends_per_day":null}`: "sends_per_day needs a value",
 		`{"sends_per_day":"x"}`: "sends_per_day must be a whole number", `{"sends_per_day":[1]}`: "sends_per_day must be a whole number",
@@ -101,7 +101,7 @@ func TestLimitsAreChangedOneByOneAndWhatIsWrongIsSaidPlainly(t *testing.T) {
 	} {
 		err := changeLimits(&limits, text)
 		require.ErrorIs(t, err, errUsage, text)
-		require.Contains(t, err.Error(), told, text)
+		require.Contains(t, err.Error(), message, text)
 		require.NotContains(t, err.Error(), "Go", text)
 	}
 }

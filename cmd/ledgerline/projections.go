@@ -12,19 +12,19 @@ import (
 	"ledgerline/service"
 )
 
-// projectionsCommand shows how far the consumers of the ledger are, and deals with what they could not take.
+// projectionsCommand shows how far the consumers of the ledger are, and handles parked events.
 type projectionsCommand struct {
-	List  projectionsListCommand  `cmd:"" help:"Every consumer of the ledger: revision, lag by shard, parked events."`
-	Retry projectionsRetryCommand `cmd:"" help:"Give a parked event to its read model once more."`
-	Skip  projectionsSkipCommand  `cmd:"" help:"Give a parked event up for good."`
+	List  projectionsListCommand  `cmd:"" help:"List every consumer of the ledger with its revision, lag per shard and parked events."`
+	Retry projectionsRetryCommand `cmd:"" help:"Apply a parked event to its read model again."`
+	Skip  projectionsSkipCommand  `cmd:"" help:"Give up a parked event."`
 }
 
 type projectionsListCommand struct {
 	installation
 }
 
-// A checkpoint stays behind the head while nothing comes that its consumer wants, so what counts is what it has still to
-// take.
+// consumersSQL counts for every consumer and shard the events that it still has to apply. The distance of its checkpoint to
+// the head says less, because a checkpoint does not move while no event comes that the consumer handles.
 const consumersSQL = `select f.name, f.revision, c.shard, c.position, (select count(*) from ledger_events e
 		where e.shard = c.shard and e.position > c.position and exists
 			(select from unnest($1::text[], $2::text[]) w (consumer, type) where w.consumer = f.name and w.type = e.type))
@@ -35,11 +35,11 @@ const consumersSQL = `select f.name, f.revision, c.shard, c.position, (select co
 type shardLag struct {
 	Shard    int   `json:"shard"`
 	Position int64 `json:"position"` // of the checkpoint
-	Behind   int64 `json:"behind"`   // events that it has still to take
+	Behind   int64 `json:"behind"`   // events that the consumer still has to apply
 }
 
-// wants pairs the consumers with the events that they take.
-func wants() (consumers, types []string) {
+// handledTypes lists pairs of a consumer and a type of event that it handles.
+func handledTypes() (consumers, types []string) {
 	all := service.ProcessConsumers()
 	for _, p := range projections.All() {
 		all = append(all, p)
@@ -71,7 +71,7 @@ func (c *projectionsListCommand) Run(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
-	consumers, types := wants()
+	consumers, types := handledTypes()
 	rows, err := w.Ledger.Pool().Query(ctx, consumersSQL, consumers, types)
 	if err != nil {
 		return fmt.Errorf("list consumers: %w", err)
@@ -104,15 +104,15 @@ func (c *projectionsListCommand) Run(ctx context.Context, con *console) error {
 	return con.print(list)
 }
 
-// parkedEvent names a parked event.
+// parkedEvent holds the arguments that name a parked event.
 type parkedEvent struct {
 	Name     string `arg:"" help:"The consumer."`
 	Shard    int    `arg:"" help:"The shard."`
 	Position int64  `arg:"" help:"The event's position."`
 }
 
-func (p *parkedEvent) told(con *console, what string) error {
-	return con.print(map[string]any{"name": p.Name, "shard": p.Shard, "position": p.Position, "result": what})
+func (p *parkedEvent) printResult(con *console, result string) error {
+	return con.print(map[string]any{"name": p.Name, "shard": p.Shard, "position": p.Position, "result": result})
 }
 
 func (p *parkedEvent) explain(err error) error {
@@ -141,7 +141,7 @@ func (c *projectionsRetryCommand) Run(ctx context.Context, con *console) error {
 	if err := feed.RetryParkedEvent(ctx, w.Ledger, p, c.Shard, c.Position); err != nil {
 		return c.explain(err)
 	}
-	return c.told(con, "taken")
+	return c.printResult(con, "taken")
 }
 
 type projectionsSkipCommand struct {
@@ -159,5 +159,5 @@ func (c *projectionsSkipCommand) Run(ctx context.Context, con *console) error {
 	if err := feed.SkipParkedEvent(ctx, w.Ledger, c.Name, c.Shard, c.Position); err != nil {
 		return c.explain(err)
 	}
-	return c.told(con, "skipped")
+	return c.printResult(con, "skipped")
 }

@@ -12,17 +12,17 @@ import (
 	"ledgerline/service"
 )
 
-// replayCommand builds read models from the ledger.
+// replayCommand rebuilds read models from the ledger.
 type replayCommand struct {
 	installation
 	Name []string `arg:"" optional:"" help:"The read models; see: ledgerline projections list."`
-	All  bool     `help:"All of them."`
-	AsOf string   `help:"As they were at this time (RFC 3339), into a schema of their own that analysts can query. What was erased since stays erased." placeholder:"TIME"`
-	Into string   `help:"That schema; it must not exist." placeholder:"SCHEMA"`
+	All  bool     `help:"All read models."`
+	AsOf string   `help:"Build the read models as they were at this time (RFC 3339), in a schema of their own for analysts. Data that was erased since stays erased." placeholder:"TIME"`
+	Into string   `help:"Name of that schema; it must not exist." placeholder:"SCHEMA"`
 }
 
-// Run implements the command. Without --as-of a new revision is built beside the one that is being read, and takes its
-// place when it has caught up.
+// Run implements the command. Without --as-of it builds a new revision beside the present one and switches to it when it
+// has caught up.
 func (c *replayCommand) Run(ctx context.Context, con *console) error {
 	chosen, err := c.projections()
 	if err != nil {
@@ -34,7 +34,7 @@ func (c *replayCommand) Run(ctx context.Context, con *console) error {
 	}
 	if c.AsOf != "" {
 		if at, err = time.Parse(time.RFC3339Nano, c.AsOf); err != nil {
-			return usage("--as-of %q is no time as RFC 3339 writes it", c.AsOf)
+			return usage("--as-of %q is not a time in RFC 3339", c.AsOf)
 		}
 	}
 	w, err := c.open(ctx, con, service.Roles{})
@@ -71,7 +71,7 @@ func (c *replayCommand) projections() ([]*readmodel.Projection, error) {
 	all := projections.All()
 	known := strings.Join(names(all), ", ")
 	if c.All == (len(c.Name) > 0) {
-		return nil, usage("name the read models, or say --all; there are: %s", known)
+		return nil, usage("name the read models or use --all; there are: %s", known)
 	}
 	if c.All {
 		return all, nil
@@ -102,7 +102,7 @@ func rate(events int64, took time.Duration) int64 {
 	return int64(float64(events) / took.Seconds())
 }
 
-// progress tells now and then how far replays are.
+// progress prints how far replays are, at most every reportEvery per read model.
 type progress struct {
 	con *console
 
@@ -111,13 +111,12 @@ type progress struct {
 }
 
 type replayRun struct {
-	began, told time.Time
+	began, reported time.Time
 }
 
 func newProgress(con *console) *progress { return &progress{con: con, runs: map[string]*replayRun{}} }
 
-// tellEvery is how often a replay is told about.
-const tellEvery = 2 * time.Second
+const reportEvery = 2 * time.Second
 
 func (p *progress) report(of *readmodel.Projection, done, head int64) {
 	p.mu.Lock()
@@ -125,13 +124,13 @@ func (p *progress) report(of *readmodel.Projection, done, head int64) {
 	now := time.Now()
 	run := p.runs[of.ID]
 	if run == nil {
-		run = &replayRun{began: now, told: now}
+		run = &replayRun{began: now, reported: now}
 		p.runs[of.ID] = run
 	}
-	if now.Sub(run.told) < tellEvery {
+	if now.Sub(run.reported) < reportEvery {
 		return
 	}
-	run.told = now
+	run.reported = now
 	share := ""
 	if head > 0 {
 		share = fmt.Sprintf(" (%d %%)", 100*done/head)

@@ -10,7 +10,7 @@ import (
 	"ledgerline/service"
 )
 
-// migrateCommand brings a database to the newest schema.
+// migrateCommand migrates a database to the newest schema.
 type migrateCommand struct {
 	installation
 }
@@ -33,9 +33,9 @@ func (c *migrateCommand) Run(ctx context.Context, con *console) error {
 	return con.print(map[string]any{"schema": names[len(names)-1]})
 }
 
-// keysCommand looks after the installation's secrets.
+// keysCommand manages the file with the installation's secrets.
 type keysCommand struct {
-	Create keysCreateCommand `cmd:"" help:"Make a file with fresh secrets. Keep a copy: without it, personal data cannot be read any more."`
+	Create keysCreateCommand `cmd:"" help:"Create a file with new secrets. Keep a copy: without it, personal data cannot be read any more."`
 }
 
 type keysCreateCommand struct {
@@ -54,9 +54,9 @@ func (c *keysCreateCommand) Run(con *console) error {
 	return con.print(map[string]any{"keys_file": c.File})
 }
 
-// openAPICommand prints the document of the HTTP interface.
+// openAPICommand prints the OpenAPI document.
 type openAPICommand struct {
-	BaseURL string `help:"The server to document." placeholder:"URL"`
+	BaseURL string `help:"URL of the server in the document." placeholder:"URL"`
 }
 
 // Run implements the command.

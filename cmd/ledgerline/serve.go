@@ -15,33 +15,33 @@ import (
 
 // serveCommand runs a node.
 type serveCommand struct {
-	Roles          []string `arg:"" optional:"" name:"role" help:"What the node does: write and read serve the routes that change and that read, project keeps the read models, process sends. all is the default." enum:"write,read,project,process,all" default:"all"`
-	Addr           string   `help:"Where to listen. Every node serves /healthz, /readyz and /metrics there (default: ${default})." default:":8080" env:"LEDGERLINE_ADDR" placeholder:"HOST:PORT"`
-	BaseURL        string   `help:"The address under which clients and carriers reach the service, the same on every node." env:"LEDGERLINE_BASE_URL" placeholder:"URL"`
-	DatabaseURL    string   `help:"The database." env:"DATABASE_URL" required:"" placeholder:"URL"`
-	KeysFile       string   `help:"The installation's secrets, made with: ledgerline keys create FILE." env:"LEDGERLINE_KEYS_FILE" required:"" placeholder:"FILE"`
-	Connections    int      `help:"Connections to the database at most." default:"32" env:"LEDGERLINE_CONNECTIONS"`
+	Roles          []string `arg:"" optional:"" name:"role" help:"What the node does: write and read serve the routes that change and that read, project keeps the read models up to date, process sends messages and webhooks. Default: all." enum:"write,read,project,process,all" default:"all"`
+	Addr           string   `help:"Address to listen on. Every node serves /healthz, /readyz and /metrics there (default: ${default})." default:":8080" env:"LEDGERLINE_ADDR" placeholder:"HOST:PORT"`
+	BaseURL        string   `help:"URL at which clients and carriers reach the service, the same on every node." env:"LEDGERLINE_BASE_URL" placeholder:"URL"`
+	DatabaseURL    string   `help:"URL of the database." env:"DATABASE_URL" required:"" placeholder:"URL"`
+	KeysFile       string   `help:"File with the installation's secrets, created with: ledgerline keys create FILE." env:"LEDGERLINE_KEYS_FILE" required:"" placeholder:"FILE"`
+	Connections    int      `help:"Greatest number of connections to the database." default:"32" env:"LEDGERLINE_CONNECTIONS"`
 	Shards         int      `help:"Shards of a new installation (default: 1). The number cannot be changed later." placeholder:"N"`
-	TrustedProxy   []string `help:"Address or network whose X-Forwarded-For is believed; may be repeated." env:"LEDGERLINE_TRUSTED_PROXIES" placeholder:"CIDR"`
+	TrustedProxy   []string `help:"Address or network of a proxy whose X-Forwarded-For is trusted; may be repeated." env:"LEDGERLINE_TRUSTED_PROXIES" placeholder:"CIDR"`
 	RateLimits     string   `help:"Limits per API key: on or off (default: ${default})." enum:"on,off" default:"on" env:"LEDGERLINE_RATE_LIMITS" placeholder:"on|off"`
 	AccessLog      bool     `help:"Log every request." default:"true" negatable:"" env:"LEDGERLINE_ACCESS_LOG"`
-	Inside         bool     `help:"Also fetch from private addresses that customers name, which are refused otherwise." env:"LEDGERLINE_INSIDE"`
-	Grace          duration `help:"How long running requests get when the node is stopped (default: ${default})." default:"20s" placeholder:"TIME"`
+	Inside         bool     `help:"Also connect to private addresses that customers name. They are refused otherwise." env:"LEDGERLINE_INSIDE"`
+	Grace          duration `help:"How long running requests may take when the node stops (default: ${default})." default:"20s" placeholder:"TIME"`
 	sessionOptions `embed:"" prefix:"session-"`
 }
 
 type duration = time.Duration
 
-// sessionOptions say whose session tokens are good.
+// sessionOptions configure which session tokens are valid.
 type sessionOptions struct {
-	Issuer     string `help:"Who issues session tokens (default: ${default})." default:"ledgerline" env:"LEDGERLINE_SESSION_ISSUER" placeholder:"NAME"`
-	Audience   string `help:"Whom they are for (default: ${default})." default:"ledgerline" env:"LEDGERLINE_SESSION_AUDIENCE" placeholder:"NAME"`
+	Issuer     string `help:"Issuer of session tokens (default: ${default})." default:"ledgerline" env:"LEDGERLINE_SESSION_ISSUER" placeholder:"NAME"`
+	Audience   string `help:"Audience of session tokens (default: ${default})." default:"ledgerline" env:"LEDGERLINE_SESSION_AUDIENCE" placeholder:"NAME"`
 	SecretFile string `help:"File with the secret of HS256 tokens, at least 32 bytes." env:"LEDGERLINE_SESSION_SECRET_FILE" placeholder:"FILE"`
-	JWKSURL    string `name:"jwks-url" help:"Where the public keys of EdDSA, ES256 and RS256 tokens are." env:"LEDGERLINE_SESSION_JWKS_URL" placeholder:"URL"`
-	JWKSFile   string `name:"jwks-file" help:"File with such keys." env:"LEDGERLINE_SESSION_JWKS_FILE" placeholder:"FILE"`
+	JWKSURL    string `name:"jwks-url" help:"URL of the public keys of EdDSA, ES256 and RS256 tokens." env:"LEDGERLINE_SESSION_JWKS_URL" placeholder:"URL"`
+	JWKSFile   string `name:"jwks-file" help:"File with the public keys of EdDSA, ES256 and RS256 tokens." env:"LEDGERLINE_SESSION_JWKS_FILE" placeholder:"FILE"`
 }
 
-// config is empty when there are to be no sessions.
+// config returns the zero config when session tokens are not configured.
 func (o *sessionOptions) config() (auth.SessionConfig, error) {
 	if o.SecretFile == "" && o.JWKSURL == "" && o.JWKSFile == "" {
 		return auth.SessionConfig{}, nil
@@ -78,7 +78,7 @@ func (c *serveCommand) roles() service.Roles {
 	return roles
 }
 
-// Run implements the command. It returns nil when it was asked to stop.
+// Run implements the command. It returns nil when it is stopped by a signal.
 func (c *serveCommand) Run(ctx context.Context, con *console) (err error) {
 	log := con.logger(true, slog.LevelInfo)
 	keyring, err := eventstore.OpenKeyring(c.KeysFile, false)
@@ -117,13 +117,13 @@ func (c *serveCommand) Run(ctx context.Context, con *console) (err error) {
 	defer stop()
 	served := make(chan error, 1)
 	go func() { served <- httpapi.Serve(serving, httpapi.NewServer(node.Handler(), log), listener, c.Grace) }()
-	log.Info("the node serves", "address", listener.Addr().String(), "roles", c.Roles, "version", version())
+	log.Info("serve: the node is ready", "address", listener.Addr().String(), "roles", c.Roles, "version", version())
 	select {
 	case err = <-node.Failed():
 		stop()
 		return errors.Join(err, <-served)
 	case err = <-served:
-		log.Info("the node has stopped")
+		log.Info("serve: the node has stopped")
 		return err
 	}
 }

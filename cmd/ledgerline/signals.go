@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// A signal that repeats the first within this time is the same wish: a terminal, make and a supervisor may each send
-// theirs.
-const sameWish = time.Second
+// repeatWindow is how long further signals count as repetitions of the first one: a terminal, make and a supervisor may
+// each send one.
+const repeatWindow = time.Second
 
-// untilSignalled gives a context that ends with the first SIGINT, SIGTERM or SIGHUP. A second one, once the first has
-// had time to work, ends the process at once.
+// untilSignalled returns a context that ends with the first SIGINT, SIGTERM or SIGHUP. A second signal, after
+// repeatWindow, ends the process at once with exitForced.
 func untilSignalled(con *console) (ctx context.Context, stop context.CancelFunc) {
 	ctx, stop = context.WithCancel(context.Background())
 	wanted := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // nohup means that a closed terminal is no reason to end
+	if !signal.Ignored(syscall.SIGHUP) { // under nohup the process outlives its terminal
 		wanted = append(wanted, syscall.SIGHUP)
 	}
 	signals := make(chan os.Signal, 4)
@@ -29,7 +29,7 @@ func untilSignalled(con *console) (ctx context.Context, stop context.CancelFunc)
 		first := time.Now()
 		stop()
 		for range signals {
-			if time.Since(first) >= sameWish {
+			if time.Since(first) >= repeatWindow {
 				con.say("stopped at once")
 				os.Exit(exitForced)
 			}
@@ -38,8 +38,8 @@ func untilSignalled(con *console) (ctx context.Context, stop context.CancelFunc)
 	return ctx, stop
 }
 
-// withParent ends with ctx, and also when this process was started by `go run` and that is gone: a signal that is sent
-// to `go run` alone ends it without a word to the program that it runs.
+// withParent returns a context that ends with ctx, and also when this process was started by `go run` and `go run` has
+// ended: it does not forward a signal that is sent to it alone.
 func withParent(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithCancel(ctx)
 	parent := os.Getppid()
@@ -64,13 +64,13 @@ func withParent(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
-// isGo tells whether a process is the go command. Where there is no /proc it is not known, and not assumed.
+// isGo reports whether a process is the go command; false where there is no /proc.
 func isGo(pid int) bool {
 	name, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
 	return err == nil && strings.TrimSpace(string(name)) == "go"
 }
 
-// self is how this program is called from a shell.
+// self is the command with which a shell calls this program.
 func self() string {
 	if isGo(os.Getppid()) {
 		return "go run ./cmd/ledgerline"

@@ -18,29 +18,29 @@ import (
 	"ledgerline/service"
 )
 
-// installation says which one a tool works on: a dev's, by its data folder, or any other by its database and keys.
-// Tools work beside running nodes as well as without.
+// installation holds the flags that name the installation a tool works on: that of a dev by its data directory, any other
+// by its database and keys. Tools work with and without running nodes.
 type installation struct {
-	Data        string `help:"A dev's data folder (default: ${default})." default:"./.ledgerline" placeholder:"DIR"`
-	DatabaseURL string `help:"The database, where it is not the private one of a dev." env:"DATABASE_URL" placeholder:"URL"`
-	KeysFile    string `help:"The installation's secrets. Default: keys.json in the data folder." env:"LEDGERLINE_KEYS_FILE" placeholder:"FILE"`
+	Data        string `help:"Data directory of a dev (default: ${default})." default:"./.ledgerline" placeholder:"DIR"`
+	DatabaseURL string `help:"URL of the database, if it is not the private one of a dev." env:"DATABASE_URL" placeholder:"URL"`
+	KeysFile    string `help:"File with the installation's secrets. Default: keys.json in the data directory." env:"LEDGERLINE_KEYS_FILE" placeholder:"FILE"`
 }
 
-// workbench is an installation that a tool has opened. Close it.
+// workbench is an installation that a tool has opened.
 type workbench struct {
 	*service.Node
 	con    *console
 	closes []func()
 }
 
-// Close gives back what open took, in reverse.
+// Close stops the node and the database that open started, in reverse order.
 func (w *workbench) Close() {
 	for i := len(w.closes) - 1; i >= 0; i-- {
 		w.closes[i]()
 	}
 }
 
-// open opens the installation, with a node of these roles that serves nobody.
+// open opens the installation with a node of these roles that serves no requests. Close the workbench afterwards.
 func (i *installation) open(ctx context.Context, con *console, roles service.Roles) (*workbench, error) {
 	w := &workbench{con: con}
 	if err := w.open(ctx, i, roles); err != nil {
@@ -76,13 +76,13 @@ func (w *workbench) open(ctx context.Context, i *installation, roles service.Rol
 	return nil
 }
 
-// waitForDev waits while a dev starts, which decides what kind of installation there is to be.
+// waitForDev waits while a dev starts, because the dev decides how a new installation is set up.
 func (i *installation) waitForDev(ctx context.Context, con *console) error {
-	for told := false; ; told = true {
+	for reported := false; ; reported = true {
 		if !exists(i.Data) || exists(i.dir().devFile()) || !i.dir().devRuns() {
 			return nil
 		}
-		if !told {
+		if !reported {
 			con.say("waiting for the dev in %s, which is starting", i.Data)
 		}
 		select {
@@ -112,10 +112,10 @@ func (i *installation) keyring() (*eventstore.Keyring, error) {
 	if i.KeysFile != "" || i.DatabaseURL != "" {
 		return nil, fmt.Errorf("the installation's keys are not in %s: name their file with --keys-file", path)
 	}
-	return nil, fmt.Errorf("%s is no data folder: run `ledgerline dev` there first, name another with --data DIR, or a database with --database-url and --keys-file", i.Data)
+	return nil, fmt.Errorf("%s is not a data directory: run `ledgerline dev` there first, name another one with --data DIR, or a database with --database-url and --keys-file", i.Data)
 }
 
-// database finds the database, and starts the private PostgreSQL when nobody has it running.
+// database returns the URL of the database. It starts the private PostgreSQL unless it runs already.
 func (w *workbench) database(ctx context.Context, i *installation) (dsn string, err error) {
 	if i.DatabaseURL != "" {
 		return i.DatabaseURL, nil
@@ -124,7 +124,7 @@ func (w *workbench) database(ctx context.Context, i *installation) (dsn string, 
 	if named, err := os.ReadFile(dir.database()); err == nil {
 		return strings.TrimSpace(string(named)), nil
 	}
-	// A tool that owns the server lets the others finish before it stops it; they hold this lock meanwhile.
+	// The tool that started the server waits for this lock before it stops the server: other tools may use it.
 	users, err := flock(dir.file("tools.lock"), syscall.LOCK_SH)
 	if err != nil {
 		return "", err
@@ -140,10 +140,11 @@ func (w *workbench) database(ctx context.Context, i *installation) (dsn string, 
 	return server.DSN(databaseName), server.EnsureDatabase(ctx, databaseName)
 }
 
+// stopServer stops the private PostgreSQL when no other tool uses it any more.
 func (w *workbench) stopServer(server *localpg.Server, users *os.File) {
 	if err := syscall.Flock(int(users.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		w.con.say("waiting for the other tools that use this PostgreSQL")
-		_ = syscall.Flock(int(users.Fd()), syscall.LOCK_EX) // without it they would lose their database
+		_ = syscall.Flock(int(users.Fd()), syscall.LOCK_EX) // after a failure they lose their database
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -152,7 +153,7 @@ func (w *workbench) stopServer(server *localpg.Server, users *os.File) {
 	}
 }
 
-// clock is the time of the installation: a running dev's may stand still, or have been moved.
+// clock is the clock of the installation. That of a running dev may be stopped or moved.
 func (i *installation) clock(ctx context.Context) (clock.Clock, error) {
 	if !exists(i.Data) || !i.dir().devRuns() {
 		return clock.System(), nil

@@ -27,7 +27,7 @@ func keysOf(m map[string]any) []string { return slices.Collect(maps.Keys(m)) }
 
 type object = map[string]any
 
-func TestToolsWorkBesideADevAndWithoutOne(t *testing.T) { //nolint:tparallel // its parts follow each other
+func TestToolsWorkWithAndWithoutARunningDev(t *testing.T) { //nolint:tparallel // the subtests depend on each other
 	t.Parallel()
 	dir := folder(t)
 	p, f := startDev(t, dir, "--clock", "2026-03-02T17:00:00Z", "--shards", "4")
@@ -43,7 +43,7 @@ func TestToolsWorkBesideADevAndWithoutOne(t *testing.T) { //nolint:tparallel // 
 	tool(t, nil, "operator", "organisation", "resume", f.OrganisationID.String(), data)
 	status, made := request(t, http.MethodPost, contacts, f.Keys.Live, `{"phone":"+12125550110","first_name":"Ada"}`)
 	require.Equal(t, http.StatusCreated, status, made)
-	require.Equal(t, "2026-03-02T17:00:00.000Z", made.text("created_at"), "the clock stands")
+	require.Equal(t, "2026-03-02T17:00:00.000Z", made.text("created_at"), "the clock is stopped")
 
 	t.Run("a session follows the clock of the dev", func(t *testing.T) {
 		var session struct {
@@ -55,7 +55,7 @@ func TestToolsWorkBesideADevAndWithoutOne(t *testing.T) { //nolint:tparallel // 
 		status, _ := request(t, http.MethodGet, contacts, session.Token, "")
 		require.Equal(t, http.StatusOK, status)
 	})
-	t.Run("a key is good at once, and after it was revoked no more", func(t *testing.T) {
+	t.Run("a key is valid at once and refused after it was revoked", func(t *testing.T) {
 		var key struct {
 			ID     string `json:"key_id"`
 			Secret string `json:"secret"`
@@ -67,7 +67,7 @@ func TestToolsWorkBesideADevAndWithoutOne(t *testing.T) { //nolint:tparallel // 
 		status, _ = request(t, http.MethodGet, contacts, key.Secret, "")
 		require.Equal(t, http.StatusUnauthorized, status)
 	})
-	t.Run("a line's carrier is told, and the password is exported nowhere", func(t *testing.T) {
+	t.Run("an export never shows the password of a carrier", func(t *testing.T) {
 		p := launchWith(t, "hunter2 and more\n", "operator", "line", "carrier", f.Lines.Live[0].ID, "--url", "http://127.0.0.1:1", data)
 		require.Equal(t, exitOK, p.code(), &p.err)
 		require.Contains(t, p.out.String(), "/carriers/bluebubbles/"+f.Lines.Live[0].ID+"/")
@@ -76,10 +76,10 @@ func TestToolsWorkBesideADevAndWithoutOne(t *testing.T) { //nolint:tparallel // 
 		require.Contains(t, open.out.String(), "line.carrier_configured")
 		require.NotContains(t, open.out.String(), "hunter2")
 	})
-	t.Run("lines and pools are listed", func(t *testing.T) { listed(t, data, f) })
-	t.Run("compliance is shown and changed", func(t *testing.T) { compliant(t, data, f) })
-	t.Run("an organisation from nothing", func(t *testing.T) { fromNothing(t, data, contacts) })
-	t.Run("an export opens personal data only when asked to", func(t *testing.T) {
+	t.Run("lines and pools are listed", func(t *testing.T) { listsLinesAndPools(t, data, f) })
+	t.Run("compliance is shown and changed", func(t *testing.T) { changesCompliance(t, data, f) })
+	t.Run("an organisation is created with everything it needs", func(t *testing.T) { createOrganisation(t, data, contacts) })
+	t.Run("an export shows personal data only on request", func(t *testing.T) {
 		closed := launch(t, "export", "--workspace", f.WorkspaceID.String(), data)
 		require.Equal(t, exitOK, closed.code(), &closed.err)
 		require.NotContains(t, closed.out.String(), "Ada")
@@ -114,7 +114,7 @@ func TestToolsWorkBesideADevAndWithoutOne(t *testing.T) { //nolint:tparallel // 
 	})
 	require.Equal(t, exitOK, p.signal(syscall.SIGINT))
 
-	// Nobody runs the database now: each tool starts it and stops it again; two at once share it.
+	// The database does not run now: a tool starts and stops it, and two concurrent tools share it.
 	var verified struct {
 		Intact bool             `json:"intact"`
 		Shards []map[string]any `json:"shards"`
@@ -132,8 +132,8 @@ func TestToolsWorkBesideADevAndWithoutOne(t *testing.T) { //nolint:tparallel // 
 	require.NoFileExists(t, filepath.Join(dir, "postgres", "data", "postmaster.pid"), "the last tool has stopped it")
 }
 
-// fromNothing opens an organisation with all that it takes to write a contact.
-func fromNothing(t *testing.T, data, contacts string) {
+// createOrganisation creates an organisation with everything that is needed to create a contact.
+func createOrganisation(t *testing.T, data, contacts string) {
 	t.Helper()
 	var made struct {
 		Organisation string  `json:"organisation_id"`
@@ -219,21 +219,21 @@ func TestNodesOfDifferentRolesShareADatabase(t *testing.T) {
 	tampered(t, pool, database)
 }
 
-// served is where a node says that it serves; "" before.
+// served is the address that a node logged when it was ready; "" before.
 func served(p *program) string {
 	for line := range strings.Lines(p.err.String()) {
 		var entry struct {
 			Message string `json:"msg"`
 			Address string `json:"address"`
 		}
-		if json.Unmarshal([]byte(line), &entry) == nil && entry.Message == "the node serves" {
+		if json.Unmarshal([]byte(line), &entry) == nil && entry.Message == "serve: the node is ready" {
 			return "http://" + entry.Address
 		}
 	}
 	return ""
 }
 
-// tampered changes an event behind the ledger's back, and has the audit find it.
+// tampered changes an event directly in the database and requires that the audit finds it.
 func tampered(t *testing.T, pool *pgxpool.Pool, database []string) {
 	t.Helper()
 	verify := append([]string{"audit", "verify"}, database...)
@@ -252,7 +252,7 @@ func tampered(t *testing.T, pool *pgxpool.Pool, database []string) {
 	require.Contains(t, found.err.String(), "shard 0, position 3")
 }
 
-func TestTheDocumentOfTheInterfaceNeedsNoDatabase(t *testing.T) {
+func TestOpenAPIDocumentNeedsNoDatabase(t *testing.T) {
 	t.Parallel()
 	var document struct {
 		OpenAPI string         `json:"openapi"`
@@ -263,9 +263,9 @@ func TestTheDocumentOfTheInterfaceNeedsNoDatabase(t *testing.T) {
 	require.Contains(t, document.Paths, "/v1/messages")
 }
 
-func TestAFolderWithoutDataIsToldClearly(t *testing.T) {
+func TestDirectoryWithoutDataIsReported(t *testing.T) {
 	t.Parallel()
 	p := launch(t, "audit", "verify", "--data", folder(t))
 	require.Equal(t, exitFailed, p.code())
-	require.Contains(t, p.err.String(), "is no data folder")
+	require.Contains(t, p.err.String(), "is not a data directory")
 }
