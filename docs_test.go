@@ -32,7 +32,8 @@ var (
 	pathLike       = regexp.MustCompile(`^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)+/?$`)
 )
 
-// repositoryFiles lists the files below the root whose name ends with one of the suffixes, without build results and data.
+// repositoryFiles lists the files below the root whose name ends with one of the suffixes. It skips build results and
+// data.
 func repositoryFiles(t *testing.T, suffixes ...string) []string {
 	t.Helper()
 	var found []string

@@ -1,4 +1,5 @@
-// Package house_test holds the walls of the house: which package may import which.
+// Package house_test checks rules of the whole repository: which package may import which, who may read the machine's
+// clock, and that documents and comments keep to their form.
 package house_test
 
 import (
@@ -21,17 +22,17 @@ import (
 
 const module = "ledgerline"
 
-// walls says which of our packages a package may import. The most specific pattern that fits a package counts; "x/..." is x and
-// everything below it. A package below an allowed one needs its own entry or a "/...".
-var walls = map[string][]string{
+// allowedImports lists the packages of this module that a package may import. "x/..." matches x and everything below
+// it. The longest pattern that matches a package counts. A package without an entry fails the test.
+var allowedImports = map[string][]string{
 	"events":         {},
-	"clock":          {}, // may be imported where it is listed; never by domain and events, which get times passed in
+	"clock":          {}, // never by domain and events, which get times passed in
 	"csvfile":        {},
 	"domain/...":     {"events", "domain/..."},
 	"eventstore/...": {"events", "domain/fault", "clock", "eventstore/..."},
 	"commands/...":   {"csvfile", "domain/...", "eventstore/...", "events", "clock", "commands/..."},
-	// Of the domain, projections and the read side use values alone; a decision is a method on an aggregate, and none is
-	// made there. That is for the reviewer to see.
+	// Projections and the read side use only values of the domain. They must not call methods of aggregates that decide,
+	// which this test cannot check.
 	"projections/...": {"events", "eventstore/...", "domain/...", "clock", "projections/..."},
 	"processes/...":   {"commands/...", "projections/...", "events", "eventstore/...", "domain/...", "clock", "processes/..."},
 	// The packages that declare the ports which adapters implement.
@@ -47,42 +48,42 @@ var walls = map[string][]string{
 	"cmd/...":      {"..."},
 }
 
-// importers closes some packages to all but these.
+// importers restricts who may import a package.
 var importers = map[string][]string{
 	"localpg": {"test/...", "cmd/..."},
-	// The imports of test files are not checked here. The commands bench and crash are part of the program.
+	// Imports of test files are not checked. The commands bench and crash are part of the program.
 	"test/...": {"test/...", "cmd/..."},
-	// Suites and stand-ins for tests alone.
+	// Only tests may import these.
 	"processes/carrier/carriertest":        {},
 	"adapters/bluebubbles/bluebubblestest": {},
 }
 
-// impure is what the domain may not reach for: what the world is like, or what time it is, is passed in.
+// impure lists packages that domain and events may not import. Time, ids and the like are passed to them.
 var impure = []string{
 	"context", "crypto/rand", "database/sql", "io/fs", "log", "log/slog", "math/rand", "math/rand/v2", "net", "net/http", "os", "os/exec",
 	"runtime", "sync", "sync/atomic", "syscall", "github.com/jackc/pgx/v5",
 }
 
-// timekeepers may read the machine's time; everybody else asks the clock.
+// timekeepers are packages that may read the machine's time. Every other package uses the package clock.
 var timekeepers = []string{"clock", "cmd/...", "test/...", "localpg"}
 
-// realTime are the files outside of them that measure how long something takes here and now. Nothing that they read from the
-// machine is stored, shown or compared with a time that is; a clock that is frozen or moved by hand would stop or break them.
+// realTime lists further files that may read the machine's time, with what they measure. They measure durations; what
+// they read is never stored, shown or compared with a time of the clock. A stopped or moved clock would break them.
 var realTime = map[string]string{
-	"adapters/poster/poster.go":       "how long a receiver took to answer",
-	"eventstore/committer.go":         "how long to go on trying to reach the database",
+	"adapters/poster/poster.go":       "how long a receiver takes to answer",
+	"eventstore/committer.go":         "how long the database has been out of reach",
 	"eventstore/feed/subscriber.go":   "how long a checkpoint has stood still",
-	"eventstore/feed/tail.go":         "how long ago the database was asked",
+	"eventstore/feed/tail.go":         "when the database was polled last",
 	"eventstore/feed/listen.go":       "how long a connection has held",
-	"httpapi/endpoint.go":             "how long a client of a download has taken nothing",
-	"httpapi/jwks.go":                 "how old fetched keys are",
+	"httpapi/endpoint.go":             "how long a client of a download has read nothing",
+	"httpapi/jwks.go":                 "the interval between two loads of the keys",
 	"httpapi/observe.go":              "how long a request took",
-	"httpapi/ratelimit.go":            "limits per second protect the machine",
-	"processes/tasks/loop.go":         "leases are about workers that die, whatever the service's time is",
-	"service/auth.go":                 "for how many real moments a credential is taken from memory",
-	"projections/readmodel/replay.go": "how long a replay took, for its report",
+	"httpapi/ratelimit.go":            "token buckets, which protect the machine",
+	"processes/tasks/loop.go":         "leases, which detect workers that died",
+	"service/auth.go":                 "how long a credential is cached",
+	"projections/readmodel/replay.go": "how long a replay takes",
 
-	"adapters/bluebubbles/bluebubblestest/server.go": "a stand-in for a Mac, which has a clock of its own",
+	"adapters/bluebubbles/bluebubblestest/server.go": "a fake Mac, which has a clock of its own",
 }
 
 type goPackage struct {
@@ -92,7 +93,7 @@ type goPackage struct {
 	Imports    []string
 }
 
-// name is the package's path within the module.
+// name is the path of the package within the module.
 func (p goPackage) name() string { return strings.TrimPrefix(p.ImportPath, module+"/") }
 
 func packages(t *testing.T) []goPackage {
@@ -133,10 +134,10 @@ func fitsAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool { return fits(pattern, name) })
 }
 
-// wallsOf finds the entry for a package; false when nobody has thought about it yet.
-func wallsOf(name string) ([]string, bool) {
+// importsOf returns the entry of a package in allowedImports; false when there is none.
+func importsOf(name string) ([]string, bool) {
 	best, allowed := "", []string(nil)
-	for pattern, list := range walls {
+	for pattern, list := range allowedImports {
 		if fits(pattern, name) && len(pattern) > len(best) {
 			best, allowed = pattern, list
 		}
@@ -144,12 +145,12 @@ func wallsOf(name string) ([]string, bool) {
 	return allowed, best != ""
 }
 
-func TestPackagesImportOnlyWhatTheImportTableAllows(t *testing.T) {
+func TestPackagesImportOnlyWhatIsAllowed(t *testing.T) {
 	t.Parallel()
 	for _, p := range packages(t) {
-		allowed, known := wallsOf(p.name())
+		allowed, known := importsOf(p.name())
 		if !known {
-			t.Errorf("%s is in no line of the import table: say what it may import", p.name())
+			t.Errorf("%s has no entry in allowedImports: add what it may import", p.name())
 			continue
 		}
 		for _, imported := range p.Imports {
@@ -160,16 +161,16 @@ func TestPackagesImportOnlyWhatTheImportTableAllows(t *testing.T) {
 			if !fitsAny(allowed, ours) {
 				t.Errorf("%s may not import %s", p.name(), ours)
 			}
-			for closed, guests := range importers {
-				if fits(closed, ours) && !fitsAny(guests, p.name()) {
-					t.Errorf("%s may not import %s: only %s may", p.name(), ours, strings.Join(guests, ", "))
+			for closed, permitted := range importers {
+				if fits(closed, ours) && !fitsAny(permitted, p.name()) {
+					t.Errorf("%s may not import %s: only %s may", p.name(), ours, strings.Join(permitted, ", "))
 				}
 			}
 		}
 	}
 }
 
-func TestTheDomainAndTheEventsArePure(t *testing.T) {
+func TestDomainAndEventsAreFreeOfSideEffects(t *testing.T) {
 	t.Parallel()
 	for _, p := range packages(t) {
 		if !fits("domain/...", p.name()) && p.name() != "events" {
@@ -177,13 +178,13 @@ func TestTheDomainAndTheEventsArePure(t *testing.T) {
 		}
 		for _, imported := range p.Imports {
 			if slices.Contains(impure, imported) {
-				t.Errorf("%s may not import %s: what it needs is passed in", p.name(), imported)
+				t.Errorf("%s may not import %s: pass in what it needs", p.name(), imported)
 			}
 		}
 	}
 }
 
-func TestTimeIsReadFromTheClockAlone(t *testing.T) {
+func TestTimeIsReadFromTheClockOnly(t *testing.T) {
 	t.Parallel()
 	for _, p := range packages(t) {
 		if fitsAny(timekeepers, p.name()) {
@@ -193,20 +194,20 @@ func TestTimeIsReadFromTheClockAlone(t *testing.T) {
 			if realTime[p.name()+"/"+file] != "" {
 				continue
 			}
-			for _, place := range callsOfTimeNow(t, filepath.Join(p.Dir, file)) {
-				t.Errorf("%s/%s:%d reads the machine's time: ask the clock, or say in realTime why not", p.name(), file, place)
+			for _, line := range callsOfTimeNow(t, filepath.Join(p.Dir, file)) {
+				t.Errorf("%s/%s:%d reads the machine's time: use the clock, or add the file to realTime with a reason", p.name(), file, line)
 			}
 		}
 	}
 }
 
-// callsOfTimeNow lists the lines that use time.Now, time.Since or time.Until, the last two being the first in disguise.
+// callsOfTimeNow lists the lines that use time.Now, or time.Since and time.Until, which call it.
 func callsOfTimeNow(t *testing.T, file string) []int {
 	t.Helper()
 	set := token.NewFileSet()
 	tree, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // a file that is being moved while we look
+		return nil // the file was moved while the test runs
 	}
 	require.NoError(t, err)
 	timeName := ""

@@ -27,8 +27,8 @@ type body struct{ bytes.Reader }
 
 func (*body) Close() error { return nil }
 
-// BenchmarkRequest measures what all endpoints share: authentication, rate limit, access, reading and checking the body,
-// decoding, and the answer. The endpoints themselves do nothing.
+// BenchmarkRequest measures what all endpoints share: authentication, rate limit, access, reading and checking the
+// body, decoding, and the answer. The endpoints themselves do nothing.
 func BenchmarkRequest(b *testing.B) {
 	api, _, _ := newAPI(b, func(c *httpapi.Config) { c.AccessLog, c.Limiter = false, &recordingLimiter{} })
 	type messageIn struct {

@@ -55,8 +55,8 @@ func NewCursors(key []byte) (*Cursors, error) {
 	return &Cursors{seal: seal}, nil
 }
 
-// Seal makes the cursor of a position, which is what the query needs to continue. An error means that the position has no
-// JSON form or is too long for a cursor: a mistake of the list and not of its caller.
+// Seal makes the cursor of a position, which is what the query needs to continue. An error means that the position has
+// no JSON form or is too long for a cursor: a mistake of the list and not of its caller.
 func (c *Cursors) Seal(b Binding, position any) (string, error) {
 	plain, err := json.Marshal(position)
 	if err != nil {

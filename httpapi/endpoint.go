@@ -93,8 +93,9 @@ func (e *endpoint) maxBody() int64 {
 	return input.DefaultMaxBody
 }
 
-// Read registers an endpoint that changes nothing, whatever its method is. In is a struct with path and query parameters
-// (tags path and query) and optionally a field Body. Out is the JSON of the answer. To refuse, get returns a fault.
+// Read registers an endpoint that changes nothing, whatever its method is. In is a struct with path and query
+// parameters (tags path and query) and optionally a field Body. Out is the JSON of the answer. To refuse, get returns a
+// fault.
 func Read[In, Out any](a *API, r Route, get func(ctx context.Context, c *Call, in *In) (Out, error)) {
 	fill := fillerOf(reflect.TypeFor[Out]())
 	register(a, &endpoint{Route: r}, reflect.TypeFor[Out](), func(q *request, in *In) {
@@ -117,8 +118,8 @@ func Read[In, Out any](a *API, r Route, get func(ctx context.Context, c *Call, i
 type View[Out any] func(ctx context.Context, c *Call, w WriteResult) (Out, error)
 
 // Write registers an endpoint that changes something. do decides and appends; view builds the answer. view may be nil
-// when every result has a Body that is stored. In may have a method IdempotencyKey() string for a key that is a property
-// of the body; the header is then ignored.
+// when every result has a Body that is stored. In may have a method IdempotencyKey() string for a key that is a
+// property of the body; the header is then ignored.
 func Write[In, Out any](
 	a *API, r Route,
 	do func(ctx context.Context, c *Call, in *In) (WriteResult, error),
@@ -213,8 +214,8 @@ func (r Route) status() int {
 }
 
 // Checked is an In that checks itself beyond its schema. When the schema check has found issues, Check is called with
-// what could be read of the body, so that all issues are reported together. Otherwise the endpoint is called, which must
-// report the same issues along with those that only it can find.
+// what could be read of the body, so that all issues are reported together. Otherwise the endpoint is called, which
+// must report the same issues along with those that only it can find.
 type Checked interface {
 	Check() []fault.Issue
 }

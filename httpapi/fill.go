@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// filler replaces the nil lists and maps of an answer by empty ones. It skips fields with the tag nullable:"true", which
-// are null, and fields with omitempty or omitzero, which are left out.
+// filler replaces the nil lists and maps of an answer by empty ones. It skips fields with the tag nullable:"true",
+// which are null, and fields with omitempty or omitzero, which are left out.
 type filler func(v reflect.Value)
 
 // fillerOf returns the filler of a type, and nil when it has nothing to fill. It is called once for every endpoint.

@@ -9,7 +9,8 @@ import (
 	"ledgerline/httpapi/input"
 )
 
-// Huma builds its errors with functions in package variables. They are replaced once, before any endpoint is registered.
+// Huma builds its errors with functions in package variables. They are replaced once, before any endpoint is
+// registered.
 func init() { //nolint:gochecknoinits // the library has no other way to set them
 	huma.NewErrorWithContext = func(ctx huma.Context, _ int, message string, problems ...error) huma.StatusError {
 		return collect(ctx, message, problems)

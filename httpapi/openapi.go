@@ -62,7 +62,8 @@ func (a *API) OpenAPI() ([]byte, error) {
 	return document, nil
 }
 
-// docsPolicy is a content security policy that lets the page load from this server only. Swagger UI needs inline styles.
+// docsPolicy is a content security policy that lets the page load from this server only. Swagger UI needs inline
+// styles.
 const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
 	"connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 

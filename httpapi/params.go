@@ -14,8 +14,8 @@ type IDParam struct {
 	ID string `path:"id"`
 }
 
-// UUIDParam is the path parameter of a resource whose ids are UUIDs. Any other form is 400 validation_failed at path /id.
-// Embed it.
+// UUIDParam is the path parameter of a resource whose ids are UUIDs. Any other form is 400 validation_failed at path
+// /id. Embed it.
 type UUIDParam struct {
 	ID uuid.UUID `path:"id"`
 }

@@ -23,8 +23,8 @@ var (
 	GeneralLimit = Limit{PerSecond: 50, Burst: 50}
 )
 
-// Limiter takes a token from a bucket, or returns how long it takes until there is one. It is safe for concurrent use. A
-// store that several nodes share could implement it.
+// Limiter takes a token from a bucket, or returns how long it takes until there is one. It is safe for concurrent use.
+// A store that several nodes share could implement it.
 type Limiter interface {
 	Allow(ctx context.Context, bucket string, limit Limit) (retryAfter time.Duration, ok bool)
 }
@@ -44,8 +44,8 @@ func (a *API) countRequest(ctx context.Context, c *auth.Caller, sending bool) er
 	return nil
 }
 
-// MemoryLimiter holds the buckets of one node. A bucket that was idle for a minute is full again under every limit, so it
-// is removed: memory grows with the callers of the last two minutes. It uses real time and not the service's clock,
+// MemoryLimiter holds the buckets of one node. A bucket that was idle for a minute is full again under every limit, so
+// it is removed: memory grows with the callers of the last two minutes. It uses real time and not the service's clock,
 // since a stopped clock would never refill a bucket.
 type MemoryLimiter struct {
 	now     func() time.Time

@@ -28,8 +28,8 @@ const (
 	maxUserAgent        = 255
 )
 
-// request is the state of one request to an endpoint. It replaces Huma's own context, so that Huma decodes the body that
-// was checked.
+// request is the state of one request to an endpoint. It replaces Huma's own context, so that Huma decodes the body
+// that was checked.
 type request struct {
 	humaContext
 	gin         *gin.Context

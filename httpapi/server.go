@@ -27,8 +27,8 @@ func NewServer(handler http.Handler, logger *slog.Logger) *http.Server {
 	}
 }
 
-// Serve runs a server until ctx ends, then waits up to grace for running requests. It returns nil after a clean shutdown,
-// and an error when serving failed or requests had to be cut off.
+// Serve runs a server until ctx ends, then waits up to grace for running requests. It returns nil after a clean
+// shutdown, and an error when serving failed or requests had to be cut off.
 func Serve(ctx context.Context, server *http.Server, listener net.Listener, grace time.Duration) error {
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()

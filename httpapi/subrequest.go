@@ -13,9 +13,9 @@ import (
 	"ledgerline/httpapi/input"
 )
 
-// Authenticate returns the caller of a request to a route that is not an endpoint, checked at the head of the ledger. It
-// is for other protocols that lead to the endpoints, such as MCP. It checks neither limits nor access. Answer its error
-// with Refuse.
+// Authenticate returns the caller of a request to a route that is not an endpoint, checked at the head of the ledger.
+// It is for other protocols that lead to the endpoints, such as MCP. It checks neither limits nor access. Answer its
+// error with Refuse.
 func (a *API) Authenticate(c *gin.Context) (auth.Caller, error) {
 	credentials, malformedWorkspace, err := a.credentials(c)
 	if err != nil {
@@ -51,8 +51,8 @@ type SubrequestAnswer struct {
 	Body   []byte
 }
 
-// Subrequest runs one of the API's own endpoints as if the sender of outer had called it: with its credential, workspace
-// and address, through all checks. body is JSON.
+// Subrequest runs one of the API's own endpoints as if the sender of outer had called it: with its credential,
+// workspace and address, through all checks. body is JSON.
 func (a *API) Subrequest(
 	ctx context.Context, outer *http.Request, method, path string, body []byte,
 ) (answer SubrequestAnswer, err error) {

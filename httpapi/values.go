@@ -52,8 +52,8 @@ func (o *Optional[T]) Receiver() reflect.Value { return reflect.ValueOf(&o.Value
 // OnParamSet implements huma.ParamReactor.
 func (o *Optional[T]) OnParamSet(set bool, _ any) { o.Set = set }
 
-// Nullable is a property of a request body that may be left out, null, or a value. Its JSON tag needs omitzero, like that
-// of Optional.
+// Nullable is a property of a request body that may be left out, null, or a value. Its JSON tag needs omitzero, like
+// that of Optional.
 type Nullable[T any] struct {
 	Value T
 	Set   bool // false when it was left out

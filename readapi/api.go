@@ -1,6 +1,6 @@
-// Package readapi holds the endpoints that only read, one file per resource. Every read waits until the read models show
-// what the ledger held when the request came in, and fails after readmodel.Bound: a caller that got the answer to a write
-// sees it in every later read, on any node.
+// Package readapi holds the endpoints that only read, one file per resource. Every read waits until the read models
+// show what the ledger held when the request came in, and fails after readmodel.Bound: a caller that got the answer to
+// a write sees it in every later read, on any node.
 package readapi
 
 import (

@@ -71,8 +71,8 @@ func (a *API) contacts(ctx context.Context, c *httpapi.Call, in *ListContacts) (
 	return seal(a, c, "contacts", by, page, err)
 }
 
-// segmentIssues sets the filter by segment, and tells of a segment that does not exist: a mistyped one must not look like
-// an empty list.
+// segmentIssues sets the filter by segment, and tells of a segment that does not exist: a mistyped one must not look
+// like an empty list.
 func (a *API) segmentIssues(ctx context.Context, v projections.Viewer, id httpapi.Optional[uuid.UUID], by *projections.ContactFilter) ([]fault.Issue, error) {
 	if !id.Set {
 		return nil, nil

@@ -82,8 +82,8 @@ func (a *API) startExport(ctx context.Context) (end func(), err error) {
 	}
 }
 
-// exportedFields are the fields of a contact that are columns of an export: all but the custom fields, which follow. The
-// header has the names of an import's targets, so that it can be the mapping of an import (rule CON-42).
+// exportedFields are the fields of a contact that are columns of an export: all but the custom fields, which follow.
+// The header has the names of an import's targets, so that it can be the mapping of an import (rule CON-42).
 var exportedFields = func() []reflect.StructField {
 	var fields []reflect.StructField
 	for f := range reflect.TypeFor[projections.Contact]().Fields() {
@@ -99,8 +99,8 @@ var exportedFields = func() []reflect.StructField {
 
 const (
 	fieldPrefix = "fields."
-	// otherFields is the column of the custom fields that have no column of their own, as one JSON object. An import has no
-	// target for it.
+	// otherFields is the column of the custom fields that have no column of their own, as one JSON object. An import has
+	// no target for it.
 	otherFields = "other_fields"
 )
 

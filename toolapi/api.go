@@ -1,7 +1,7 @@
-// Package toolapi holds the tools for programs that act for a workspace, above all AI agents (rules ACC-28 to ACC-31). A
-// tool is one endpoint of readapi or writeapi with an input that a model can fill in. It runs the endpoint's own function
-// with the caller's rights and limits; no rule is repeated here. The same types serve POST /v1/mcp/tools/<tool> and the
-// MCP server at /mcp.
+// Package toolapi holds the tools for programs that act for a workspace, above all AI agents (rules ACC-28 to ACC-31).
+// A tool is one endpoint of readapi or writeapi with an input that a model can fill in. It runs the endpoint's own
+// function with the caller's rights and limits; no rule is repeated here. The same types serve POST
+// /v1/mcp/tools/<tool> and the MCP server at /mcp.
 package toolapi
 
 import (

@@ -82,8 +82,8 @@ func (t *tool) describe(api *httpapi.API) (*mcp.Tool, error) {
 // outerKey is the context key of the HTTP request that carries a tool call.
 type outerKey struct{}
 
-// call runs a tool through its endpoint. A refusal is a result that the model sees, with the error body of the API (rule
-// ACC-31).
+// call runs a tool through its endpoint. A refusal is a result that the model sees, with the error body of the API
+// (rule ACC-31).
 func call(api *httpapi.API, t *tool) mcp.ToolHandler {
 	return func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		outer, ok := ctx.Value(outerKey{}).(*http.Request)
@@ -121,8 +121,8 @@ type mcpGate struct {
 	host    string // the service's host name; "" when it is not configured
 }
 
-// pass authenticates and counts a request, and returns a copy of it whose body has been read. Tool calls are not counted
-// here, but by their endpoints.
+// pass authenticates and counts a request, and returns a copy of it whose body has been read. Tool calls are not
+// counted here, but by their endpoints.
 func (g *mcpGate) pass(c *gin.Context) (*http.Request, error) {
 	r := c.Request
 	if err := g.origins.Check(r); err != nil {
@@ -159,8 +159,8 @@ func (g *mcpGate) pass(c *gin.Context) (*http.Request, error) {
 	return outer, nil
 }
 
-// methodsOf lists the methods of the messages in a body. An invalid body counts as one message with an unknown method; the
-// MCP server refuses it.
+// methodsOf lists the methods of the messages in a body. An invalid body counts as one message with an unknown method;
+// the MCP server refuses it.
 func methodsOf(body []byte) []string {
 	var one map[string]json.RawMessage // a struct would ignore the case of names; the MCP server does not
 	var batch []map[string]json.RawMessage
@@ -176,8 +176,8 @@ func methodsOf(body []byte) []string {
 	return methods
 }
 
-// isRebound reports whether a request came over the loopback interface with the host name of another machine: a web page
-// whose name was made to point here (DNS rebinding).
+// isRebound reports whether a request came over the loopback interface with the host name of another machine: a web
+// page whose name was made to point here (DNS rebinding).
 func (g *mcpGate) isRebound(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {

@@ -22,8 +22,8 @@ import (
 	"ledgerline/eventstore"
 )
 
-// demo creates the demo data of a dev through commands. Ids and secrets are derived from the keyring, so that every start
-// knows them: it finds what exists and creates what is missing, also after a start that was killed.
+// demo creates the demo data of a dev through commands. Ids and secrets are derived from the keyring, so that every
+// start knows them: it finds what exists and creates what is missing, also after a start that was killed.
 type demo struct {
 	ledger *eventstore.Ledger
 	app    *commands.App

@@ -207,8 +207,8 @@ func (d *dev) serve(ctx context.Context, dsn string, keyring *eventstore.Keyring
 	return d.wait(ctx, served)
 }
 
-// newestSQL finds the latest time among the last events of each shard. The very last event need not have it, because the
-// clock may have been moved back.
+// newestSQL finds the latest time among the last events of each shard. The very last event need not have it, because
+// the clock may have been moved back.
 const newestSQL = `select max(e.occurred_at) from ledger_heads h, lateral
 	(select occurred_at from ledger_events where shard = h.shard and position <= h.position order by position desc limit 1000) e`
 

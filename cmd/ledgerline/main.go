@@ -1,5 +1,5 @@
-// Command ledgerline is the whole service in one program: `dev` runs everything on this machine, `serve` runs one node of
-// an installation, and the other commands are tools for its operators.
+// Command ledgerline is the whole service in one program: `dev` runs everything on this machine, `serve` runs one node
+// of an installation, and the other commands are tools for its operators.
 //
 // Results go to stdout as JSON, for scripts; messages and logs go to stderr. The exit code is 0 for success, 1 for a
 // failure, 2 for wrong arguments, and 130 after a second signal.

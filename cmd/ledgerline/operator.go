@@ -10,8 +10,8 @@ import (
 	"ledgerline/service"
 )
 
-// operatorCommand holds the commands for the people who operate the service (rule ACC-34). They append events like every
-// other command.
+// operatorCommand holds the commands for the people who operate the service (rule ACC-34). They append events like
+// every other command.
 type operatorCommand struct {
 	Organisation organisationCommand `cmd:"" help:"Organisations."`
 	Workspace    workspaceCommand    `cmd:"" help:"Workspaces."`

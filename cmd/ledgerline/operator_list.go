@@ -11,8 +11,8 @@ import (
 	"ledgerline/service"
 )
 
-// directory opens the installation as a node that projects, and waits until the read models have reached the head of the
-// ledger. No other node may be running.
+// directory opens the installation as a node that projects, and waits until the read models have reached the head of
+// the ledger. No other node may be running.
 func (i *installation) directory(ctx context.Context, con *console, needed ...*readmodel.Projection) (*workbench, error) {
 	w, err := i.open(ctx, con, service.Roles{Project: true})
 	if err != nil {

@@ -23,8 +23,8 @@ type projectionsListCommand struct {
 	installation
 }
 
-// consumersSQL counts for every consumer and shard the events that it still has to apply. The distance of its checkpoint to
-// the head says less, because a checkpoint does not move while no event comes that the consumer handles.
+// consumersSQL counts for every consumer and shard the events that it still has to apply. The distance of its
+// checkpoint to the head says less, because a checkpoint does not move while no event comes that the consumer handles.
 const consumersSQL = `select f.name, f.revision, c.shard, c.position, (select count(*) from ledger_events e
 		where e.shard = c.shard and e.position > c.position and exists
 			(select from unnest($1::text[], $2::text[]) w (consumer, type) where w.consumer = f.name and w.type = e.type))

@@ -21,8 +21,8 @@ type replayCommand struct {
 	Into string   `help:"Name of that schema; it must not exist." placeholder:"SCHEMA"`
 }
 
-// Run implements the command. Without --as-of it builds a new revision beside the present one and switches to it when it
-// has caught up.
+// Run implements the command. Without --as-of it builds a new revision beside the present one and switches to it when
+// it has caught up.
 func (c *replayCommand) Run(ctx context.Context, con *console) error {
 	chosen, err := c.projections()
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"ledgerline/service"
 )
 
-// installation holds the flags that name the installation a tool works on: that of a dev by its data directory, any other
-// by its database and keys. Tools work with and without running nodes.
+// installation holds the flags that name the installation a tool works on: that of a dev by its data directory, any
+// other by its database and keys. Tools work with and without running nodes.
 type installation struct {
 	Data        string `help:"Data directory of a dev (default: ${default})." default:"./.ledgerline" placeholder:"DIR"`
 	DatabaseURL string `help:"URL of the database, if it is not the private one of a dev." env:"DATABASE_URL" placeholder:"URL"`

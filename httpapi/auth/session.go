@@ -26,8 +26,8 @@ const (
 	minRSABits = 2048
 )
 
-// SessionConfig configures which session tokens are valid. Secret, JWKSURL and JWKSFile may be combined: the algorithm and
-// the key id of a token decide which one verifies it.
+// SessionConfig configures which session tokens are valid. Secret, JWKSURL and JWKSFile may be combined: the algorithm
+// and the key id of a token decide which one verifies it.
 type SessionConfig struct {
 	Issuer   string
 	Audience string
@@ -52,7 +52,8 @@ type SessionVerifier struct {
 }
 
 // NewSessionVerifier makes a verifier and returns an error for an incomplete configuration. A JWKS URL is fetched when
-// the first token needs it, so that the service starts while its identity provider is down. A JWKS file is read at once.
+// the first token needs it, so that the service starts while its identity provider is down. A JWKS file is read at
+// once.
 func NewSessionVerifier(cfg SessionConfig) (*SessionVerifier, error) {
 	if cfg.Issuer == "" || cfg.Audience == "" || cfg.Clock == nil {
 		return nil, errors.New("session tokens need an issuer, an audience and a clock")
@@ -143,8 +144,8 @@ func fits(key any, algorithm string) bool {
 	return false
 }
 
-// SignSession issues a token for a user with the configured secret: for the operator, dev mode and tests. ttl is at most
-// MaxSession, unless LongLivedTokenID is set.
+// SignSession issues a token for a user with the configured secret: for the operator, dev mode and tests. ttl is at
+// most MaxSession, unless LongLivedTokenID is set.
 func SignSession(cfg SessionConfig, user uuid.UUID, ttl time.Duration) (string, error) {
 	if len(cfg.Secret) < minSecret {
 		return "", errors.New("no session secret is configured")

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// appendCanonical appends a decoded body (json.Number, string, bool, nil, []any, map[string]any) as JSON with sorted keys
-// and numbers as they were written. json.Marshal gives the same bytes at three times the cost, because it uses
+// appendCanonical appends a decoded body (json.Number, string, bool, nil, []any, map[string]any) as JSON with sorted
+// keys and numbers as they were written. json.Marshal gives the same bytes at three times the cost, because it uses
 // reflection.
 func appendCanonical(to []byte, value any) []byte {
 	switch v := value.(type) {

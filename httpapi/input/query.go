@@ -17,8 +17,8 @@ import (
 const searchParam = "q"
 
 // CheckQuery returns the issues that Huma does not find in a query string: parameters that cannot be stored, that the
-// endpoint does not know, that are given twice or that have no value, and times out of range. ?dryrun=true and ?dry_run=
-// must not send a message.
+// endpoint does not know, that are given twice or that have no value, and times out of range. ?dryrun=true and
+// ?dry_run= must not send a message.
 func CheckQuery(query string, params []*huma.Param) []fault.Issue {
 	if query == "" {
 		return nil

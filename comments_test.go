@@ -1,0 +1,44 @@
+package house_test
+
+import (
+	"go/parser"
+	"go/token"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+// wideComments are folders whose comments are not wrapped yet. Take a folder out of the list when it is.
+var wideComments = []string{
+	"adapters", "clock", "commands", "csvfile", "domain", "events", "eventstore", "localpg", "migrations",
+	"processes", "projections", "service", "test",
+}
+
+func TestCommentsAreWrapped(t *testing.T) {
+	t.Parallel()
+	for _, file := range repositoryFiles(t, ".go") {
+		folder, _, _ := strings.Cut(file, "/")
+		if slices.Contains(wideComments, folder) {
+			continue
+		}
+		set := token.NewFileSet()
+		source := text(t, file)
+		tree, err := parser.ParseFile(set, file, source, parser.ParseComments|parser.SkipObjectResolution)
+		require.NoError(t, err)
+		lines := strings.Split(source, "\n")
+		for _, group := range tree.Comments {
+			for _, comment := range group.List {
+				at := set.Position(comment.Pos())
+				line := lines[at.Line-1]
+				fullLine := strings.TrimSpace(line[:at.Column-1]) == ""
+				directive := strings.HasPrefix(comment.Text, "//go:") || strings.HasPrefix(comment.Text, "//nolint")
+				if width := utf8.RuneCountInString(line); fullLine && !directive && width > maxColumns {
+					t.Errorf("%s:%d: the comment has %d columns, wrap it at %d", file, at.Line, width, maxColumns)
+				}
+			}
+		}
+	}
+}
