@@ -9,7 +9,7 @@ import (
 	"ledgerline/events"
 )
 
-// deferred takes that a message is held: the reason must be true, and say until when and for which line.
+// deferred checks that the reason, end and line of a deferral are true.
 func (m *Model) deferred(msg *message, e *events.MessageDeferred, at time.Time) {
 	if msg.status == "scheduled" || msg.underway || msg.status == "delivered" || msg.status == "read" || msg.status == "failed" {
 		m.wrong("a deferral out of place", "%s is %s", msg.id, msg.status)

@@ -18,7 +18,8 @@ type End struct {
 	Until     int64  // when something else was asked for; 0 for never
 }
 
-// Departures holds what truly left against the ledger: once, as it was told, in order, and never after an end.
+// Departures compares what the carrier really accepted with the ledger: each message once, as recorded, in order, and
+// never after an End.
 func (m *Model) Departures(left []hostile.Departure, ends []End) {
 	m.at = nil
 	first := map[string]int{}
@@ -60,7 +61,7 @@ func (m *Model) Departures(left []hostile.Departure, ends []End) {
 	m.Counted["departures"] += len(left)
 }
 
-// asTold holds a departure against the attempts of its message.
+// asTold compares a departure with the attempts of its message.
 func (m *Model) asTold(msg *message, d *hostile.Departure) {
 	made := slices.ContainsFunc(msg.tries, func(t try) bool {
 		return t.line == d.LineID && t.channel == d.Channel && !t.at.After(d.CalledAt)
@@ -81,7 +82,7 @@ func (m *Model) asTold(msg *message, d *hostile.Departure) {
 	}
 }
 
-// asLeft holds what is told of a message against what left.
+// asLeft compares what the ledger records about a message with what left.
 func (m *Model) asLeft(msg *message, times map[string]int) {
 	for channel := range msg.carrierID {
 		if times[msg.id+channel] == 0 {
@@ -95,7 +96,7 @@ func (m *Model) asLeft(msg *message, times map[string]int) {
 	}
 }
 
-// inOrder holds the departures of one contact against the order in which its messages were accepted.
+// inOrder compares the departures of one contact with the order in which its messages were accepted.
 func (m *Model) inOrder(c *contact, first map[string]int) {
 	free := 0 // that left before the first reply are counted where they are tried
 	for i, msg := range c.all {

@@ -29,7 +29,7 @@ type line struct {
 	newTimes   []time.Time
 }
 
-// takeLine takes what happens to lines and pools; false for any other event.
+// takeLine applies an event of a line or pool; false for any other event.
 func (m *Model) takeLine(r *eventstore.Recorded) bool {
 	switch e := r.Event.(type) {
 	case *events.PoolCreated:
@@ -58,7 +58,7 @@ func (m *Model) takeLine(r *eventstore.Recorded) bool {
 	return true
 }
 
-// moves are those of decisions section 8, and of administration 3.1; "" is any state.
+// moves are the moves of rule LIN-2; "" is any state.
 var moves = map[string]string{
 	"warming": "ready paused throttled", "active": "warming paused throttled", "throttled": "warming active paused", "paused": "warming active throttled",
 	"ready": "provisioning paused quarantined", "quarantined": "", "retired": "",
@@ -99,7 +99,7 @@ func (l *line) canSend() bool {
 	return l.state == "ready" || l.state == "warming" || l.state == "active" || l.state == "throttled"
 }
 
-// caps are what a line may do on a usage day (decisions section 8).
+// caps returns the caps of a line on a usage day (rules LIN-10 and LIN-12).
 func (l *line) caps(limits *events.SendingLimits, day int) (newHour, newDay, sends, text int) {
 	newHour, newDay, sends, text = limits.NewContactsPerHour, limits.NewContactsPerDay, limits.SendsPerDay, limits.IdenticalTextMaxPerDay
 	if l.state == "ready" || l.state == "warming" || l.state == "throttled" && l.before == "warming" {
@@ -119,7 +119,7 @@ func (l *line) caps(limits *events.SendingLimits, day int) (newHour, newDay, sen
 	return newHour, newDay, sends, text
 }
 
-// roll forgets what counts no more.
+// roll drops what no longer counts toward a limit.
 func (m *Model) roll(l *line, at time.Time) {
 	if day := m.day(at); day != l.day {
 		l.day, l.sends, l.newToday, l.texts = day, 0, 0, map[string]int{}
@@ -138,7 +138,7 @@ func (l *line) newInHour(at time.Time) (n int) {
 	return n
 }
 
-// isNew tells whether a contact had nothing from a line for the window.
+// isNew reports whether a contact is new to a line (rule SND-45).
 func (m *Model) isNew(c *contact, l *line, at time.Time) bool {
 	last, known := c.via[l.id]
 	return !known || m.day(at)-last >= m.limits(l).NewContactWindowDays
@@ -157,7 +157,7 @@ func (m *Model) limits(l *line) *events.SendingLimits {
 	return &m.organisations[l.workspace.organisation].limits
 }
 
-// lacks says what a line has no room for, and when that may change; "" when it can take the message.
+// lacks returns the capacity that a line does not have for a message, and when that may change; "" if it has all.
 func (m *Model) lacks(l *line, msg *message, at time.Time) (reasons []string) {
 	if l.sandbox || msg.line == l.id { // its place is taken already
 		return nil
@@ -181,18 +181,18 @@ func (m *Model) lacks(l *line, msg *message, at time.Time) (reasons []string) {
 	return reasons
 }
 
-// allows tells whether the sender of a message may use a line (administration 4.2).
+// allows reports whether the sender of a message may use a line (rule ACC-25).
 func (m *Model) allows(msg *message, l *line) bool {
 	i := m.identities[msg.identity]
 	return i == nil || l == nil || len(i.lines) == 0 || slices.Contains(i.lines, l.id)
 }
 
-// candidates are the lines that may take a message, whatever their state (decisions section 8).
+// candidates returns the lines that a message may use, in any state (rules SND-40 and SND-42).
 func (m *Model) candidates(msg *message) []*line {
 	return slices.DeleteFunc(m.first(msg), func(l *line) bool { return !m.allows(msg, l) })
 }
 
-// first are the lines that come first for a message, also those that its sender may not use.
+// first returns the preferred lines of a message, also those that its sender may not use.
 func (m *Model) first(msg *message) []*line {
 	if l := m.lines[msg.line]; l != nil && l.canSend() {
 		return []*line{l}
@@ -218,7 +218,7 @@ func (m *Model) first(msg *message) []*line {
 	return found
 }
 
-// routed takes that a message was given to a line: it must be one that may, and there must be room.
+// routed checks that a message was routed to a line that it may use and that had capacity.
 func (m *Model) routed(msg *message, e *events.MessageRouted, at time.Time) {
 	l, c := m.lines[e.LineID], msg.contact
 	allowed := m.candidates(msg)

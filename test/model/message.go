@@ -49,7 +49,7 @@ type message struct {
 	passed      map[string]bool // messages that were accepted before and had stepped aside when this one was tried first
 }
 
-// try is one attempt.
+// try is one attempt to send.
 type try struct {
 	at      time.Time
 	line    string
@@ -59,7 +59,7 @@ type try struct {
 
 func (msg *message) text() string { return strings.TrimSpace(msg.body) }
 
-// codes are the error codes of decisions section 7.
+// codes are the error codes of rule SND-30.
 var codes = regexp.MustCompile(`^(contact_opted_out|consent_required|hold_expired|carrier_rejected|carrier_unreachable|not_on_chat|sms_.+|canceled)$`)
 
 // to moves a message to a status that it may have from these.
@@ -198,7 +198,7 @@ func (m *Model) queued(e *events.MessageQueued, r *eventstore.Recorded) {
 	m.Counted["accepted"]++
 }
 
-// sending takes that an attempt begins: everything must allow it at this place of the ledger.
+// sending checks that every rule allows an attempt to begin at this position of the ledger.
 func (m *Model) sending(msg *message, e *events.MessageSending, at time.Time) {
 	c := msg.contact
 	if msg.status != "sent" || !msg.resend {
@@ -234,7 +234,7 @@ func (m *Model) sending(msg *message, e *events.MessageSending, at time.Time) {
 	m.Counted["attempts"]++
 }
 
-// mayLeave holds an attempt against the rules of the contact (interface section 1 rules 1 to 4).
+// mayLeave checks an attempt against the rules about its contact (rules SND-2 to SND-4, SND-10 and SND-14).
 func (m *Model) mayLeave(msg *message, at time.Time) {
 	c := msg.contact
 	if m.of(c).paused {
@@ -251,13 +251,13 @@ func (m *Model) mayLeave(msg *message, at time.Time) {
 	}
 }
 
-// astray tells that the contact was erased, or has another number than the message was written to.
+// astray reports that the contact was erased, or has another number than the message was accepted for.
 func (msg *message) astray() bool {
 	c := msg.contact
 	return c.erased || msg.to != "" && c.phone != "" && msg.to != c.phone
 }
 
-// stepsAside tells that later messages may pass this one: it waits for its own send_at, or for the contact's first word.
+// stepsAside reports whether later messages may overtake this one (rule SND-21).
 func (msg *message) stepsAside() bool {
 	return msg.status == "scheduled" || msg.status == "queued" && msg.reason() == "first_message_rules"
 }
@@ -275,7 +275,7 @@ var (
 	phoneIn = regexp.MustCompile(`\+?\d?[ .-]?\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4}`)
 )
 
-// firstRules are the rules that a message breaks as one of the first (interface section 1 rule 4, decisions section 7).
+// firstRules returns the first-message rules that a message breaks (rule SND-14).
 func (m *Model) firstRules(msg *message) (broken []string) {
 	c := msg.contact
 	if c.replied {

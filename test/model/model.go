@@ -1,6 +1,6 @@
-// Package model is a plain re-reading of the rules of sending (interface section 1, decisions sections 6 to 8), held against
-// what the ledger says and what truly left. It shares no code with those who decided: it follows the events in their
-// order, keeps what the rules speak of, and says what should not have been.
+// Package model is a second implementation of the sending rules (docs/reference/sending.md and lines.md), for tests.
+// It reads the events of the ledger in order and compares every decision in them, what the carrier really accepted,
+// and what readers see, with the rules. It shares no code with the service.
 package model
 
 import (
@@ -15,10 +15,10 @@ import (
 	"ledgerline/eventstore"
 )
 
-// Model is what is known at a place in the ledger.
+// Model is the state that the rules speak of, at one position of the ledger.
 type Model struct {
-	Zones    func(phone string) []string       // that a number may be in
-	Accepted map[string]events.MessagePersonal // what was accepted, by message, as its senders remember it: the ledger's own may be erased
+	Zones    func(phone string) []string       // the time zones that a number may lie in
+	Accepted map[string]events.MessagePersonal // by message id, as its sender knows it: the ledger's copy may be erased
 
 	organisations map[uuid.UUID]*organisation
 	workspaces    map[uuid.UUID]*workspace
@@ -28,12 +28,12 @@ type Model struct {
 	identities    map[string]*identity
 	contacts      map[string]*contact
 	messages      map[string]*message
-	after         map[int]int64 // by shard: the last position that was taken
+	after         map[int]int64 // by shard: the last position that was read
 	at            *eventstore.Recorded
 
 	Violations []string
 	kinds      map[string]int
-	Counted    map[string]int // what was seen, to tell that a run met with everything
+	Counted    map[string]int // how often each situation was met, to check that a run covered them
 	zones      map[string]*time.Location
 }
 
@@ -46,7 +46,7 @@ type organisation struct {
 
 // identity is a service identity.
 type identity struct {
-	lines     []string // that it may send from; empty for all
+	lines     []string // the lines that it may send from; empty: all
 	limit     *int64
 	day, sent int // usage day, and messages on it
 }

@@ -37,7 +37,7 @@ func setting(t *testing.T, name string, otherwise int) int {
 	return n
 }
 
-// rare is what every run must have met with.
+// rare are the situations that every full run must have met.
 var rare = []string{
 	"kills", "reconciled", "receipts missed", "fallbacks", "opt-outs", "failed contact_opted_out", "failed consent_required",
 	"limits changed", "quiet hours changed", "consent required", "organisations paused", "held while paused", "rotations changed", "lines moved",
@@ -64,8 +64,8 @@ func TestSendingRulesHoldWithKilledNodesTimeoutsAndAHostileCarrier(t *testing.T)
 	}
 }
 
-// run lets days go by: bursts of everything at once with the clock jumping and nodes dying amid it, and a look at everything
-// when each day has come to rest.
+// run simulates days: bursts of concurrent requests while the clock jumps and nodes are killed, and a comparison of
+// everything with the model when each day has settled.
 func run(t *testing.T, shards, messages, days int, seed uint64) {
 	newYork, err := time.LoadLocation("America/New_York")
 	require.NoError(t, err)
@@ -92,7 +92,7 @@ func run(t *testing.T, shards, messages, days int, seed uint64) {
 		}
 		s.comeToRest(r, day == days-1)
 		t.Logf("day %d: %d accepted, %v", day+1, len(s.model.Accepted), time.Since(began).Round(time.Second/10))
-		if day%3 == 1 { // a look in the night, just after the usage day has changed
+		if day%3 == 1 { // compare in the night too, just after the usage day has changed
 			s.jumpTo(start.AddDate(0, 0, day+1).Add(-6*time.Hour + time.Second))
 			s.app.Settle() // a long queue is worked off in steps of five seconds: what it looks like then is not asked
 			require.NoError(t, s.model.Walk(t.Context(), s.nodes[0].Ledger))
@@ -136,8 +136,8 @@ func (s *site) advance(d time.Duration) {
 	require.NoError(s.t, err)
 }
 
-// burst has all callers act at once until so many messages are accepted, while the clock jumps and, perhaps, a node is
-// killed and another one started.
+// burst runs all callers concurrently until so many messages are accepted, while the clock jumps and, if kill is true, a
+// node is killed and another one started.
 func (s *site) burst(seed uint64, nth, messages int, kill bool) {
 	var left, done atomic.Int64
 	left.Store(int64(messages))
@@ -196,7 +196,7 @@ func (s *site) replace(which int) {
 	s.model.Counted["kills"]++
 }
 
-// comeToRest waits until nothing moves and holds everything against the rules.
+// comeToRest waits until nothing changes any more and compares everything with the rules.
 func (s *site) comeToRest(r *rand.Rand, resume bool) {
 	if resume {
 		for _, g := range s.grounds {
@@ -241,7 +241,7 @@ func (s *site) logQueues() {
 	s.t.Logf("queues:\n%s", strings.Join(queues, "\n"))
 }
 
-// compare holds what readers see, and what truly left, against the ledger.
+// compare compares what readers see, and what the carrier really accepted, with the ledger.
 func (s *site) compare() {
 	m, ctx := s.model, s.t.Context()
 	m.MissedReceipts(s.clock.Now())

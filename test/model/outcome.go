@@ -6,10 +6,10 @@ import (
 	"ledgerline/events"
 )
 
-// retries are those of decisions section 7.
+// retries are the delays of rule SND-33.
 var retries = []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.Minute}
 
-// final takes a message off its contact's list.
+// final removes a message from its contact's list.
 func (m *Model) final(msg *message) {
 	msg.underway, msg.resend, msg.contact.ended = false, false, m.at.Position
 	msg.contact.closed(msg)
@@ -35,7 +35,7 @@ func (m *Model) sent(msg *message, e *events.MessageSent, at time.Time) {
 	m.final(msg)
 }
 
-// retried holds a retry against its times: 30 s, 2 min, 10 min, and no fourth.
+// retried checks the delay of a retry (rule SND-33): 30 s, 2 min, 10 min, and no fourth.
 func (m *Model) retried(msg *message, e *events.MessageRetried, at time.Time) {
 	if !msg.underway || e.Attempt != msg.attempts {
 		m.wrong("an outcome of no attempt", "%s, attempt %d", msg.id, e.Attempt)

@@ -26,7 +26,7 @@ func (m *Model) Rest(now time.Time) (stuck []string) {
 	return stuck
 }
 
-// waits says why an open message should not wait; "" when it should.
+// waits returns why an open message should not be deferred; "" if it should.
 func (m *Model) waits(msg *message, now time.Time, blocked string) string {
 	switch {
 	case msg.astray():
@@ -52,7 +52,7 @@ func (m *Model) waits(msg *message, now time.Time, blocked string) string {
 	return m.untrue(msg, msg.held, now, false)
 }
 
-// Ends tells the messages that were accepted and are not in the ledger, and how many have come to each end.
+// Ends reports accepted messages that are missing in the ledger, and returns how many messages are in each final state.
 func (m *Model) Ends() map[string]int {
 	ends := map[string]int{}
 	for id := range m.Accepted {
@@ -79,7 +79,7 @@ func (m *Model) Ends() map[string]int {
 	return ends
 }
 
-// Statuses holds what readers see of messages against the ledger: nothing of those whose contact was erased.
+// Statuses compares what readers see of messages with the ledger: nothing of those whose contact was erased.
 func (m *Model) Statuses(seen map[string]string) {
 	for id, msg := range m.messages {
 		if status, known := seen[id]; known == msg.contact.erased || known && status != msg.status {
@@ -88,7 +88,7 @@ func (m *Model) Statuses(seen map[string]string) {
 	}
 }
 
-// Canceled holds a cancellation that was answered with success.
+// Canceled checks a message whose cancellation was answered with success.
 func (m *Model) Canceled(id string) {
 	msg := m.messages[id]
 	if msg == nil {
@@ -100,14 +100,14 @@ func (m *Model) Canceled(id string) {
 	}
 }
 
-// Contact is what readers should see of a contact.
+// Contact is what readers must see of a contact.
 type Contact struct {
 	Consent    string
 	Unread     int
 	FirstReply time.Time // zero for none
 }
 
-// Contacts gives them by id.
+// Contacts returns all contacts by id.
 func (m *Model) Contacts() map[string]Contact {
 	all := map[string]Contact{}
 	for id, c := range m.contacts {
@@ -118,7 +118,7 @@ func (m *Model) Contacts() map[string]Contact {
 	return all
 }
 
-// MissedReceipts holds that every message without a receipt for a day is told to miss it.
+// MissedReceipts checks that receipt_missing is recorded for every message without a receipt for 24 hours (rule SND-37).
 func (m *Model) MissedReceipts(now time.Time) {
 	for _, msg := range m.messages {
 		if msg.status == "sent" && !msg.missed && !now.Before(msg.sentAt.Add(24*time.Hour)) && !msg.resend && !msg.underway {

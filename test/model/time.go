@@ -24,7 +24,7 @@ func (m *Model) zone(name string) *time.Location {
 // window is the part of a local day in which messages may leave, in minutes.
 type window struct{ opens, closes int }
 
-// windowOf is from 9 AM to before 8 PM, less an organisation's own quiet hours (interface section 1 rule 3, decisions section 7).
+// windowOf returns the window of rule SND-10, from 9 AM to before 8 PM, narrowed by the organisation's own quiet hours.
 func windowOf(q events.QuietHours) window {
 	w := window{9 * 60, 20 * 60}
 	starts, err1 := time.Parse("15:04", q.Start)
@@ -35,7 +35,8 @@ func windowOf(q events.QuietHours) window {
 	return w
 }
 
-// open tells whether messages may leave to a number at a moment: within the window in every zone that it may be in.
+// open reports whether messages may leave to a number at a time: within the window in every zone that it may lie in (rule
+// SND-11).
 func (m *Model) open(w window, phone string, at time.Time) bool {
 	for _, name := range m.Zones(phone) {
 		if minute := minuteOf(at.In(m.zone(name))); minute < w.opens || minute >= w.closes {
@@ -45,7 +46,7 @@ func (m *Model) open(w window, phone string, at time.Time) bool {
 	return true
 }
 
-// opens is the next moment at which messages may leave to a number, looked for minute by minute; nil when there is none.
+// opens returns the next time at which messages may leave to a number, searched minute by minute; nil if there is none.
 func (m *Model) opens(w window, phone string, at time.Time) *time.Time {
 	for next := at.Truncate(time.Minute); next.Before(at.Add(48 * time.Hour)); next = next.Add(time.Minute) {
 		if m.open(w, phone, next) && !next.Before(at) {
@@ -55,7 +56,7 @@ func (m *Model) opens(w window, phone string, at time.Time) *time.Time {
 	return nil
 }
 
-// day is the usage day of a moment as a count of days: it begins at 3 AM in New York (administration section 8).
+// day returns the usage day of a time (rule LIN-20) as a count of days.
 func (m *Model) day(at time.Time) int {
 	local := at.In(m.zone("America/New_York"))
 	year, month, date := local.Date()
@@ -65,7 +66,7 @@ func (m *Model) day(at time.Time) int {
 	return int(time.Date(year, month, date, 0, 0, 0, 0, time.UTC).Unix() / (24 * 60 * 60))
 }
 
-// dayEnds is when the usage day of a moment ends.
+// dayEnds returns when the usage day of a time ends.
 func (m *Model) dayEnds(at time.Time) time.Time {
 	y, mo, d := time.Unix(int64(m.day(at)+1)*24*60*60, 0).UTC().Date()
 	return time.Date(y, mo, d, 3, 0, 0, 0, m.zone("America/New_York"))
