@@ -78,7 +78,7 @@ func TestSTOPOptsOutWithFullEvidenceAndOneConfirmation(t *testing.T) {
 	require.Equal(t, []any{"opt_out_confirmation", r.MessageID, h.line, r.AutomaticReplyID}, []any{confirmation.Automatic, *confirmation.ReplyTo, *confirmation.LineID, confirmation.MessageID})
 	require.Nil(t, confirmation.Source)
 	require.Contains(t, confirmation.Content.Body, "Acme")
-	require.Equal(t, sending.Send, h.begin(r.AutomaticReplyID).Step, "the confirmation is exempt from consent")
+	require.Equal(t, sending.StepSend, h.begin(r.AutomaticReplyID).Step, "the confirmation is exempt from consent")
 
 	before = h.head()
 	require.Empty(t, h.says(number(1), "STOP").AutomaticReplyID)
@@ -118,7 +118,7 @@ func TestHELPIsAnsweredUnlessTheContactIsOptedOut(t *testing.T) {
 	r := h.says(number(1), "help?")
 	require.Equal(t, consent.Help, r.Keyword)
 	a := h.begin(r.AutomaticReplyID)
-	require.Equal(t, sending.Send, a.Step)
+	require.Equal(t, sending.StepSend, a.Step)
 	require.Contains(t, a.Message.Content.Body, "Acme")
 	waits := h.says(number(1), "help")
 	h.says(number(1), "stop")

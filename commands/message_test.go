@@ -97,7 +97,7 @@ func TestTestKeySendsToSandboxNumbersThroughTheSandboxLine(t *testing.T) {
 	require.True(t, q.Event.IsTest)
 	a, err := h.Sending.BeginAttempt(t.Context(), system(), sending.Begin{MessageID: q.Ref})
 	require.NoError(t, err)
-	require.Equal(t, sending.Send, a.Step)
+	require.Equal(t, sending.StepSend, a.Step)
 	require.Equal(t, h.wsp.SandboxLineID, a.Line.ID)
 	c, err := h.FindContact(t.Context(), q.Event.ContactID)
 	require.NoError(t, err)
@@ -114,12 +114,12 @@ func TestFutureSendAtSchedulesAndPastSendAtMeansNow(t *testing.T) {
 	require.NoError(t, err)
 	a, err := h.Sending.BeginAttempt(t.Context(), system(), sending.Begin{MessageID: q.Ref})
 	require.NoError(t, err)
-	require.Equal(t, []any{sending.Wait, later, message.Scheduled}, []any{a.Step, a.Until, a.Message.Status})
+	require.Equal(t, []any{sending.StepWait, later, message.Scheduled}, []any{a.Step, a.Until, a.Message.Status})
 	_, err = h.clock.Set(later)
 	require.NoError(t, err)
 	a, err = h.Sending.BeginAttempt(t.Context(), system(), sending.Begin{MessageID: q.Ref})
 	require.NoError(t, err)
-	require.Equal(t, sending.Send, a.Step)
+	require.Equal(t, sending.StepSend, a.Step)
 	require.Equal(t, []string{"message.due", "message.routed", "contact.messaged", "contact.line_assigned", "message.sending"},
 		types(h.history(q.Position)))
 

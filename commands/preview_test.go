@@ -52,11 +52,11 @@ func TestPreviewCountsWhatOtherNodesUsed(t *testing.T) {
 				require.NoError(t, err)
 				return p
 			}
-			require.Equal(t, rules.Go, preview().Outcome)
+			require.Equal(t, rules.Send, preview().Decision)
 			q, err := h.AcceptMessage(t.Context(), by, text(number(1)))
 			require.NoError(t, err)
-			require.Equal(t, sending.Send, h.begin(q.Ref).Step)
-			require.Equal(t, []any{rules.Hold, want}, []any{preview().Outcome, preview().Reason})
+			require.Equal(t, sending.StepSend, h.begin(q.Ref).Step)
+			require.Equal(t, []any{rules.Defer, want}, []any{preview().Decision, preview().Reason})
 		})
 	}
 }

@@ -76,6 +76,24 @@ type MessageDeferred struct {
 	Until  *time.Time     `json:"until"`
 	LineID *string        `json:"line_id"`
 	Detail map[string]any `json:"detail,omitempty"`
+	// Wants is the capacity that lets the message leave; nil when it does not wait for capacity. A message that waits for
+	// capacity keeps Wants while it is deferred for quiet hours, and with it its position among the messages that wait.
+	Wants *WantedCapacity `json:"wants,omitempty"`
+}
+
+// WantedCapacity says which lines can take a deferred message. The lists are sorted, so that equal wants are equal.
+type WantedCapacity struct {
+	// LineID is the line that comes first: the line that the sender named, or the contact's own. While it can send, the
+	// message leaves by no other line.
+	LineID     string `json:"line_id,omitempty"`
+	NewContact bool   `json:"new_contact,omitempty"` // the contact is new to LineID
+	// PoolID is the pool whose lines come next, when LineID is empty or cannot send.
+	PoolID       string   `json:"pool_id,omitempty"`
+	KnownLineIDs []string `json:"known_line_ids,omitempty"` // lines of the pool to which the contact is not new
+	// IdentityID is the service identity that sends the message, when it may use some lines only.
+	IdentityID string `json:"identity_id,omitempty"`
+	// TextHash is a keyed hash of the text, when lines have capacity, but not for this text.
+	TextHash string `json:"text_hash,omitempty"`
 }
 
 // MessageSending is appended before the carrier is called, so that after a crash the carrier can be asked what became of the

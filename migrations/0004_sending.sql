@@ -1,39 +1,37 @@
--- Sending: the messages that the sending process still has to bring to a carrier, and the contacts that wait for capacity
--- of a line or pool.
+-- Sending: the messages that have to be brought to a carrier, and those of them that wait for the capacity of lines. Package
+-- processes/dispatch; its consumer writes both tables from events, with its checkpoint, and no other code writes them.
 
 -- +goose Up
 
--- Messages on their way to a carrier, in the order of their positions. Rows are inserted and deleted with the process's
--- checkpoint.
+-- Messages on their way to a carrier, in the order of their positions.
 create table sending_outbox (
     message_id text collate "C" primary key,
     contact_id text collate "C" not null,
     workspace_id uuid not null,
     shard smallint not null,
-    position bigint not null,                -- of the event that accepted the message
+    position bigint not null,                 -- of the event that accepted the message
     automatic boolean not null default false, -- an automatic text, which overtakes deferred messages
-    cancel text,                             -- why the message is to be cancelled; null: it is not
+    cancel text,                              -- the error code with which the message is to fail; null: it is not
     organisation_id uuid not null,
-    held text collate "C"                    -- reason for which the message is deferred; null: it is not
+    deferred text collate "C",                -- reason of the last deferral; null: none
+    line_id text collate "C"                  -- the line that the message was routed to; null: none
 );
 create index sending_outbox_contact on sending_outbox (contact_id, position);
 create index sending_outbox_automatic on sending_outbox (workspace_id) where automatic;
--- When a limit is loosened, only the messages that it deferred are evaluated again.
-create index sending_outbox_held on sending_outbox (organisation_id, held) where held is not null;
+-- When a rule is loosened, only the messages that it deferred are evaluated again.
+create index sending_outbox_deferred on sending_outbox (organisation_id, deferred) where deferred is not null;
+-- When a line changes, the messages that were routed to it are evaluated again.
+create index sending_outbox_line on sending_outbox (line_id) where line_id is not null;
 
--- Contacts whose first message waits for capacity: one row for each contact, in FIFO order by position.
-create table sending_waiting (
-    contact_id text collate "C" primary key,
-    queue text collate "C" not null,         -- key of the line or pool
-    position bigint not null,                -- of the event that accepted the contact's first waiting message
-    not_before timestamptz,                  -- end of the contact's quiet hours
-    -- waiting: in the queue; going: released, its worker evaluates it; quiet: in quiet hours; unfit: the free capacity is of
-    -- no use to it.
-    stage text collate "C" not null default 'waiting' check (stage in ('waiting', 'going', 'quiet', 'unfit')),
-    judged_at bigint,                        -- position in the ledger at which the stage was found
-    elsewhere text collate "C" not null default '' -- keys of other queues whose capacity would do, separated by spaces
+-- The messages that wait for capacity: one row (queue entry) for each. Entries of a workspace with the same wants_key want
+-- the same capacity, and get it in the order of their positions.
+create table capacity_queue (
+    message_id text collate "C" primary key,
+    contact_id text collate "C" not null,
+    workspace_id uuid not null,
+    wants_key bytea not null,       -- hash of wants
+    wants text not null,            -- the wanted capacity (JSON), as in the event message.deferred
+    not_before timestamptz not null, -- end of the contact's quiet hours, before which it gets no capacity; 1970: at once
+    position bigint not null        -- of the event that accepted the message
 );
-create index sending_waiting_queue on sending_waiting (queue, stage, position);
-create index sending_waiting_resting on sending_waiting (queue, not_before) where not_before is not null;
-create index sending_waiting_elsewhere on sending_waiting (queue, elsewhere, position) where stage = 'waiting' and elsewhere <> '';
-create index sending_waiting_judged on sending_waiting (queue, judged_at) where stage = 'unfit';
+create index capacity_queue_order on capacity_queue (workspace_id, wants_key, not_before, position);

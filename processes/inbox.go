@@ -24,7 +24,7 @@ func (i *Inbox) request() commands.Request {
 
 // Receipt implements carrier.Inbox. A receipt for a message whose contact was erased is accepted and dropped.
 func (i *Inbox) Receipt(ctx context.Context, r carrier.Receipt) error {
-	_, _, err := i.app.Sending.TakeReceipt(ctx, i.request(), r.MessageID, sending.Receipt{
+	_, _, err := i.app.Sending.RecordReceipt(ctx, i.request(), r.MessageID, sending.Receipt{
 		Kind: sending.ReceiptKind(r.Kind), At: r.At, CarrierID: r.CarrierID, Code: r.Code,
 	})
 	if fault.Is(err, fault.NotFound) {

@@ -108,7 +108,7 @@ func (l *Lines) countUnanswered(ctx context.Context, task tasks.Leased) (tasks.R
 	if l.clock.Now().Before(task.DueAt) {
 		return tasks.RunAgain(task.DueAt), nil
 	}
-	_, err := l.app.Sending.ContactUnanswered(ctx, l.request(), task.Key)
+	_, err := l.app.Sending.RecordUnanswered(ctx, l.request(), task.Key)
 	if fault.Is(err, fault.NotFound) {
 		err = nil
 	}

@@ -2,10 +2,8 @@ package processes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -104,15 +102,4 @@ func (s *scheduler) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) e
 func (s *scheduler) Committed(b *feed.Batch) { s.wakeups.Send(b.Shard) }
 
 // Run implements Process.
-func (s *scheduler) Run(ctx context.Context) error { return runAll(ctx, s.runners...) }
-
-// runAll runs several runners until ctx ends.
-func runAll(ctx context.Context, runners ...*tasks.Runner) error {
-	errs := make([]error, len(runners))
-	var running sync.WaitGroup
-	for i, r := range runners {
-		running.Go(func() { errs[i] = r.Run(ctx) })
-	}
-	running.Wait()
-	return errors.Join(errs...)
-}
+func (s *scheduler) Run(ctx context.Context) error { return tasks.RunAll(ctx, s.runners...) }

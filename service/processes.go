@@ -6,6 +6,7 @@ import (
 	"ledgerline/adapters/poster"
 	"ledgerline/eventstore/feed"
 	"ledgerline/processes"
+	"ledgerline/processes/dispatch"
 	"ledgerline/processes/webhooks"
 )
 
@@ -15,10 +16,8 @@ var processList = []struct {
 	empty feed.Consumer
 	make  func(*Node, processes.Config) (processes.Process, error)
 }{
-	{&processes.Sending{}, func(n *Node, cfg processes.Config) (processes.Process, error) {
-		return processes.NewSending(processes.SendingConfig{
-			App: cfg.App, Ledger: cfg.Ledger, Clock: cfg.Clock, Carriers: n.carriers, Workers: n.cfg.Workers, Lease: cfg.Lease, Logger: cfg.Logger,
-		})
+	{&dispatch.Process{}, func(n *Node, cfg processes.Config) (processes.Process, error) {
+		return dispatch.New(dispatch.Config{Config: cfg, Carriers: n.carriers, Workers: n.cfg.Workers})
 	}},
 	{&processes.Snooze{}, func(_ *Node, cfg processes.Config) (processes.Process, error) { return processes.NewSnooze(cfg) }},
 	{&processes.Lines{}, func(_ *Node, cfg processes.Config) (processes.Process, error) { return processes.NewLines(cfg) }},

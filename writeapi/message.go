@@ -61,9 +61,9 @@ func (a *API) preview(ctx context.Context, c *httpapi.Call, in commands.AcceptMe
 	shown := Preview{Outcome: "send", To: p.To, ContactID: orNull(p.ContactID), Detail: p.Detail}
 	at := &p.At
 	switch {
-	case p.Outcome == rules.Hold:
+	case p.Decision == rules.Defer:
 		shown.Outcome, shown.Reason, at = "hold", &p.Reason, p.Until
-	case p.Outcome == rules.Refuse:
+	case p.Decision == rules.Refuse:
 		shown.Outcome, shown.Code, at = "refuse", &p.Code, nil
 	case in.SendAt != nil && p.At.Equal(*in.SendAt):
 		shown.Outcome = "schedule"
@@ -151,7 +151,7 @@ func (a *API) accept(ctx context.Context, c *httpapi.Call, message commands.Acce
 }
 
 func (a *API) cancelMessage(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (httpapi.WriteResult, error) {
-	return result(a.app.Sending.WithdrawMessage(ctx, request(c), in.ID))
+	return result(a.app.Sending.CancelByRequest(ctx, request(c), in.ID))
 }
 
 func (a *API) messages() resource[projections.Message] {

@@ -2,11 +2,8 @@ package sending
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
-
-	"github.com/google/uuid"
 
 	"ledgerline/commands/engine"
 	"ledgerline/domain/contact"
@@ -18,32 +15,33 @@ import (
 	"ledgerline/domain/organisation"
 	"ledgerline/domain/phone"
 	"ledgerline/domain/rules"
+	"ledgerline/events"
 )
 
-// departure is all that is looked at when a message is about to leave.
+// departure holds the states and facts by which one message is evaluated.
 type departure struct {
-	unit       *unit
-	contact    *engine.Aggregate[contact.Contact]
-	number     engine.Number
-	exchange   *engine.Aggregate[exchange.Exchange]
-	sender     *engine.Aggregate[identity.Identity] // nil unless a service identity sends it
-	lines      map[string]*engine.Aggregate[line.Line]
-	seen       []*engine.Aggregate[line.Line] // all that were looked at, also those that cannot send
-	group      string                         // line or pool whose room is waited for
-	pool       []*engine.Aggregate[line.Line] // lines of the pool, when that is the group
-	others     []Queue                        // whose room would do as well, or would if lines change
-	stickyGone bool                           // the contact's own line will not send again
-	facts      rules.Facts
+	unit     *unit
+	contact  *engine.Aggregate[contact.Contact]
+	number   engine.Number
+	exchange *engine.Aggregate[exchange.Exchange]
+	identity *engine.Aggregate[identity.Identity]    // nil unless a service identity sends the message
+	lines    map[string]*engine.Aggregate[line.Line] // the candidates
+	read     []*engine.Aggregate[line.Line]          // all lines that were read, also those that cannot send
+	first    *engine.Aggregate[line.Line]            // the named line or the contact's own; nil when there is none
+	poolID   string                                  // whose lines come after first; "" for none
+	pool     *engine.Aggregate[line.Pool]            // nil when poolID is ""
+	ownGone  bool                                    // the contact's own line will not send again
+	facts    rules.Facts
 }
 
-// departure gathers the facts about a message; nil when its contact is gone.
+// departure gathers the facts about a message; nil when its contact was erased.
 func (u *unit) departure(ctx context.Context, m *message.Message) (*departure, error) {
 	c, err := engine.Load(ctx, u.Unit, u.Engine.Contacts, m.ContactID)
 	if err != nil {
 		return nil, err
 	}
 	if !c.State.Exists() {
-		return nil, nil //nolint:nilnil // the contact is gone, which is an answer
+		return nil, nil //nolint:nilnil // there is nothing to evaluate
 	}
 	num, err := u.NumberByHash(ctx, c.State.NumberHash)
 	if err != nil {
@@ -53,11 +51,14 @@ func (u *unit) departure(ctx context.Context, m *message.Message) (*departure, e
 	if err != nil {
 		return nil, err
 	}
-	return u.depart(ctx, m, c, num, x)
+	return u.departureTo(ctx, m, c, num, x)
 }
 
-// depart is departure for a contact that is known already.
-func (u *unit) depart(ctx context.Context, m *message.Message, c *engine.Aggregate[contact.Contact], num engine.Number, x *engine.Aggregate[exchange.Exchange]) (*departure, error) {
+// departureTo is departure for a contact that is loaded already.
+func (u *unit) departureTo(
+	ctx context.Context, m *message.Message, c *engine.Aggregate[contact.Contact], num engine.Number,
+	x *engine.Aggregate[exchange.Exchange],
+) (*departure, error) {
 	org, err := u.Organisation(ctx)
 	if err != nil {
 		return nil, err
@@ -66,83 +67,71 @@ func (u *unit) depart(ctx context.Context, m *message.Message, c *engine.Aggrega
 	limits := org.State.Limits()
 	d.facts = rules.Facts{
 		Moment: rules.Leaving, Now: u.Now, Consent: c.State.Consent, Registered: num.State.OptedOut,
-		RequireConsent: org.State.Settings.RequireConsent, Paused: org.State.Paused, Automatic: m.Automatic != "", Confirmation: m.Automatic == message.OptOutConfirmation, ByHand: m.ByStaff, HoldEnds: m.DeferralExpiresAt(),
-		Window: rules.WindowOf(org.State.Settings.QuietHours), Replied: x.State.Replied, Earlier: x.State.MessagesBeforeReply, Counted: m.LineID != "",
-		Body: m.Content.Body, Media: len(m.Content.Media), Limits: &limits, ContactID: m.ContactID, NamedLineID: deref(m.RequestedLineID),
+		RequireConsent: org.State.Settings.RequireConsent, Paused: org.State.Paused, Automatic: m.Automatic != "",
+		Confirmation: m.Automatic == message.OptOutConfirmation, ByStaff: m.ByStaff, ExpiresAt: m.DeferralExpiresAt(),
+		Window: rules.WindowOf(org.State.Settings.QuietHours), Replied: x.State.Replied,
+		Earlier: x.State.MessagesBeforeReply, Counted: m.LineID != "", Body: m.Content.Body, Media: len(m.Content.Media),
+		Limits: &limits, ContactID: m.ContactID, NamedLineID: deref(m.RequestedLineID),
 	}
 	if m.Deferred != nil {
-		d.facts.HeldFor = m.Deferred.Reason
+		d.facts.DeferredFor = m.Deferred.Reason
 	}
-	if !d.facts.Automatic { // nothing else asks for them
+	if !d.facts.Automatic { // automatic texts are exempt from quiet hours
 		if d.facts.Zones, err = u.sender.zonesOf(m.Content.To); err != nil {
 			return nil, err
 		}
 	}
-	if err := d.identity(ctx, m); err != nil {
+	if err := d.readIdentity(ctx, m); err != nil {
 		return nil, err
 	}
-	err = d.candidates(ctx, m)
+	err = d.readCandidates(ctx, m)
 	return d, err
 }
 
-// identity adds what holds for the service identity that sends the message.
-func (d *departure) identity(ctx context.Context, m *message.Message) error {
+// readIdentity adds the limits of the service identity that sends the message.
+func (d *departure) readIdentity(ctx context.Context, m *message.Message) error {
 	if m.IdentityID == nil {
 		return nil
 	}
-	id, err := uuid.Parse(*m.IdentityID)
-	if err != nil {
-		return fmt.Errorf("commands: a message's identity: %w", err)
-	}
-	i, err := engine.Load(ctx, d.unit.Unit, d.unit.Engine.Identities, identity.Stream(id))
+	i, err := d.unit.Identity(ctx, *m.IdentityID)
 	if err != nil {
 		return err
 	}
-	d.sender = i
+	d.identity = i
 	if i.State.DailyLimit != nil {
 		limit := int(*i.State.DailyLimit)
 		d.facts.IdentityLimit = &limit
+		usage, today := d.unit.sender.usage, line.DayOf(d.unit.Now)
 		switch u := d.unit; {
 		case u.nothingUsed:
 		case u.dryRun:
-			d.facts.IdentityUsed, err = u.sender.usages.presentOfIdentity(ctx, *m.IdentityID, line.DayOf(u.Now))
+			d.facts.IdentityUsed, err = usage.identityOn(ctx, *m.IdentityID, today)
 		default:
-			d.facts.IdentityUsed = u.sender.usages.ofIdentity(*m.IdentityID, line.DayOf(u.Now))
+			d.facts.IdentityUsed = usage.rememberedIdentity(*m.IdentityID, today)
 		}
 	}
 	return err
 }
 
-// allowedLines tells from which lines a service identity sends; anybody else sends from all.
-func (u *unit) allowedLines(ctx context.Context, identityID *string) (func(lineID string) bool, error) {
-	if identityID == nil {
-		return func(string) bool { return true }, nil
-	}
-	id, err := uuid.Parse(*identityID)
-	if err != nil {
-		return nil, fmt.Errorf("commands: a message's identity: %w", err)
-	}
-	i, err := engine.Load(ctx, u.Unit, u.Engine.Identities, identity.Stream(id))
-	if err != nil {
-		return nil, err
-	}
-	return i.State.MaySendFrom, nil
-}
-
-// leanLines makes the append depend on the lines being as they were seen: a message that waits for one is not looked at
-// again before that line changes.
-func (d *departure) leanLines() {
-	for _, l := range d.seen {
+// guardLines makes the append depend on all lines that were read: a message that waits for a line is not evaluated again
+// before one of them changes.
+func (d *departure) guardLines() {
+	for _, l := range d.read {
 		l.Guard()
 	}
 }
 
-// allows tells whether the sender may use a line.
+// allows reports whether the sender may use a line.
 func (d *departure) allows(lineID string) bool {
-	return d.sender == nil || d.sender.State.MaySendFrom(lineID)
+	return d.identity == nil || d.identity.State.MaySendFrom(lineID)
 }
 
-// zonesOf gives the zones that a number may be in.
+// isNewTo reports whether the contact is new to a line on this usage day (rule SND-45).
+func (d *departure) isNewTo(lineID string) bool {
+	return d.exchange.State.IsNewTo(lineID, line.DayOf(d.unit.Now), d.facts.Limits.NewContactWindowDays)
+}
+
+// zonesOf gives the time zones that a number may lie in (rule SND-11).
 func (s *Sender) zonesOf(e164 string) ([]*time.Location, error) {
 	names := phone.TimeZones(e164)
 	zones := make([]*time.Location, len(names))
@@ -160,21 +149,18 @@ func (s *Sender) zonesOf(e164 string) ([]*time.Location, error) {
 	return zones, nil
 }
 
-// candidates are the lines that may take the message (decisions section 8): the one that was named; for test traffic the
-// sandbox line; the contact's own when the pool is sticky and that line can send; else all lines of the pool. A line
-// that the message was given to already comes first, as long as it can send.
-func (d *departure) candidates(ctx context.Context, m *message.Message) error {
+// readCandidates reads the lines that may take the message, in the order of rule SND-40. The line that the message was
+// routed to comes first, while it can send (rule SND-44).
+func (d *departure) readCandidates(ctx context.Context, m *message.Message) error {
 	if m.LineID != "" {
 		l, err := d.line(ctx, m.LineID)
 		if err != nil {
 			return err
 		}
 		if l.State.CanSend() {
-			d.group = m.LineID
 			return d.offer(ctx, m, l)
 		}
-		l.Guard() // it came first
-		d.wouldDo(l, true)
+		l.Guard() // it would come first
 	}
 	lines, err := d.linesFor(ctx, m)
 	if err != nil {
@@ -183,18 +169,18 @@ func (d *departure) candidates(ctx context.Context, m *message.Message) error {
 	return d.offer(ctx, m, lines...)
 }
 
-// line looks at a line. The append depends on the one that is chosen, and on those that were passed over though they come first;
-// how much the others of a pool are used only says which of them is best.
+// line peeks at a line. The append is guarded by the line that is chosen, and by lines that come before it and cannot
+// send. How much other lines of a pool have used only decides which of them is best.
 func (d *departure) line(ctx context.Context, id string) (*engine.Aggregate[line.Line], error) {
 	l, err := engine.Peek(ctx, d.unit.Unit, d.unit.Engine.Lines, id)
 	if err == nil {
-		d.seen = append(d.seen, l)
+		d.read = append(d.read, l)
 	}
 	return l, err
 }
 
-// senderRetired tells that the message names a line that will not send again.
-func (d *departure) senderRetired(ctx context.Context) (bool, error) {
+// namedLineRetired reports whether the message names a line that will never send again (rule SND-38).
+func (d *departure) namedLineRetired(ctx context.Context) (bool, error) {
 	if d.facts.NamedLineID == "" {
 		return false, nil
 	}
@@ -210,7 +196,8 @@ func (d *departure) linesFor(ctx context.Context, m *message.Message) ([]*engine
 	named := d.facts.NamedLineID
 	poolID := deref(m.PoolID)
 	if named == "" && (m.IsTest || poolID == "") {
-		workspace, err := engine.Load(ctx, d.unit.Unit, d.unit.Engine.Workspaces, organisation.WorkspaceStream(d.unit.Request.Workspace))
+		stream := organisation.WorkspaceStream(d.unit.Request.Workspace)
+		workspace, err := engine.Load(ctx, d.unit.Unit, d.unit.Engine.Workspaces, stream)
 		if err != nil {
 			return nil, err
 		}
@@ -223,31 +210,28 @@ func (d *departure) linesFor(ctx context.Context, m *message.Message) ([]*engine
 	}
 	if named != "" {
 		l, err := d.line(ctx, named)
-		d.group = named
+		d.first = l
 		return []*engine.Aggregate[line.Line]{l}, err
 	}
 	pool, err := engine.Load(ctx, d.unit.Unit, d.unit.Engine.Pools, poolID)
 	if err != nil {
 		return nil, err
 	}
-	d.group = poolID
-	sticky := d.contact.State.LineID
-	if sticky != "" {
-		own, err := d.line(ctx, sticky)
+	d.poolID, d.pool = poolID, pool
+	if own := d.contact.State.LineID; own != "" {
+		l, err := d.line(ctx, own)
 		if err != nil {
 			return nil, err
 		}
-		d.stickyGone = own.State.OutOfService()
-		inPool := d.allows(sticky) && (m.PoolID == nil || slices.Contains(pool.State.LineIDs, sticky))
-		first := inPool && pool.State.Rotation == line.Sticky
-		if first && own.State.CanSend() {
-			d.group, d.others = sticky, append(d.others, Queue{Group: poolID})
-			return []*engine.Aggregate[line.Line]{own}, nil
+		d.ownGone = l.State.OutOfService()
+		inPool := m.PoolID == nil || slices.Contains(pool.State.LineIDs, own)
+		if d.allows(own) && inPool && pool.State.Rotation == line.Sticky {
+			d.first = l
+			if l.State.CanSend() {
+				return []*engine.Aggregate[line.Line]{l}, nil
+			}
 		}
-		own.Guard() // it would come first
-		if first {
-			d.wouldDo(own, false)
-		}
+		l.Guard() // it would come first
 	}
 	lines := make([]*engine.Aggregate[line.Line], 0, len(pool.State.LineIDs))
 	for _, id := range pool.State.LineIDs {
@@ -259,42 +243,28 @@ func (d *departure) linesFor(ctx context.Context, m *message.Message) ([]*engine
 			lines = append(lines, l)
 		}
 	}
-	d.pool = lines
 	return lines, nil
 }
 
-// wouldDo notes a line that the message would go by, if it could send. taken tells that the message has its place there already.
-func (d *departure) wouldDo(l *engine.Aggregate[line.Line], taken bool) {
-	named := slices.ContainsFunc(d.others, func(o Queue) bool { return o.Group == l.State.ID })
-	if !named && l.State.State != line.Retired {
-		d.others = append(d.others, Queue{Group: l.State.ID, Taken: taken})
-	}
-}
-
-// offer makes candidates of lines that can send.
+// offer makes candidates of the lines that can send and that the sender may use.
 func (d *departure) offer(ctx context.Context, m *message.Message, lines ...*engine.Aggregate[line.Line]) error {
 	u := d.unit
 	day := line.DayOf(u.Now)
-	text := ""
-	if !d.facts.ByHand && !d.facts.Automatic {
-		text = u.sender.textKey(m.Content.Body)
+	usage := u.sender.usage.remembered
+	if u.dryRun {
+		usage = u.sender.usage.present
 	}
 	for _, l := range lines {
 		if !l.State.CanSend() || !d.allows(l.State.ID) {
 			continue
 		}
 		c := rules.Candidate{
-			Line: l.State, Taken: m.LineID == l.State.ID,
-			// An answer to a word of theirs is no line's first message to them.
-			New: !d.facts.Automatic && d.newTo(l),
+			Line: l.State, Reserved: m.LineID == l.State.ID,
+			New: !d.facts.Automatic && d.isNewTo(l.State.ID), // an automatic text is no line's first message
 		}
-		if !c.Taken && !l.State.IsSandbox && !u.nothingUsed {
-			used := u.sender.usages.of
-			if u.dryRun {
-				used = u.sender.usages.present
-			}
+		if !c.Reserved && !l.State.IsSandbox && !u.nothingUsed {
 			var err error
-			if c.Usage, err = used(ctx, l.State.ID, u.Now, day, text); err != nil {
+			if c.Usage, err = usage(ctx, l.State.ID, u.Now, day, d.textHash(m)); err != nil {
 				return err
 			}
 		}
@@ -304,110 +274,127 @@ func (d *departure) offer(ctx context.Context, m *message.Message, lines ...*eng
 	return nil
 }
 
-// queue is where messages of this sender wait for room on these lines. Who may use some lines only waits apart: room on the others is
-// nothing to it.
-func (d *departure) queue(forNew bool) *Queue {
-	q := &Queue{Organisation: d.unit.Request.Organisation, Workspace: d.unit.Request.Workspace, Group: d.group, New: forNew}
-	if d.sender != nil && len(d.sender.State.AllowedLineIDs) > 0 {
-		q.Sender = d.sender.State.ID.String()
+// textHash is the hash by which the message counts as an identical text; "" when it does not (rule SND-46).
+func (d *departure) textHash(m *message.Message) string {
+	if d.facts.ByStaff || d.facts.Automatic {
+		return ""
 	}
-	return q
+	return d.unit.sender.textHash(m.Content.Body)
 }
 
-// waitsIn is where the message waits, by the room that would do for it: what was asked of the rules is what was told, but for those
-// who came before.
-func (d *departure) waitsIn(m *message.Message, asked, told *rules.Verdict, behind bool) *Queue {
-	forNew := false
-	switch told.Hold.Reason {
-	case rules.ReasonNewHour, rules.ReasonNewDay:
-		forNew = true
-	case rules.ReasonSendsDay:
-		forNew = !slices.ContainsFunc(d.facts.Candidates, func(c rules.Candidate) bool { return !c.New })
-	case rules.ReasonLineUnavailable: // in its turn, when one of them comes back
-		forNew = slices.ContainsFunc(d.seen, func(l *engine.Aggregate[line.Line]) bool {
-			return (l.State.ID == d.group || slices.Contains(d.pool, l)) && d.newTo(l)
-		})
+// wanted is the capacity that lets the message leave; nil when the line that it was routed to can send, so that its
+// capacity is reserved already. limitedByText says that lines have capacity, but not for this text.
+func (d *departure) wanted(m *message.Message, limitedByText bool) *events.WantedCapacity {
+	if d.first == nil && d.pool == nil {
+		return nil
 	}
-	q := d.queue(forNew)
-	q.Behind, q.Taken = behind, m.LineID == d.group
-	if asked.Outcome == rules.Hold && rules.TextUsedUp(&d.facts) {
-		q.Text = d.unit.sender.textKey(m.Content.Body)
+	w := &events.WantedCapacity{PoolID: d.poolID}
+	if d.first != nil {
+		w.LineID = d.first.State.ID
+		w.NewContact = d.isNewTo(w.LineID)
 	}
-	if told.Hold.Until != nil {
-		q.Until = *told.Hold.Until
-	}
-	q.Elsewhere = d.elsewhere(q)
-	return q
-}
-
-// newTo tells whether the contact is new to a line now.
-func (d *departure) newTo(l *engine.Aggregate[line.Line]) bool {
-	return d.exchange.State.IsNewTo(l.State.ID, line.DayOf(d.unit.Now), d.facts.Limits.NewContactWindowDays)
-}
-
-// elsewhere are the other queues whose room would do. In one for new contacts, the lines of the pool that it is not new to, whose room
-// is another one.
-func (d *departure) elsewhere(q *Queue) []Queue {
-	if q.New {
-		for _, l := range d.pool {
-			if d.allows(l.State.ID) && !d.newTo(l) {
-				d.wouldDo(l, false)
+	if d.pool != nil {
+		for _, id := range d.pool.State.LineIDs {
+			if !d.isNewTo(id) {
+				w.KnownLineIDs = append(w.KnownLineIDs, id)
 			}
 		}
+		slices.Sort(w.KnownLineIDs)
 	}
-	var others []Queue
-	for _, o := range d.others {
-		if o.Group != q.Group {
-			o.Organisation, o.Workspace, o.Sender, o.Text = q.Organisation, q.Workspace, q.Sender, q.Text
-			others = append(others, o)
-		}
+	if d.identity != nil && len(d.identity.State.AllowedLineIDs) > 0 {
+		w.IdentityID = d.identity.State.ID.String()
 	}
-	return others
+	if limitedByText {
+		w.TextHash = d.textHash(m)
+	}
+	return w
 }
 
-// maxAhead bounds how many who wait are counted for one message.
-const maxAhead = 1000
+// Queue answers what a message may ask about the messages that wait for capacity. Only entries count that may use
+// capacity now and whose position is before the message's.
+type Queue interface {
+	// Blocked gives those of the lines whose capacity for new contacts an earlier entry may use.
+	Blocked(ctx context.Context, lineIDs []string) (map[string]bool, error)
+	// CountBefore counts the earlier entries that may use the capacity for new contacts of any of the lines, up to most.
+	CountBefore(ctx context.Context, lineIDs []string, most int) (int, error)
+}
 
-// inTurn holds a message to a new contact that would pass others who wait for the same room. Where those use up what there is today,
-// it waits for the day's end, whatever the hour says; so the reason stays true while it waits. behind tells that others came first.
-func (d *departure) inTurn(ctx context.Context, in *Begin, v rules.Verdict) (turn rules.Verdict, behind bool, err error) {
-	hold := v.Hold
+// maxCounted bounds how many earlier entries are counted for one message.
+const maxCounted = 1000
+
+// inOrder defers a message to a new contact that would overtake messages which wait for the same capacity (rule SND-22).
+// When the earlier entries use up what the lines can take today, the reason is the limit of the day, so that it stays
+// true while the message waits. With first, no earlier entry counts: the caller goes by the order of the entries itself.
+func (d *departure) inOrder(ctx context.Context, q Queue, first bool, v rules.Verdict) (rules.Verdict, error) {
+	deferral := v.Deferral
 	switch {
-	case in.Ahead == nil || d.facts.Automatic:
-		return v, false, nil
-	case v.Outcome == rules.Go && v.Line.New && !v.Line.Taken && !v.Line.Line.IsSandbox:
-		others, err := in.Ahead(ctx, *d.queue(true))
-		if err != nil || !others {
-			return v, false, err
+	case q == nil || d.facts.Automatic:
+		return v, nil
+	case v.Decision == rules.Send && usesNew(v.Line):
+		if first {
+			return v, nil
 		}
-		known := d.facts // a line that it is not new to needs no turn
-		known.Candidates = slices.DeleteFunc(slices.Clone(known.Candidates), func(c rules.Candidate) bool { return c.New })
-		if without := rules.Check(known); without.Outcome == rules.Go {
-			return without, false, nil
+		unblocked, err := d.unblocked(ctx, q)
+		if err != nil || unblocked.Decision == rules.Send {
+			return unblocked, err
 		}
-		hold = message.Deferral{Reason: rules.ReasonNewHour, LineID: v.Line.Line.ID}
-	case v.Outcome != rules.Hold || v.Hold.Reason != rules.ReasonNewHour:
-		return v, false, nil
+		deferral = message.Deferral{Reason: rules.ReasonNewHour, LineID: v.Line.Line.ID}
+	case v.Decision != rules.Defer || v.Deferral.Reason != rules.ReasonNewHour:
+		return v, nil
 	}
-	taken, err := d.dayTaken(ctx, in)
+	day, err := d.dayUsedUp(ctx, q)
 	switch {
 	case err != nil:
-		return v, false, err
-	case taken:
+		return v, err
+	case day:
 		until := line.DayOf(d.unit.Now).End
-		hold.Reason, hold.Until = rules.ReasonNewDay, &until
-	case v.Outcome == rules.Hold:
-		return v, false, nil
+		deferral.Reason, deferral.Until = rules.ReasonNewDay, &until
+	case v.Decision == rules.Defer:
+		return v, nil
 	}
-	return rules.Expire(&d.facts, rules.Verdict{Outcome: rules.Hold, Hold: hold, Detail: map[string]any{"queued": true}}), true, nil
+	waits := rules.Verdict{Decision: rules.Defer, Deferral: deferral, Detail: map[string]any{"queued": true}}
+	return rules.Expire(&d.facts, waits), nil
 }
 
-// dayTaken tells whether those who came before use up what the lines can take of new contacts today.
-func (d *departure) dayTaken(ctx context.Context, in *Begin) (bool, error) {
-	room := rules.NewToday(&d.facts)
-	if in.Before == nil || room > maxAhead {
+// usesNew reports whether a candidate needs capacity for a new contact.
+func usesNew(c *rules.Candidate) bool { return c.New && !c.Reserved && !c.Line.IsSandbox }
+
+// unblocked is the verdict without the candidates whose capacity for new contacts belongs to earlier entries.
+func (d *departure) unblocked(ctx context.Context, q Queue) (rules.Verdict, error) {
+	blocked, err := q.Blocked(ctx, d.newCandidates())
+	if err != nil {
+		return rules.Verdict{}, err
+	}
+	facts := d.facts
+	facts.Candidates = slices.DeleteFunc(slices.Clone(facts.Candidates), func(c rules.Candidate) bool {
+		return usesNew(&c) && blocked[c.Line.ID]
+	})
+	return rules.Check(facts), nil
+}
+
+func (d *departure) newCandidates() []string {
+	var ids []string
+	for i := range d.facts.Candidates {
+		if c := &d.facts.Candidates[i]; usesNew(c) {
+			ids = append(ids, c.Line.ID)
+		}
+	}
+	return ids
+}
+
+// dayUsedUp reports whether earlier entries use up what the candidates can take of new contacts today.
+func (d *departure) dayUsedUp(ctx context.Context, q Queue) (bool, error) {
+	left := rules.NewToday(&d.facts)
+	if left > maxCounted {
 		return false, nil
 	}
-	before, err := in.Before(ctx, *d.queue(true), room)
-	return before >= room, err
+	before, err := q.CountBefore(ctx, d.newCandidates(), left)
+	return before >= left, err
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
 }

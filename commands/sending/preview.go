@@ -14,11 +14,11 @@ import (
 
 // Preview is the result of a dry run of a message.
 type Preview struct {
-	Outcome   rules.Outcome
+	Decision  rules.Decision
 	Code      string         // with Refuse: the error code
-	Reason    string         // with Hold: the rule that would defer it
-	Until     *time.Time     // with Hold: until when, as far as that is known
-	At        time.Time      // with Go: when it would leave
+	Reason    string         // with Defer: the rule that would defer it
+	Until     *time.Time     // with Defer: until when, as far as that is known
+	At        time.Time      // with Send: when it would leave
 	Detail    map[string]any // what the rule adds
 	Line      *line.Line     // the line that would send it, or whose capacity it would wait for
 	ContactID string         // "" for a number that is no contact's yet
@@ -38,13 +38,13 @@ func (s *Sender) Preview(
 	}
 	today := line.DayOf(u.Now)
 	u.Now, u.nothingUsed = at, line.DayOf(at).Date != today.Date
-	d, err := u.depart(ctx, m, c, num, x)
+	d, err := u.departureTo(ctx, m, c, num, x)
 	if err != nil {
 		return p, err
 	}
 	v := rules.Check(d.facts)
-	p.Outcome, p.Code, p.Reason, p.Until, p.Detail = v.Outcome, v.Code, v.Hold.Reason, v.Hold.Until, v.Detail
-	lineID := v.Hold.LineID
+	p.Decision, p.Code, p.Reason, p.Until, p.Detail = v.Decision, v.Code, v.Deferral.Reason, v.Deferral.Until, v.Detail
+	lineID := v.Deferral.LineID
 	if v.Line != nil {
 		lineID = v.Line.Line.ID
 	}

@@ -9,33 +9,33 @@ import (
 	"ledgerline/events"
 )
 
-// AttemptOutcome is what came of an attempt. Exactly one of Sent, Failed, Retry and Lost is set.
-type AttemptOutcome struct {
+// AttemptResult is what came of an attempt. Exactly one of Sent, Failed, Retry and Lost is set.
+type AttemptResult struct {
 	// Chat is what the carrier said about the number being on the chat channel, when it was asked on the way.
 	Chat   *bool
-	Sent   *AttemptSent
-	Failed *AttemptFailed
+	Sent   *AcceptedByCarrier
+	Failed *RejectedByCarrier
 	Retry  string // why it failed for now; it is tried again after 30 s, 2 min and 10 min, then it fails with carrier_unreachable
 	Lost   bool   // the carrier, asked after a crash, never got it: it may be tried again at once
 }
 
-// AttemptSent is an attempt that the carrier took.
-type AttemptSent struct {
+// AcceptedByCarrier is an attempt that the carrier took.
+type AcceptedByCarrier struct {
 	CarrierID  string
 	Channel    string // chat or sms; "" is the channel it was tried on
 	Reconciled bool   // found out by asking the carrier later
 }
 
-// AttemptFailed is an attempt that the carrier refused for good.
-type AttemptFailed struct {
+// RejectedByCarrier is an attempt that the carrier refused for good.
+type RejectedByCarrier struct {
 	Code    string
 	Details map[string]any
 }
 
 // CompleteAttempt tells the outcome of an attempt and gives the message as it is then. The outcome of an attempt that
 // is not the one under way comes too late and changes nothing.
-func (s *Sender) CompleteAttempt(ctx context.Context, req engine.Request, messageID string, attempt int, out AttemptOutcome) (message.Message, engine.Result, error) {
-	return s.moveMessageWith(ctx, req, messageID, func(ctx context.Context, u *unit, m *engine.Aggregate[message.Message]) error {
+func (s *Sender) CompleteAttempt(ctx context.Context, req engine.Request, messageID string, attempt int, out AttemptResult) (message.Message, engine.Result, error) {
+	return s.changeAfter(ctx, req, messageID, func(ctx context.Context, u *unit, m *engine.Aggregate[message.Message]) error {
 		if out.Chat == nil || m.State.Content.To == "" {
 			return nil
 		}
@@ -80,9 +80,9 @@ type Receipt struct {
 	Details   map[string]any
 }
 
-// TakeReceipt takes a receipt. Late and repeated ones change nothing.
-func (s *Sender) TakeReceipt(ctx context.Context, req engine.Request, messageID string, r Receipt) (message.Message, engine.Result, error) {
-	return s.moveMessage(ctx, req, messageID, func(m message.Message, now time.Time) []events.Event {
+// RecordReceipt takes a receipt. Late and repeated ones change nothing.
+func (s *Sender) RecordReceipt(ctx context.Context, req engine.Request, messageID string, r Receipt) (message.Message, engine.Result, error) {
+	return s.change(ctx, req, messageID, func(m message.Message, now time.Time) []events.Event {
 		// A carrier's clock, or a receipt that overtook its answer, may say that a message arrived before we knew it
 		// sent; nobody should read it so.
 		if r.At.Before(m.SentAt) {
@@ -107,6 +107,6 @@ func (s *Sender) TakeReceipt(ctx context.Context, req engine.Request, messageID 
 }
 
 // ReceiptMissing tells that a message sent 24 h ago has had no receipt; earlier, or when it has one, nothing happens.
-func (s *Sender) ReceiptMissing(ctx context.Context, req engine.Request, messageID string) (message.Message, engine.Result, error) {
-	return s.moveMessage(ctx, req, messageID, func(m message.Message, now time.Time) []events.Event { return m.RecordReceiptMissing(now) })
+func (s *Sender) RecordReceiptMissing(ctx context.Context, req engine.Request, messageID string) (message.Message, engine.Result, error) {
+	return s.change(ctx, req, messageID, func(m message.Message, now time.Time) []events.Event { return m.RecordReceiptMissing(now) })
 }

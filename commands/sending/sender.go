@@ -24,7 +24,7 @@ type Config struct {
 type Sender struct {
 	engine     *engine.Engine
 	sms        func(carrier string) bool
-	usages     *usages
+	usage      *usageCache
 	zones      *lru.Cache[string, *time.Location]
 	textSecret []byte // key of the hashes that stand for texts
 }
@@ -44,13 +44,13 @@ func New(cfg Config) (*Sender, error) {
 	if err != nil {
 		return nil, fmt.Errorf("commands: cache: %w", err)
 	}
-	used, err := newUsages(cfg.Engine.Ledger, cfg.Cache)
+	used, err := newUsageCache(cfg.Engine.Ledger, cfg.Cache)
 	if err != nil {
 		return nil, fmt.Errorf("commands: cache: %w", err)
 	}
-	cfg.Engine.OnQuotaExceeded(used.refused)
+	cfg.Engine.OnQuotaExceeded(used.quotaExceeded)
 	return &Sender{
-		engine: cfg.Engine, sms: cfg.SMS, usages: used, zones: zones, textSecret: cfg.Engine.Ledger.Keyring().DeriveKey("identical texts"),
+		engine: cfg.Engine, sms: cfg.SMS, usage: used, zones: zones, textSecret: cfg.Engine.Ledger.Keyring().DeriveKey("identical texts"),
 	}, nil
 }
 

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"reflect"
 	"time"
 
 	"ledgerline/domain/fault"
@@ -213,21 +214,24 @@ func (m Message) RecordReceiptMissing(now time.Time) []events.Event {
 	return []events.Event{&events.MessageReceiptMissing{MessageRef: m.MessageRef}}
 }
 
-// Defer records a deferral (rule SND-25). detail explains the reason on the timeline. The same deferral again is no
-// event.
+// Defer records a deferral. The same deferral again is no event.
 func (m Message) Defer(d Deferral, detail map[string]any) []events.Event {
-	if m.Deferred != nil && m.Deferred.Reason == d.Reason && m.Deferred.LineID == d.LineID && sameTime(m.Deferred.Until, d.Until) {
+	if m.Deferred != nil && m.Deferred.equal(&d) {
 		return nil
 	}
-	e := &events.MessageDeferred{MessageRef: m.MessageRef, Reason: d.Reason, Until: d.Until, Detail: detail}
+	e := &events.MessageDeferred{MessageRef: m.MessageRef, Reason: d.Reason, Until: d.Until, Detail: detail, Wants: d.Wants}
 	if d.LineID != "" {
 		e.LineID = &d.LineID
 	}
 	return []events.Event{e}
 }
 
-// ReasonContactBusy is the reason of a message that is deferred behind an earlier one to the same contact (rule
-// SND-20).
+func (d *Deferral) equal(other *Deferral) bool {
+	return d.Reason == other.Reason && d.LineID == other.LineID && sameTime(d.Until, other.Until) &&
+		reflect.DeepEqual(d.Wants, other.Wants)
+}
+
+// ReasonContactBusy is the reason of a message that waits for an earlier one to its contact.
 const ReasonContactBusy = "contact_busy"
 
 // DeferBehindEarlier defers the message because an earlier message to the contact has not left (rule SND-20). A

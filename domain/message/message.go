@@ -40,11 +40,12 @@ const (
 	CodeCanceled           = "canceled"
 )
 
-// Deferral states why and until when a message is deferred (rule SND-25).
+// Deferral is why and until when a message cannot leave.
 type Deferral struct {
 	Reason string
-	Until  *time.Time // nil: the end is not known
-	LineID string     // the line whose capacity is missing; "" when no single line is meant
+	Until  *time.Time             // nil: no end is known
+	LineID string                 // the line whose capacity the message waits for; "" for none
+	Wants  *events.WantedCapacity // nil: the message does not wait for capacity
 }
 
 // Message is the state of one message, folded from its stream. The zero value does not exist.
@@ -118,6 +119,11 @@ func (m Message) Apply(event events.Event, in events.Envelope) Message {
 		m.Status, m.NotBefore = Queued, time.Time{}
 	case *events.MessageRouted:
 		m.LineID, m.FromNumber, m.NewContact = e.LineID, e.From, e.NewContact
+		if m.Deferred != nil { // the capacity that the message waited for is reserved now
+			d := *m.Deferred
+			d.Wants = nil
+			m.Deferred = &d
+		}
 	case *events.MessageDeferred:
 		m.applyDeferral(e, in.At)
 	case *events.MessageSending:
@@ -151,7 +157,7 @@ func (m Message) Apply(event events.Event, in events.Envelope) Message {
 
 // applyDeferral keeps the time of the first deferral: a further one does not extend it (rule SND-26).
 func (m *Message) applyDeferral(e *events.MessageDeferred, at time.Time) {
-	m.Deferred = &Deferral{Reason: e.Reason, Until: e.Until}
+	m.Deferred = &Deferral{Reason: e.Reason, Until: e.Until, Wants: e.Wants}
 	if e.LineID != nil {
 		m.Deferred.LineID = *e.LineID
 	}

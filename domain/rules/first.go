@@ -21,7 +21,7 @@ func firstMessage(f *Facts) *Verdict {
 	if len(broken) == 0 {
 		return nil
 	}
-	v := hold(ReasonFirstMessage, nil, "")
+	v := deferFor(ReasonFirstMessage, nil, "")
 	v.Detail = map[string]any{"rules": broken}
 	return v
 }

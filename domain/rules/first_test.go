@@ -44,15 +44,15 @@ func TestUntilTheContactRepliesAMessageIsShortAndPlain(t *testing.T) {
 		f.Replied, f.Body = false, body
 		v := rules.Check(f)
 		if want == nil {
-			require.Equal(t, rules.Go, v.Outcome, "%q: %v", body, v.Detail)
+			require.Equal(t, rules.Send, v.Decision, "%q: %v", body, v.Detail)
 			continue
 		}
-		require.Equal(t, "first_message_rules", v.Hold.Reason, body)
-		require.Nil(t, v.Hold.Until)
+		require.Equal(t, "first_message_rules", v.Deferral.Reason, body)
+		require.Nil(t, v.Deferral.Until)
 		require.True(t, v.StepsAside())
 		require.Equal(t, want, v.Detail["rules"], body)
 		f.Replied = true
-		require.Equal(t, rules.Go, rules.Check(f).Outcome, body)
+		require.Equal(t, rules.Send, rules.Check(f).Decision, body)
 	}
 }
 
@@ -88,9 +88,9 @@ func TestUntilTheContactRepliesNoMediaAndAtMostThreeMessagesLeave(t *testing.T) 
 	f.Replied, f.Media = false, 1
 	require.Equal(t, []string{"media"}, rules.Check(f).Detail["rules"])
 	f.Media, f.Earlier = 0, 2
-	require.Equal(t, rules.Go, rules.Check(f).Outcome)
+	require.Equal(t, rules.Send, rules.Check(f).Decision)
 	f.Earlier = 3
 	require.Equal(t, []string{"pre_reply_max_messages"}, rules.Check(f).Detail["rules"])
 	f.Counted = true
-	require.Equal(t, rules.Go, rules.Check(f).Outcome, "it is one of the three, and tried again")
+	require.Equal(t, rules.Send, rules.Check(f).Decision, "it is one of the three, and tried again")
 }

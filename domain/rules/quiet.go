@@ -91,10 +91,10 @@ func quietHours(f *Facts) *Verdict {
 		names[i] = zone.String()
 		open = open && f.Window.open(at, zone)
 	}
-	v := hold(ReasonQuietHours, nil, "")
+	v := deferFor(ReasonQuietHours, nil, "")
 	if open {
 		until := at.UTC()
-		v.Hold.Until = &until
+		v.Deferral.Until = &until
 	}
 	v.Detail = map[string]any{
 		"zone": closed, "zones": names,

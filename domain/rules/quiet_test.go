@@ -28,12 +28,12 @@ func quiet(now time.Time, own events.QuietHours, zones ...string) (until string,
 	}
 	v := rules.Check(f)
 	switch {
-	case v.Outcome == rules.Go:
+	case v.Decision == rules.Send:
 		return "", nil
-	case v.Hold.Until == nil:
+	case v.Deferral.Until == nil:
 		return "never", v.Detail["zone"]
 	}
-	return v.Hold.Until.Format(time.RFC3339), v.Detail["zone"]
+	return v.Deferral.Until.Format(time.RFC3339), v.Detail["zone"]
 }
 
 func TestAMessageLeavesFrom9AMUntilBefore8PMOfTheContactsTime(t *testing.T) {
@@ -108,5 +108,5 @@ func TestAutomaticTextsAreExemptFromQuietHours(t *testing.T) {
 	t.Parallel()
 	f := ready()
 	f.Now, f.Automatic, f.Zones = at("America/New_York", "2026-03-02 03:00:00"), true, nil
-	require.Equal(t, rules.Go, rules.Check(f).Outcome)
+	require.Equal(t, rules.Send, rules.Check(f).Decision)
 }

@@ -10,63 +10,61 @@ import (
 	"ledgerline/domain/message"
 )
 
-// Usage is what a line has done, as far as it counts toward its limits.
+// Usage is what a line has used of its limits.
 type Usage struct {
-	Sends     int         // on this usage day
-	New       int         // contacts that were new to it on this usage day
-	NewTimes  []time.Time // of those of the last 60 minutes, oldest first
-	Identical int         // messages with this very text on this usage day
+	Sends     int         // messages of this usage day
+	New       int         // of them, first messages to contacts that were new to the line
+	NewTimes  []time.Time // of first messages of the last 60 minutes, oldest first
+	Identical int         // messages with this text on this usage day
 }
 
 // Candidate is a line that may take the message.
 type Candidate struct {
-	Line  line.Line
-	New   bool // the contact is new to it
-	Taken bool // the message has its place on the line already: it is tried again
-	Usage Usage
+	Line     line.Line
+	New      bool // the contact is new to the line
+	Reserved bool // the message was routed to the line, and its capacity is reserved
+	Usage    Usage
 }
 
-// Route is the line that takes the message; with none, Hold says what for and how long it waits.
-type Route struct {
-	Chosen *Candidate
-	Hold   message.Deferral
-	// Text tells that a candidate had room and was left out only because of the text.
-	Text bool
+// choice is the line that takes the message, or the deferral until a line can.
+type choice struct {
+	line     *Candidate
+	deferral message.Deferral
+	// limitedByText says that the deferral is for the limit of identical texts.
+	limitedByText bool
 }
 
-// newContactHour is the rolling hour of the limits.
+// newContactHour is the rolling hour of rule LIN-11.
 const newContactHour = time.Hour
 
-// choose takes the least used of the candidates that have room (decisions section 8); among equals the one that the contact's id
-// falls on, so that contacts spread evenly. When none has room, the message waits for the first that will.
-func choose(f *Facts) Route {
+// choose takes the least used of the candidates with capacity (rule SND-41); equals are told apart by the contact's id, so
+// that contacts spread evenly over the lines. Without capacity the message waits for the candidate that has some first.
+func choose(f *Facts) choice {
 	day := line.DayOf(f.Now)
-	var best *Candidate
-	r := Route{Hold: message.Deferral{Reason: ReasonLineUnavailable, LineID: f.NamedLineID}}
-	waits := false
+	c := choice{deferral: message.Deferral{Reason: ReasonLineUnavailable, LineID: f.NamedLineID}}
+	full := false
 	for i := range f.Candidates {
-		c := &f.Candidates[i]
-		if !c.Line.CanSend() {
+		candidate := &f.Candidates[i]
+		if !candidate.Line.CanSend() {
 			continue
 		}
-		full, text := c.full(f, day)
-		if full == nil {
-			if best == nil || c.before(best, f.ContactID) {
-				best = c
+		lack, byText := candidate.lacks(f, day)
+		if lack == nil {
+			if c.line == nil || candidate.before(c.line, f.ContactID) {
+				c.line = candidate
 			}
 			continue
 		}
-		if !waits || full.Until.Before(*r.Hold.Until) {
-			waits, r.Hold, r.Text = true, *full, text
+		if !full || lack.Until.Before(*c.deferral.Until) {
+			full, c.deferral, c.limitedByText = true, *lack, byText
 		}
 	}
-	r.Chosen = best
-	return r
+	return c
 }
 
-// full says what the line lacks room for and until when, the longest wait first; nil when it has room.
-func (c *Candidate) full(f *Facts, day line.Day) (h *message.Deferral, text bool) {
-	if c.Taken || c.Line.IsSandbox {
+// lacks gives the limit that the line has reached and when it ends, the latest end first; nil when the line has capacity.
+func (c *Candidate) lacks(f *Facts, day line.Day) (d *message.Deferral, byText bool) {
+	if c.Reserved || c.Line.IsSandbox {
 		return nil, false
 	}
 	caps := c.Line.Caps(f.Limits, day)
@@ -78,10 +76,10 @@ func (c *Candidate) full(f *Facts, day line.Day) (h *message.Deferral, text bool
 		return until(ReasonSendsDay, day.End), false
 	case c.New && c.Usage.New >= caps.NewPerDay:
 		return until(ReasonNewDay, day.End), false
-	case !f.ByHand && c.Usage.Identical >= caps.IdenticalPerDay:
+	case !f.ByStaff && c.Usage.Identical >= caps.IdenticalPerDay:
 		return until(ReasonSendsDay, day.End), true
 	case c.New && len(c.Usage.NewTimes) >= caps.NewPerHour:
-		free := day.End // a cap of zero opens at no known time: look again on the next day
+		free := day.End // a limit of zero ends at no known time: evaluate again on the next day
 		if i := len(c.Usage.NewTimes) - caps.NewPerHour; i < len(c.Usage.NewTimes) {
 			free = c.Usage.NewTimes[i].Add(newContactHour)
 		}
@@ -91,17 +89,17 @@ func (c *Candidate) full(f *Facts, day line.Day) (h *message.Deferral, text bool
 }
 
 func (c *Candidate) before(other *Candidate, contactID string) bool {
-	if c.Taken != other.Taken {
-		return c.Taken
+	if c.Reserved != other.Reserved {
+		return c.Reserved
 	}
 	if by := cmp.Compare(c.Usage.Sends, other.Usage.Sends); by != 0 {
 		return by < 0
 	}
-	return weigh(c.Line.ID, contactID) > weigh(other.Line.ID, contactID)
+	return weight(c.Line.ID, contactID) > weight(other.Line.ID, contactID)
 }
 
-// weigh is the weight of a line for a contact in rendezvous hashing.
-func weigh(lineID, contactID string) uint64 {
+// weight is the weight of a line for a contact in rendezvous hashing.
+func weight(lineID, contactID string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(lineID + " " + contactID))
 	sum := h.Sum64() // FNV leaves the high bits of similar inputs alike: mix them
@@ -110,24 +108,24 @@ func weigh(lineID, contactID string) uint64 {
 	return sum ^ sum>>33
 }
 
-// TextUsedUp tells that the text alone keeps the message from a candidate that has room today.
+// TextUsedUp reports whether the limit of identical texts alone keeps the message from a candidate.
 func TextUsedUp(f *Facts) bool {
 	day := line.DayOf(f.Now)
 	return slices.ContainsFunc(f.Candidates, func(c Candidate) bool {
-		_, text := c.full(f, day)
-		return text
+		_, byText := c.lacks(f, day)
+		return byText
 	})
 }
 
-// NewToday is how many messages to new contacts the candidates to which the contact is new can still take on this usage day.
+// NewToday is how many messages to new contacts the candidates can still take on this usage day.
 func NewToday(f *Facts) int {
 	day := line.DayOf(f.Now)
-	room := 0
+	left := 0
 	for i := range f.Candidates {
-		if c := &f.Candidates[i]; c.New && !c.Taken && c.Line.CanSend() {
+		if c := &f.Candidates[i]; c.New && !c.Reserved && c.Line.CanSend() {
 			caps := c.Line.Caps(f.Limits, day)
-			room += max(min(caps.NewPerDay-c.Usage.New, caps.SendsPerDay-c.Usage.Sends), 0)
+			left += max(min(caps.NewPerDay-c.Usage.New, caps.SendsPerDay-c.Usage.Sends), 0)
 		}
 	}
-	return room
+	return left
 }

@@ -51,24 +51,24 @@ func TestALineTakesNoMoreThanItsLimits(t *testing.T) {
 	} {
 		v := check(using("ln_1", row.usage))
 		if row.reason == "" {
-			require.Equal(t, rules.Go, v.Outcome)
+			require.Equal(t, rules.Send, v.Decision)
 			continue
 		}
-		require.Equal(t, row.reason, v.Hold.Reason)
-		require.Equal(t, "ln_1", v.Hold.LineID)
+		require.Equal(t, row.reason, v.Deferral.Reason)
+		require.Equal(t, "ln_1", v.Deferral.LineID)
 		if row.usage.New != 16 {
-			require.Equal(t, row.until, *v.Hold.Until)
+			require.Equal(t, row.until, *v.Deferral.Until)
 		}
 	}
 	known := using("ln_1", rules.Usage{New: 50, NewTimes: fifteen})
 	known.New = false
-	require.Equal(t, rules.Go, check(known).Outcome, "a contact that is not new to the line")
+	require.Equal(t, rules.Send, check(known).Decision, "a contact that is not new to the line")
 	sandbox := using("ln_1", rules.Usage{Sends: 5000})
 	sandbox.Line.IsSandbox = true
-	require.Equal(t, rules.Go, check(sandbox).Outcome, "a sandbox line has no limits")
+	require.Equal(t, rules.Send, check(sandbox).Decision, "a sandbox line has no limits")
 	taken := using("ln_1", rules.Usage{Sends: 5000})
-	taken.Taken = true
-	require.Equal(t, rules.Go, check(taken).Outcome, "a retry has its place")
+	taken.Reserved = true
+	require.Equal(t, rules.Send, check(taken).Decision, "a retry has its place")
 }
 
 func TestAPersonsOwnTextMayBeLikeOthers(t *testing.T) {
@@ -76,8 +76,8 @@ func TestAPersonsOwnTextMayBeLikeOthers(t *testing.T) {
 	f := ready()
 	f.Candidates = []rules.Candidate{using("ln_1", rules.Usage{Identical: 25})}
 	require.Equal(t, "identical_text_max_per_day", rules.Check(f).Detail["rule"])
-	f.ByHand = true
-	require.Equal(t, rules.Go, rules.Check(f).Outcome)
+	f.ByStaff = true
+	require.Equal(t, rules.Send, rules.Check(f).Decision)
 }
 
 func TestTheLeastUsedLineWithRoomTakesTheMessage(t *testing.T) {
@@ -96,7 +96,7 @@ func TestAMessageWaitsForTheFirstLineThatWillHaveRoom(t *testing.T) {
 		hour[i] = noon.Add(-30 * time.Minute)
 	}
 	v := check(using("ln_1", rules.Usage{Sends: 1000}), using("ln_2", rules.Usage{NewTimes: hour}))
-	require.Equal(t, []any{"line_new_contacts_hour", "ln_2", noon.Add(30 * time.Minute)}, []any{v.Hold.Reason, v.Hold.LineID, *v.Hold.Until})
+	require.Equal(t, []any{"line_new_contacts_hour", "ln_2", noon.Add(30 * time.Minute)}, []any{v.Deferral.Reason, v.Deferral.LineID, *v.Deferral.Until})
 }
 
 func TestEqualLinesShareTheContactsEvenly(t *testing.T) {

@@ -20,19 +20,19 @@ import (
 )
 
 const (
-	// What the sending process keeps of messages that wait, as it leaves them behind itself: half for a time of day, half in the
-	// queue of a line for a place among its new contacts.
-	waitOutboxSQL = `insert into sending_outbox (message_id, contact_id, workspace_id, organisation_id, shard, position, held)
+	// What the sending process keeps of messages that wait, as it leaves them behind itself: half for a time of day, half for
+	// the capacity of a line for new contacts.
+	waitOutboxSQL = `insert into sending_outbox (message_id, contact_id, workspace_id, organisation_id, shard, position, deferred)
 		select e.data->>'message_id', e.data->>'contact_id', e.workspace_id, e.organisation_id, e.shard, e.position,
 			case when e.position % 4 = 1 then 'quiet_hours' else 'line_new_contacts_hour' end from ledger_events e where e.type = 'message.queued'`
 	waitTodoSQL = `insert into scheduled_tasks (process, key, shard, due_at, scheduled_at_position)
 		select 'sending', o.contact_id, o.shard, case when o.position % 4 = 1 then $1::timestamptz else $2::timestamptz end, o.position from sending_outbox o`
-	waitQueueSQL = `insert into sending_waiting (contact_id, queue, position)
-		select contact_id, $1, position from sending_outbox where position % 4 <> 1`
-	waitReleaseSQL = `insert into scheduled_tasks (process, key, shard, due_at, scheduled_at_position) values ('release', $1, 0, $2, 0)`
-	waitSeenSQL    = `update feed_checkpoints c set position = h.position from ledger_heads h where h.shard = c.shard`
-	notarizedSQL   = `select h.position - coalesce((select max(to_position) from ledger_blocks b where b.shard = h.shard), 0) from ledger_heads h where h.shard = 0`
-	walSQL         = `select (pg_current_wal_insert_lsn() - '0/0')::bigint`
+	waitQueueSQL = `insert into capacity_queue (message_id, contact_id, workspace_id, wants_key, wants, not_before, position)
+		select message_id, contact_id, workspace_id, '\x01', $1, '1970-01-01 00:00Z', position from sending_outbox where position % 4 <> 1`
+	waitAssignSQL = `insert into scheduled_tasks (process, key, shard, due_at, scheduled_at_position) values ('assign', $1, 0, $2, 0)`
+	waitSeenSQL   = `update feed_checkpoints c set position = h.position from ledger_heads h where h.shard = c.shard`
+	notarizedSQL  = `select h.position - coalesce((select max(to_position) from ledger_blocks b where b.shard = h.shard), 0) from ledger_heads h where h.shard = 0`
+	walSQL        = `select (pg_current_wal_insert_lsn() - '0/0')::bigint`
 )
 
 // measureWaiting has as many deferred messages wait as the ledger of a replay has events, and looks at what they cost: when the
@@ -107,7 +107,7 @@ func (s *site) defers(ctx context.Context, b *bench) error {
 				ref := events.MessageRef{MessageID: fmt.Sprintf("msg_%026d", i), ConversationID: fmt.Sprintf("cnv_%026d", i), ContactID: fmt.Sprintf("ctc_%026d", i)}
 				deferred := &events.MessageDeferred{MessageRef: ref, Reason: rules.ReasonQuietHours, Until: &morning}
 				if i%2 == 0 {
-					deferred = &events.MessageDeferred{MessageRef: ref, Reason: rules.ReasonNewHour, Until: &hour, LineID: &line}
+					deferred = &events.MessageDeferred{MessageRef: ref, Reason: rules.ReasonNewHour, Until: &hour, LineID: &line, Wants: &events.WantedCapacity{LineID: line, NewContact: true}}
 				}
 				if _, err := s.Ledger.Append(ctx, eventstore.Append{
 					Organisation: s.org, Workspace: s.wsp, Actor: events.Actor{Type: "system"}, RequestID: "bench", At: s.Clock.Now(),
@@ -128,13 +128,14 @@ func (s *site) defers(ctx context.Context, b *bench) error {
 	if _, err := readmodel.ReplayAll(ctx, s.Ledger, projections.All(), nil); err != nil {
 		return err
 	}
-	queue := fmt.Sprintf("%s/%s/%s/new", s.org, s.wsp, line)
+	workspace := fmt.Sprintf("%s/%s", s.org, s.wsp)
+	wants := fmt.Sprintf(`{"line_id":%q,"new_contact":true}`, line)
 	for _, step := range []struct {
 		sql  string
 		args []any
 	}{
-		{waitOutboxSQL, nil}, {waitTodoSQL, []any{morning, s.Clock.Now().Add(7 * 24 * time.Hour)}}, {waitQueueSQL, []any{queue}},
-		{waitReleaseSQL, []any{queue, hour}}, {waitSeenSQL, nil}, {"vacuum analyze", nil}, {"checkpoint", nil},
+		{waitOutboxSQL, nil}, {waitTodoSQL, []any{morning, s.Clock.Now().Add(7 * 24 * time.Hour)}}, {waitQueueSQL, []any{wants}},
+		{waitAssignSQL, []any{workspace, hour}}, {waitSeenSQL, nil}, {"vacuum analyze", nil}, {"checkpoint", nil},
 	} {
 		if _, err := s.pool.Exec(ctx, step.sql, step.args...); err != nil {
 			return fmt.Errorf("%s: %w", step.sql, err)

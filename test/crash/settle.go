@@ -20,7 +20,7 @@ const settledSQL = `select
 		join unnest($2::text[], $3::text[]) w (consumer, type) on w.consumer = f.name and w.type = e.type),
 	(select count(*) from sending_outbox),
 	least((select min(due_at) from scheduled_tasks where process = 'sending' and due_at > $1),
-		(select min(due_at) from scheduled_tasks where process = 'release' and due_at > $1 and due_at < $1 + interval '1 hour'),
+		(select min(due_at) from scheduled_tasks where process = 'assign' and due_at > $1 and due_at < $1 + interval '1 hour'),
 		(select min(due_at) from simulator.messages where due_at > $1 and sends > 0))`
 
 // consumers pairs all consumers of a node with the events that they want.

@@ -170,7 +170,7 @@ func TestCanceledMessageLeavesTheCapacityQueue(t *testing.T) {
 	held := a.Live.Post("/v1/messages", app.Map{"to": a.Phone(), "body": "held", "line_id": a.Lines[0].ID}).Is(201).Text("id")
 	waiting := func() (n int) {
 		a.Settle()
-		a.QueryRow(`select count(*) from sending_waiting`, nil, &n)
+		a.QueryRow(`select count(*) from capacity_queue`, nil, &n)
 		return n
 	}
 	require.Equal(t, 1, waiting())

@@ -233,8 +233,10 @@ func (s *site) comeToRest(r *rand.Rand, resume bool) {
 
 // logQueues tells who stands in the queues for room, and when those are looked at.
 func (s *site) logQueues() {
-	rows, err := s.app.Pool.Query(s.t.Context(), `select format('%s %s %s at %s, looked at from %s, failed %s times', w.queue, w.stage, w.contact_id, w.position, t.due_at, t.attempts)
-		from sending_waiting w left join scheduled_tasks t on t.process = 'release' and t.key = w.queue order by w.queue, w.stage, w.position`)
+	rows, err := s.app.Pool.Query(s.t.Context(), `select format('%s at %s from %s wants %s; the task of the workspace is due at %s, failed %s times',
+			q.message_id, q.position, q.not_before, q.wants, t.due_at, t.failures)
+		from capacity_queue q left join scheduled_tasks t on t.process = 'assign' and t.key like '%/' || q.workspace_id
+		order by q.workspace_id, q.position`)
 	require.NoError(s.t, err)
 	queues, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(s.t, err)

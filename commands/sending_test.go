@@ -26,7 +26,34 @@ func (h *house) begin(messageID string) sending.Attempt {
 	return a
 }
 
-func (h *house) complete(messageID string, attempt int, out sending.AttemptOutcome) message.Message {
+// othersFirst is a queue in which earlier entries may use all capacity for new contacts. It is a function that is called
+// whenever the queue is asked.
+type othersFirst func()
+
+func (f othersFirst) Blocked(_ context.Context, lineIDs []string) (map[string]bool, error) {
+	if f != nil {
+		f()
+	}
+	blocked := map[string]bool{}
+	for _, id := range lineIDs {
+		blocked[id] = true
+	}
+	return blocked, nil
+}
+
+func (othersFirst) CountBefore(context.Context, []string, int) (int, error) { return 0, nil }
+
+// capacityFor gives the line that a deferred message could leave by now.
+func (h *house) capacityFor(a *sending.Attempt) (lineID string, fits bool) {
+	h.t.Helper()
+	wants := a.Message.Deferred.Wants
+	require.NotNil(h.t, wants)
+	capacity, err := h.Sending.Capacity(h.t.Context(), h.live(), []*events.WantedCapacity{wants})
+	require.NoError(h.t, err)
+	return capacity.LineFor(wants)
+}
+
+func (h *house) complete(messageID string, attempt int, out sending.AttemptResult) message.Message {
 	h.t.Helper()
 	m, _, err := h.Sending.CompleteAttempt(h.t.Context(), system(), messageID, attempt, out)
 	require.NoError(h.t, err)
@@ -35,12 +62,12 @@ func (h *house) complete(messageID string, attempt int, out sending.AttemptOutco
 
 func (h *house) receipt(messageID string, kind sending.ReceiptKind) message.Message {
 	h.t.Helper()
-	m, _, err := h.Sending.TakeReceipt(h.t.Context(), system(), messageID, sending.Receipt{Kind: kind, CarrierID: "c1"})
+	m, _, err := h.Sending.RecordReceipt(h.t.Context(), system(), messageID, sending.Receipt{Kind: kind, CarrierID: "c1"})
 	require.NoError(h.t, err)
 	return m
 }
 
-var sent = sending.AttemptOutcome{Sent: &sending.AttemptSent{CarrierID: "c1"}}
+var sent = sending.AttemptResult{Sent: &sending.AcceptedByCarrier{CarrierID: "c1"}}
 
 func TestAMessageIsRoutedSentDeliveredAndRead(t *testing.T) {
 	t.Parallel()
@@ -48,12 +75,12 @@ func TestAMessageIsRoutedSentDeliveredAndRead(t *testing.T) {
 	id := h.message(number(1))
 	before := h.head()
 	a := h.begin(id)
-	require.Equal(t, []any{sending.Send, 1, h.line, linePhone, "hello", number(1)},
+	require.Equal(t, []any{sending.StepSend, 1, h.line, linePhone, "hello", number(1)},
 		[]any{a.Step, a.Number, a.Line.ID, a.Message.FromNumber, a.Message.Content.Body, a.Message.Content.To})
-	require.Equal(t, sending.Reconcile, h.begin(id).Step, "an attempt is under way")
+	require.Equal(t, sending.StepLookup, h.begin(id).Step, "an attempt is under way")
 	require.Equal(t, message.Sent, h.complete(id, 1, sent).Status)
-	require.Equal(t, message.Sent, h.complete(id, 1, sending.AttemptOutcome{Retry: "late"}).Status)
-	require.Equal(t, sending.Done, h.begin(id).Step)
+	require.Equal(t, message.Sent, h.complete(id, 1, sending.AttemptResult{Retry: "late"}).Status)
+	require.Equal(t, sending.StepNone, h.begin(id).Step)
 	for range 2 {
 		require.Equal(t, message.Delivered, h.receipt(id, sending.ReceiptDelivered).Status)
 	}
@@ -66,19 +93,19 @@ func TestAMessageIsRoutedSentDeliveredAndRead(t *testing.T) {
 	}, types(h.history(before)))
 }
 
-func TestALineThatCameBackOnAnotherNodeIsNotTakenToBeAwayHere(t *testing.T) {
+func TestALineThatWasResumedOnAnotherNodeSendsHere(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	other, _ := h.node()
 	_, err := h.PauseLine(t.Context(), h.live(), h.line, "")
 	require.NoError(t, err)
-	require.Equal(t, sending.Wait, h.begin(h.message(number(1))).Step)
+	require.Equal(t, sending.StepWait, h.begin(h.message(number(1))).Step)
 	_, err = other.ResumeLine(t.Context(), h.live(), h.line, "")
 	require.NoError(t, err)
-	require.Equal(t, sending.Send, h.begin(h.message(number(2))).Step)
+	require.Equal(t, sending.StepSend, h.begin(h.message(number(2))).Step)
 }
 
-func TestAContactKeepsItsLineThatCameBackOnAnotherNode(t *testing.T) {
+func TestAContactKeepsItsLineThatWasResumedOnAnotherNode(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	other, _ := h.node()
@@ -94,7 +121,7 @@ func TestAContactKeepsItsLineThatCameBackOnAnotherNode(t *testing.T) {
 	require.Equal(t, h.line, h.begin(h.message(number(1))).Line.ID)
 }
 
-func TestAMessageKeepsTheLineItWasGivenToThatCameBackOnAnotherNode(t *testing.T) {
+func TestARoutedMessageKeepsItsLineThatWasResumedOnAnotherNode(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	other, _ := h.node()
@@ -112,7 +139,7 @@ func TestAMessageKeepsTheLineItWasGivenToThatCameBackOnAnotherNode(t *testing.T)
 	pause(h.line)
 	id := h.message(number(1))
 	require.Equal(t, second.Ref, h.begin(id).Line.ID)
-	until := h.complete(id, 1, sending.AttemptOutcome{Retry: "timeout"}).NotBefore
+	until := h.complete(id, 1, sending.AttemptResult{Retry: "timeout"}).NotBefore
 	resume(h.App, h.line)
 	pause(second.Ref)
 	resume(other, second.Ref)
@@ -121,20 +148,17 @@ func TestAMessageKeepsTheLineItWasGivenToThatCameBackOnAnotherNode(t *testing.T)
 	require.Equal(t, second.Ref, h.begin(id).Line.ID)
 }
 
-func TestThatAMessageGoesOnWaitingHoldsForAPlaceInTheLedger(t *testing.T) {
+func TestAnUnchangedDeferralHoldsAtOnePositionOfTheLedger(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	id := h.message(number(1))
 	look := func(meanwhile func()) sending.Attempt {
-		a, err := h.Sending.BeginAttempt(t.Context(), system(), sending.Begin{MessageID: id, Ahead: func(context.Context, sending.Queue) (bool, error) {
-			meanwhile()
-			return true, nil
-		}})
+		a, err := h.Sending.BeginAttempt(t.Context(), system(), sending.Begin{MessageID: id, Queue: othersFirst(meanwhile)})
 		require.NoError(t, err)
 		return a
 	}
 	require.Equal(t, "line_new_contacts_hour", look(func() {}).Message.Deferred.Reason)
-	require.Equal(t, "line_new_contacts_hour", look(func() {}).Message.Deferred.Reason, "nothing is to be told")
+	require.Equal(t, "line_new_contacts_hour", look(func() {}).Message.Deferred.Reason, "nothing is recorded")
 	other, _ := h.node()
 	looks := 0
 	held := look(func() {
@@ -155,10 +179,10 @@ func TestAPoolThatWasChangedOnAnotherNodeIsKnownHere(t *testing.T) {
 	require.NoError(t, err)
 	_, err = other.UpdateLine(t.Context(), h.live(), h.line, line.Change{Pool: line.PoolSetting{Given: true, Value: &made.Ref}})
 	require.NoError(t, err)
-	require.Equal(t, sending.Wait, h.begin(h.message(number(2))).Step, "there is no line in the default pool any more")
+	require.Equal(t, sending.StepWait, h.begin(h.message(number(2))).Step, "there is no line in the default pool any more")
 }
 
-func TestWhyAMessageWaitsIsToldAlsoWhenAnotherNodeToldSomethingElseSince(t *testing.T) {
+func TestADeferralIsRecordedAfterAnotherNodeRecordedAnother(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	other, _ := h.node()
@@ -167,7 +191,7 @@ func TestWhyAMessageWaitsIsToldAlsoWhenAnotherNodeToldSomethingElseSince(t *test
 	q, err := h.AcceptMessage(t.Context(), h.live(), link)
 	require.NoError(t, err)
 	behind := func() {
-		_, _, err := h.Sending.HoldBehind(t.Context(), system(), []string{q.Ref})
+		_, _, err := h.Sending.DeferBehindEarlier(t.Context(), system(), []string{q.Ref})
 		require.NoError(t, err)
 	}
 	behind()
@@ -180,7 +204,7 @@ func TestWhyAMessageWaitsIsToldAlsoWhenAnotherNodeToldSomethingElseSince(t *test
 	require.Equal(t, "contact_busy", h.state(q.Ref).Deferred.Reason)
 }
 
-func TestWhoIsNewToOneLineAndKnownToAnotherOfThePoolNeedsNoTurn(t *testing.T) {
+func TestAMessageByAKnownLinePassesMessagesThatWaitForNewContacts(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	round := line.RoundRobin
@@ -190,18 +214,16 @@ func TestWhoIsNewToOneLineAndKnownToAnotherOfThePoolNeedsNoTurn(t *testing.T) {
 	_, err = h.ProvisionLine(t.Context(), h.live(), commands.ProvisionLine{Phone: "+12125550198", State: line.Active})
 	require.NoError(t, err)
 	turn := func(to string) sending.Attempt {
-		a, err := h.Sending.BeginAttempt(t.Context(), system(), sending.Begin{
-			MessageID: h.message(to), Ahead: func(context.Context, sending.Queue) (bool, error) { return true, nil },
-		})
+		a, err := h.Sending.BeginAttempt(t.Context(), system(), sending.Begin{MessageID: h.message(to), Queue: othersFirst(nil)})
 		require.NoError(t, err)
 		return a
 	}
-	require.Equal(t, sending.Wait, turn(number(2)).Step)
+	require.Equal(t, sending.StepWait, turn(number(2)).Step)
 	known := turn(number(1))
-	require.Equal(t, []any{sending.Send, h.line}, []any{known.Step, known.Line.ID}, "the other line is less used, and others come first there")
+	require.Equal(t, []any{sending.StepSend, h.line}, []any{known.Step, known.Line.ID}, "the other line is less used, but earlier messages wait for it")
 }
 
-func TestWhoMaySendFromSomeLinesWaitsForRoomOnTheseAlone(t *testing.T) {
+func TestAMessageOfARestrictedIdentityWaitsForTheCapacityOfItsLinesAlone(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	theirs, err := h.ProvisionLine(t.Context(), h.live(), commands.ProvisionLine{Phone: "+12125550198", State: line.Active})
@@ -216,20 +238,18 @@ func TestWhoMaySendFromSomeLinesWaitsForRoomOnTheseAlone(t *testing.T) {
 	by.Actor = events.Actor{Type: "identity", ID: made.Identity.ID.String()}
 	q, err := h.AcceptMessage(t.Context(), by, text(number(1)))
 	require.NoError(t, err)
-	queue := h.begin(q.Ref).Queue
-	require.Equal(t, []any{h.wsp.DefaultPoolID, by.Actor.ID}, []any{queue.Group, queue.Sender})
-	room, err := h.Sending.RoomOf(t.Context(), *queue)
-	require.NoError(t, err)
-	require.Zero(t, room.Sends, "the other line is nothing to it, and who waits behind it has a queue of its own")
+	held := h.begin(q.Ref)
+	require.Equal(t, &events.WantedCapacity{PoolID: h.wsp.DefaultPoolID, IdentityID: by.Actor.ID}, held.Message.Deferred.Wants)
+	_, fits := h.capacityFor(&held)
+	require.False(t, fits, "the other line is not for this sender")
 	_, err = h.ResumeLine(t.Context(), h.live(), theirs.Ref, "")
 	require.NoError(t, err)
-	room, err = h.Sending.RoomOf(t.Context(), *queue)
-	require.NoError(t, err)
-	require.Equal(t, line.DefaultLimits().SendsPerDay, room.Sends)
+	lineID, fits := h.capacityFor(&held)
+	require.Equal(t, []any{theirs.Ref, true}, []any{lineID, fits})
 	require.Equal(t, theirs.Ref, h.begin(q.Ref).Line.ID)
 }
 
-func TestATextThatIsUsedUpWaitsApart(t *testing.T) {
+func TestAMessageWhoseTextIsUsedUpWantsCapacityForThatText(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	second, err := h.ProvisionLine(t.Context(), h.live(), commands.ProvisionLine{Phone: "+12125550198", State: line.Active})
@@ -246,20 +266,18 @@ func TestATextThatIsUsedUpWaitsApart(t *testing.T) {
 		}
 		q, err := h.AcceptMessage(t.Context(), h.live(), in)
 		require.NoError(t, err)
-		require.Equal(t, sending.Send, h.begin(q.Ref).Step)
+		require.Equal(t, sending.StepSend, h.begin(q.Ref).Step)
 	}
-	queue := h.begin(h.message(number(4))).Queue
-	require.True(t, queue.New)
-	room, err := h.Sending.RoomOf(t.Context(), *queue)
-	require.NoError(t, err)
-	require.Zero(t, room.New, "the room that is left is not for this text, and who waits behind it has a queue of its own")
-	queue.Text = ""
-	room, err = h.Sending.RoomOf(t.Context(), *queue)
-	require.NoError(t, err)
-	require.Equal(t, 1, room.New)
+	held := h.begin(h.message(number(4)))
+	require.NotEmpty(t, held.Message.Deferred.Wants.TextHash)
+	_, fits := h.capacityFor(&held)
+	require.False(t, fits, "the capacity that is left is not for this text")
+	held.Message.Deferred.Wants.TextHash = ""
+	lineID, fits := h.capacityFor(&held)
+	require.Equal(t, []any{h.line, true}, []any{lineID, fits})
 }
 
-func TestAMessageThatHasItsPlaceOnALineWaitsForNoRoomThere(t *testing.T) {
+func TestAMessageThatWasRoutedWantsNoCapacityWhileItsLineCanSend(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	limits := line.DefaultLimits()
@@ -268,29 +286,22 @@ func TestAMessageThatHasItsPlaceOnALineWaitsForNoRoomThere(t *testing.T) {
 	require.NoError(t, err)
 	id := h.message(number(1))
 	h.begin(id)
-	until := h.complete(id, 1, sending.AttemptOutcome{Retry: "timeout"}).NotBefore
+	until := h.complete(id, 1, sending.AttemptResult{Retry: "timeout"}).NotBefore
 	_, err = h.PauseOrganisation(t.Context(), h.live(), "unpaid")
 	require.NoError(t, err)
 	_, err = h.clock.Advance(until.Sub(h.clock.Now()))
 	require.NoError(t, err)
-	queue := h.begin(id).Queue
-	require.True(t, queue.Taken)
-	_, err = h.ResumeOrganisation(t.Context(), h.live())
-	require.NoError(t, err)
-	room, err := h.Sending.RoomOf(t.Context(), *queue)
-	require.NoError(t, err)
-	require.Positive(t, room.Sends, "what the line could take today is taken, by the message itself")
+	require.Nil(t, h.begin(id).Message.Deferred.Wants, "its capacity on the line is reserved")
 	other, err := h.ProvisionLine(t.Context(), h.live(), commands.ProvisionLine{Phone: "+12125550198", State: line.Active})
+	require.NoError(t, err)
+	_, err = h.ResumeOrganisation(t.Context(), h.live())
 	require.NoError(t, err)
 	_, err = h.PauseLine(t.Context(), h.live(), h.line, "")
 	require.NoError(t, err)
-	room, err = h.Sending.RoomOf(t.Context(), *queue)
-	require.NoError(t, err)
-	require.True(t, room.Stopped, "it looks for another line")
 	require.Equal(t, other.Ref, h.begin(id).Line.ID)
 }
 
-func TestAReceiptThatOvertakesTheCarriersAnswerTellsThatItWasSent(t *testing.T) {
+func TestAReceiptBeforeTheCarriersAnswerRecordsThatTheMessageWasSent(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	id := h.message(number(1))
@@ -307,25 +318,25 @@ func TestAnUnreachableCarrierIsTriedFourTimes(t *testing.T) {
 	id := h.message(number(1))
 	for i, wait := range []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.Minute} {
 		require.Equal(t, i+1, h.begin(id).Number)
-		h.complete(id, i+1, sending.AttemptOutcome{Retry: "timeout"})
+		h.complete(id, i+1, sending.AttemptResult{Retry: "timeout"})
 		a := h.begin(id)
-		require.Equal(t, sending.Wait, a.Step)
+		require.Equal(t, sending.StepWait, a.Step)
 		require.Equal(t, h.clock.Now().Add(wait), a.Until)
 		_, err := h.clock.Advance(wait)
 		require.NoError(t, err)
 	}
 	require.Equal(t, 4, h.begin(id).Number)
-	m := h.complete(id, 4, sending.AttemptOutcome{Retry: "timeout"})
+	m := h.complete(id, 4, sending.AttemptResult{Retry: "timeout"})
 	require.Equal(t, []any{message.Failed, message.CodeCarrierUnreachable}, []any{m.Status, m.ErrorCode})
 }
 
-func TestALostAttemptIsMadeAgainAndDoesNotCount(t *testing.T) {
+func TestAnAttemptThatTheCarrierNeverGotIsRepeatedAndDoesNotCount(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	id := h.message(number(1))
 	for i := range 6 {
 		require.Equal(t, i+1, h.begin(id).Number)
-		h.complete(id, i+1, sending.AttemptOutcome{Lost: true})
+		h.complete(id, i+1, sending.AttemptResult{Lost: true})
 	}
 	require.Equal(t, 7, h.begin(id).Number)
 }
@@ -369,7 +380,7 @@ func TestAMessageToADeletedContactIsCanceled(t *testing.T) {
 	_, err := h.DeleteContact(t.Context(), h.live(), h.state(id).ContactID)
 	require.NoError(t, err)
 	a := h.begin(id)
-	require.Equal(t, []any{sending.Done, message.Failed, message.CodeCanceled}, []any{a.Step, a.Message.Status, a.Message.ErrorCode})
+	require.Equal(t, []any{sending.StepNone, message.Failed, message.CodeCanceled}, []any{a.Step, a.Message.Status, a.Message.ErrorCode})
 }
 
 func TestAMessageWaitsBehindOthersUpToSevenDays(t *testing.T) {
@@ -377,35 +388,33 @@ func TestAMessageWaitsBehindOthersUpToSevenDays(t *testing.T) {
 	h := newHouse(t)
 	id := h.message(number(1))
 	turn := func() sending.Attempt {
-		a, err := h.Sending.BeginAttempt(t.Context(), system(), sending.Begin{
-			MessageID: id, Ahead: func(context.Context, sending.Queue) (bool, error) { return true, nil },
-		})
+		a, err := h.Sending.BeginAttempt(t.Context(), system(), sending.Begin{MessageID: id, Queue: othersFirst(nil)})
 		require.NoError(t, err)
 		return a
 	}
-	require.Equal(t, sending.Wait, turn().Step)
+	require.Equal(t, sending.StepWait, turn().Step)
 	_, err := h.clock.Advance(message.MaxDeferral)
 	require.NoError(t, err)
 	before := h.head()
-	require.Equal(t, sending.Done, turn().Step)
+	require.Equal(t, sending.StepNone, turn().Step)
 	require.Equal(t, message.CodeHoldExpired, as[*events.MessageFailed](h, h.history(before, "message.failed")[0]).Code)
 }
 
-func TestWhatIsOverByTheLedgerIsWaitedForNoMore(t *testing.T) {
+func TestAMessageThatHasEndedSchedulesNothing(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	id := h.message(number(1))
 	var due time.Time
 	var err error
 	for range 2 { // the first time it tells that it waits
-		due, _, err = h.Sending.HoldBehind(t.Context(), system(), []string{id})
+		due, _, err = h.Sending.DeferBehindEarlier(t.Context(), system(), []string{id})
 		require.NoError(t, err)
 	}
 	require.Equal(t, noon.Add(message.MaxDeferral), due)
 	_, err = h.clock.Advance(message.MaxDeferral)
 	require.NoError(t, err)
 	for range 2 { // the first time it ends it
-		due, _, err = h.Sending.HoldBehind(t.Context(), system(), []string{id})
+		due, _, err = h.Sending.DeferBehindEarlier(t.Context(), system(), []string{id})
 		require.NoError(t, err)
 		require.Zero(t, due)
 	}
@@ -420,7 +429,7 @@ func TestAMessageWaitsForALineUpToSevenDays(t *testing.T) {
 	before := h.head()
 	for range 2 {
 		a := h.begin(id)
-		require.Equal(t, []any{sending.Wait, noon.Add(message.MaxDeferral)}, []any{a.Step, a.Until})
+		require.Equal(t, []any{sending.StepWait, noon.Add(message.MaxDeferral)}, []any{a.Step, a.Until})
 	}
 	require.Equal(t, []string{"message.deferred"}, types(h.history(before)))
 
@@ -428,7 +437,7 @@ func TestAMessageWaitsForALineUpToSevenDays(t *testing.T) {
 	h.begin(held)
 	_, err = h.ChangeLineState(t.Context(), h.live(), h.line, line.Ready, nil)
 	require.NoError(t, err)
-	require.Equal(t, sending.Send, h.begin(held).Step)
+	require.Equal(t, sending.StepSend, h.begin(held).Step)
 	require.Equal(t, "warming", as[*events.LineStateChanged](h, h.history(before, "line.state_changed")[1]).To)
 
 	_, err = h.ChangeLineState(t.Context(), h.live(), h.line, line.Quarantined, nil)
@@ -438,14 +447,14 @@ func TestAMessageWaitsForALineUpToSevenDays(t *testing.T) {
 	require.Equal(t, message.CodeHoldExpired, h.begin(id).Message.ErrorCode)
 }
 
-func TestAMissingReceiptIsToldOnceAfterADay(t *testing.T) {
+func TestAMissingReceiptIsRecordedOnceAfterADay(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	id := h.message(number(1))
 	h.begin(id)
 	h.complete(id, 1, sent)
 	missing := func() bool {
-		m, _, err := h.Sending.ReceiptMissing(t.Context(), system(), id)
+		m, _, err := h.Sending.RecordReceiptMissing(t.Context(), system(), id)
 		require.NoError(t, err)
 		require.Equal(t, message.Sent, m.Status)
 		return m.ReceiptMissing
@@ -458,27 +467,27 @@ func TestAMissingReceiptIsToldOnceAfterADay(t *testing.T) {
 	require.Len(t, h.history(0, "message.receipt_missing"), 1)
 }
 
-func TestARefusedCancellationIsNotRememberedAsDone(t *testing.T) {
+func TestARefusedCancellationIsNotStoredAsDone(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	id := h.message(number(1))
 	h.begin(id)
 	req := h.live()
 	req.Idempotency = &eventstore.IdempotencyRecord{Workspace: h.wsp.ID, Key: "cancel", Fingerprint: []byte("f"), Status: 200}
-	_, err := h.Sending.WithdrawMessage(t.Context(), req, id)
+	_, err := h.Sending.CancelByRequest(t.Context(), req, id)
 	require.True(t, fault.Is(err, fault.Conflict), err)
 	kept, err := h.ledger.FindIdempotencyRecord(t.Context(), h.wsp.ID, "cancel")
 	require.NoError(t, err)
 	require.Nil(t, kept)
 }
 
-func TestOnlyWhatNoCarrierHasCanBeCanceled(t *testing.T) {
+func TestAMessageThatACarrierMayHaveCannotBeCanceled(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	queued, underWay := h.message(number(1)), h.message(number(1))
 	h.begin(underWay)
 	for id, want := range map[string]message.Status{queued: message.Failed, underWay: message.Sending} {
-		m, _, err := h.Sending.CancelMessage(t.Context(), system(), id, message.CodeOptedOut, nil)
+		m, _, err := h.Sending.Cancel(t.Context(), system(), id, message.CodeOptedOut, nil)
 		require.NoError(t, err)
 		require.Equal(t, want, m.Status)
 	}
@@ -511,14 +520,14 @@ func TestAnOptOutThatIsCommittedAfterTheAttemptBeganWins(t *testing.T) {
 				_, err = other.DeleteContact(t.Context(), req, contact)
 			}
 			require.NoError(t, err)
-			may, err := h.Sending.MayStillLeave(t.Context(), &attempt)
+			may, err := h.Sending.MayStillSend(t.Context(), &attempt)
 			require.NoError(t, err)
 			require.Equal(t, what == "nothing" || what == "a field", may)
 		})
 	}
 }
 
-func TestAConfirmationLeavesToWhoOptedOutAndToNobodyWhoWasErasedSince(t *testing.T) {
+func TestAConfirmationReachesAContactThatOptedOutButNotAnErasedOne(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	other, _ := h.node()
@@ -526,12 +535,39 @@ func TestAConfirmationLeavesToWhoOptedOutAndToNobodyWhoWasErasedSince(t *testing
 	attempt := h.begin(told.AutomaticReplyID)
 	_, err := other.OptOut(t.Context(), h.live(), told.ContactID, "call", nil)
 	require.NoError(t, err)
-	may, err := h.Sending.MayStillLeave(t.Context(), &attempt)
+	may, err := h.Sending.MayStillSend(t.Context(), &attempt)
 	require.NoError(t, err)
 	require.True(t, may)
 	_, err = other.DeleteContact(t.Context(), h.live(), told.ContactID)
 	require.NoError(t, err)
-	may, err = h.Sending.MayStillLeave(t.Context(), &attempt)
+	may, err = h.Sending.MayStillSend(t.Context(), &attempt)
 	require.NoError(t, err)
 	require.False(t, may)
+}
+
+func TestAssignReservesCapacityAndTheAttemptBeginsLater(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t)
+	_, err := h.PauseLine(t.Context(), h.live(), h.line, "")
+	require.NoError(t, err)
+	id := h.message(number(1))
+	require.Equal(t, sending.StepWait, h.begin(id).Step)
+	assign := func(on *commands.App) sending.Assignment {
+		got, err := on.Sending.Assign(t.Context(), system(), id, othersFirst(nil))
+		require.NoError(t, err)
+		return got
+	}
+	require.Equal(t, sending.Unchanged, assign(h.App), "the line is paused")
+	_, err = h.ResumeLine(t.Context(), h.live(), h.line, "")
+	require.NoError(t, err)
+	before := h.head()
+	require.Equal(t, sending.Assigned, assign(h.App), "entries that wait for the same capacity come after this one")
+	require.NotContains(t, types(h.history(before)), "message.sending")
+	routed := h.state(id)
+	require.Equal(t, []any{h.line, 0, false}, []any{routed.LineID, routed.Attempt, routed.InFlight})
+	other, _ := h.node()
+	require.Equal(t, sending.Unchanged, assign(other), "a second node assigns nothing twice")
+	before = h.head()
+	require.Equal(t, sending.StepSend, h.begin(id).Step)
+	require.NotContains(t, types(h.history(before)), "message.routed", "the capacity is reserved once")
 }

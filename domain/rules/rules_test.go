@@ -68,11 +68,11 @@ func TestConsentDecidesAtAcceptingAndAgainBeforeLeaving(t *testing.T) {
 			f.Moment, f.Consent, f.Registered, f.RequireConsent, f.Automatic = moment, row.consent, row.registered, row.required, row.automatic
 			v := rules.Check(f)
 			if row.want == "" {
-				require.Equal(t, rules.Go, v.Outcome)
+				require.Equal(t, rules.Send, v.Decision)
 				require.NoError(t, v.Fault())
 				continue
 			}
-			require.Equal(t, rules.Refuse, v.Outcome)
+			require.Equal(t, rules.Refuse, v.Decision)
 			require.Equal(t, string(row.want), v.Code)
 			require.True(t, fault.Is(v.Fault(), row.want))
 		}
@@ -86,7 +86,7 @@ func TestAnOptOutIsNotConfirmedToWhoHasOptedInAgain(t *testing.T) {
 	for _, c := range []consent.Status{consent.OptedIn, consent.Unknown} {
 		f.Consent = c
 		v := rules.Check(f)
-		require.Equal(t, []any{rules.Refuse, "canceled", "opted_in"}, []any{v.Outcome, v.Code, v.Detail["reason"]})
+		require.Equal(t, []any{rules.Refuse, "canceled", "opted_in"}, []any{v.Decision, v.Code, v.Detail["reason"]})
 	}
 }
 
@@ -95,20 +95,20 @@ func TestAMessageWithoutALineIsHeldUntilTheHoldExpires(t *testing.T) {
 	f := ready()
 	f.Candidates, f.NamedLineID = nil, "ln_1"
 	v := rules.Check(f)
-	require.Equal(t, rules.Hold, v.Outcome)
-	require.Equal(t, []string{"line_unavailable", "ln_1"}, []string{v.Hold.Reason, v.Hold.LineID})
+	require.Equal(t, rules.Defer, v.Decision)
+	require.Equal(t, []string{"line_unavailable", "ln_1"}, []string{v.Deferral.Reason, v.Deferral.LineID})
 	require.True(t, v.ForLine())
 	require.NoError(t, v.Fault())
-	f.HoldEnds = noon.Add(1)
-	require.Equal(t, rules.Hold, rules.Check(f).Outcome)
-	f.HoldEnds = noon
-	f.HeldFor = "first_message_rules"
+	f.ExpiresAt = noon.Add(1)
+	require.Equal(t, rules.Defer, rules.Check(f).Decision)
+	f.ExpiresAt = noon
+	f.DeferredFor = "first_message_rules"
 	expired := rules.Check(f)
 	require.Equal(t, []any{"hold_expired", "first_message_rules"}, []any{expired.Code, expired.Detail["reason"]})
 	f.Candidates = ready().Candidates
-	require.Equal(t, rules.Go, rules.Check(f).Outcome)
+	require.Equal(t, rules.Send, rules.Check(f).Decision)
 	f.Moment, f.Candidates = rules.Accepting, nil
-	require.Equal(t, rules.Go, rules.Check(f).Outcome)
+	require.Equal(t, rules.Send, rules.Check(f).Decision)
 }
 
 func TestAServiceIdentitySendsAtMostItsDailyLimitPerUsageDay(t *testing.T) {
@@ -116,13 +116,13 @@ func TestAServiceIdentitySendsAtMostItsDailyLimitPerUsageDay(t *testing.T) {
 	f := ready()
 	ten := 10
 	f.IdentityLimit, f.IdentityUsed = &ten, 9
-	require.Equal(t, rules.Go, rules.Check(f).Outcome)
+	require.Equal(t, rules.Send, rules.Check(f).Decision)
 	f.IdentityUsed = 10
 	v := rules.Check(f)
-	require.Equal(t, "identity_daily_limit", v.Hold.Reason)
-	require.Equal(t, line.DayOf(noon).End, *v.Hold.Until)
+	require.Equal(t, "identity_daily_limit", v.Deferral.Reason)
+	require.Equal(t, line.DayOf(noon).End, *v.Deferral.Until)
 	f.Counted = true
-	require.Equal(t, rules.Go, rules.Check(f).Outcome, "it has been counted")
+	require.Equal(t, rules.Send, rules.Check(f).Decision, "it has been counted")
 }
 
 func TestNothingLeavesAPausedOrganisationButAutomaticTexts(t *testing.T) {
@@ -130,9 +130,9 @@ func TestNothingLeavesAPausedOrganisationButAutomaticTexts(t *testing.T) {
 	f := ready()
 	f.Paused = true
 	v := rules.Check(f)
-	require.Equal(t, rules.Hold, v.Outcome)
-	require.Equal(t, []any{"line_unavailable", "organisation_paused"}, []any{v.Hold.Reason, v.Detail["rule"]})
-	require.Nil(t, v.Hold.Until)
+	require.Equal(t, rules.Defer, v.Decision)
+	require.Equal(t, []any{"line_unavailable", "organisation_paused"}, []any{v.Deferral.Reason, v.Detail["rule"]})
+	require.Nil(t, v.Deferral.Until)
 	f.Automatic = true
-	require.Equal(t, rules.Go, rules.Check(f).Outcome)
+	require.Equal(t, rules.Send, rules.Check(f).Decision)
 }

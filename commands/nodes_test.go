@@ -16,9 +16,10 @@ import (
 	"ledgerline/events"
 )
 
-// What a node remembers may have been changed by another node or by the operator's commands. Nothing may be decided by it.
+// A node remembers states that another node may have changed since. The tests below change a state through a second node
+// and check that the first node decides by the new state.
 
-func TestAStopWordThatWasSetElsewhereCounts(t *testing.T) {
+func TestAStopWordSetOnAnotherNodeCounts(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	other, _ := h.node()
@@ -29,7 +30,7 @@ func TestAStopWordThatWasSetElsewhereCounts(t *testing.T) {
 	require.Equal(t, consent.Stop, h.says(number(1), "basta").Keyword)
 }
 
-func TestAFallbackThatWasSwitchedElsewhereCounts(t *testing.T) {
+func TestAFallbackModeSetOnAnotherNodeCounts(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	other, _ := h.node()
@@ -37,7 +38,7 @@ func TestAFallbackThatWasSwitchedElsewhereCounts(t *testing.T) {
 		_, err := on.UpdatePool(t.Context(), h.live(), h.wsp.DefaultPoolID, line.PoolChange{Fallback: &mode})
 		require.NoError(t, err)
 	}
-	rejected := sending.AttemptOutcome{Failed: &sending.AttemptFailed{Code: message.CodeCarrierRejected}}
+	rejected := sending.AttemptResult{Failed: &sending.RejectedByCarrier{Code: message.CodeCarrierRejected}}
 	modes(h.App, line.FallbackNotChatOrFailed)
 	first, second := h.message(number(1)), h.message(number(2))
 	h.begin(first)
@@ -47,7 +48,7 @@ func TestAFallbackThatWasSwitchedElsewhereCounts(t *testing.T) {
 	require.Equal(t, message.Failed, h.complete(second, 1, rejected).Status)
 }
 
-func TestWhoLeftTheWorkspaceElsewhereJoinsNoTeam(t *testing.T) {
+func TestAUserWhoseRoleWasRevokedOnAnotherNodeJoinsNoTeam(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	other, _ := h.node()
@@ -59,7 +60,7 @@ func TestWhoLeftTheWorkspaceElsewhereJoinsNoTeam(t *testing.T) {
 	require.True(t, fault.Is(err, fault.ValidationFailed), err)
 }
 
-func TestALineThatWasRetiredElsewhereIsAllowedToNoIdentity(t *testing.T) {
+func TestALineRetiredOnAnotherNodeIsAllowedToNoIdentity(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	other, _ := h.node()
@@ -75,7 +76,7 @@ func TestALineThatWasRetiredElsewhereIsAllowedToNoIdentity(t *testing.T) {
 	require.True(t, fault.Is(create("two"), fault.ValidationFailed))
 }
 
-func TestLimitsThatWereSetElsewhereCountForTheStreak(t *testing.T) {
+func TestLimitsSetOnAnotherNodeCountForTheUnansweredStreak(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	other, _ := h.node()
@@ -88,7 +89,7 @@ func TestLimitsThatWereSetElsewhereCountForTheStreak(t *testing.T) {
 	_, err = other.SetSendingLimits(t.Context(), h.live(), limits)
 	require.NoError(t, err)
 	before := h.head()
-	_, err = h.Sending.ContactUnanswered(t.Context(), system(), id)
+	_, err = h.Sending.RecordUnanswered(t.Context(), system(), id)
 	require.NoError(t, err)
 	moved := h.history(before, "line.state_changed")
 	require.Len(t, moved, 1)

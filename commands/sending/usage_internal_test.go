@@ -9,9 +9,9 @@ import (
 	"ledgerline/domain/line"
 )
 
-func TestWhatALineHasUsedIsNeverRememberedTwice(t *testing.T) {
+func TestUsageOfALineIsNeverCountedTwice(t *testing.T) {
 	t.Parallel()
-	u, err := newUsages(nil, 1)
+	u, err := newUsageCache(nil, 1)
 	require.NoError(t, err)
 	noon := time.Date(2026, 3, 2, 17, 0, 0, 0, time.UTC)
 	day := line.DayOf(noon)
@@ -19,10 +19,10 @@ func TestWhatALineHasUsedIsNeverRememberedTwice(t *testing.T) {
 	l.day, l.texts = day.Date, map[string]int{}
 
 	reads := u.reads("ln_1")
-	u.took("ln_1", reads, noon, day, true, "")
+	u.add("ln_1", reads, noon, day, true, "")
 	require.Equal(t, []int{1, 1, 1}, []int{l.sends, l.newToday, len(l.newTimes)})
 
 	l.reads++ // another message had the usage read, after this one's append and before it is noted
-	u.took("ln_1", reads, noon, day, true, "")
+	u.add("ln_1", reads, noon, day, true, "")
 	require.Equal(t, []int{1, 1, 1}, []int{l.sends, l.newToday, len(l.newTimes)})
 }

@@ -1,4 +1,4 @@
-package processes
+package dispatch
 
 import (
 	"testing"
@@ -22,9 +22,9 @@ func TestAnswersToAContactAreTakenBeforeAllThatBecameDueAtOnce(t *testing.T) {
 		"ctc_reply":        {ByStaff: true},
 	} {
 		queued.MessageRef = events.MessageRef{MessageID: "msg_" + contact, ContactID: contact}
-		s := &Sending{wakeups: tasks.NewWakeups()}
+		s := &Process{wakeups: tasks.NewWakeups()}
 		var b pgx.Batch
-		require.NoError(t, s.Write(&b, 1, []eventstore.Recorded{{OccurredAt: now, Event: queued}}))
+		require.NoError(t, s.Write(&b, 1, []eventstore.Recorded{recorded(eventstore.Recorded{OccurredAt: now, Event: queued})}))
 		asked := b.QueuedQueries[len(b.QueuedQueries)-1]
 		require.Equal(t, []string{contact}, asked.Arguments[1])
 		due, ok := asked.Arguments[3].([]time.Time)
@@ -32,8 +32,8 @@ func TestAnswersToAContactAreTakenBeforeAllThatBecameDueAtOnce(t *testing.T) {
 		dues[contact] = due[0]
 	}
 	require.Equal(t, now, dues["ctc_many"])
-	require.Equal(t, now.Add(-headStart), dues["ctc_confirmation"])
-	require.Equal(t, now.Add(-headStart), dues["ctc_reply"])
+	require.Equal(t, now.Add(-priority), dues["ctc_confirmation"])
+	require.Equal(t, now.Add(-priority), dues["ctc_reply"])
 }
 
 func TestAMessageThatAReceiptTellsSentLetsThoseBehindItGo(t *testing.T) {
@@ -45,12 +45,11 @@ func TestAMessageThatAReceiptTellsSentLetsThoseBehindItGo(t *testing.T) {
 		{events.Actor{Type: "system", ID: "receipts"}, []string{"ctc_1"}},
 		{events.Actor{Type: "system", ID: sendingProcess}, nil}, // who has sent it goes on by itself
 	} {
-		sent := eventstore.Recorded{Actor: row.actor, Event: &events.MessageSent{MessageRef: events.MessageRef{MessageID: "msg_1", ContactID: "ctc_1"}}}
-		var w outboxChanges
-		w.closed, w.watches = map[string]bool{}, map[string]tasks.Task{}
-		w.take(&sent)
+		sent := recorded(eventstore.Recorded{Actor: row.actor, Event: &events.MessageSent{MessageRef: events.MessageRef{MessageID: "msg_1", ContactID: "ctc_1"}}})
+		w := newChanges()
+		handlers.Handle(w, []eventstore.Recorded{sent})
 		var keys []string
-		for _, a := range w.asks {
+		for _, a := range w.tasks {
 			keys = append(keys, a.Key)
 		}
 		require.Equal(t, row.asks, keys)
@@ -60,13 +59,20 @@ func TestAMessageThatAReceiptTellsSentLetsThoseBehindItGo(t *testing.T) {
 func TestAMessageThatWasSentAndFellBackAtOnceTakesItsPlaceAnew(t *testing.T) {
 	t.Parallel()
 	ref := events.MessageRef{MessageID: "msg_1", ContactID: "ctc_1"}
-	s := &Sending{wakeups: tasks.NewWakeups()}
+	s := &Process{wakeups: tasks.NewWakeups()}
 	var b pgx.Batch
 	require.NoError(t, s.Write(&b, 1, []eventstore.Recorded{
-		{Position: 7, Event: &events.MessageSent{MessageRef: ref}}, {Position: 8, Event: &events.MessageFellBack{MessageRef: ref}},
+		recorded(eventstore.Recorded{Position: 7, Event: &events.MessageSent{MessageRef: ref}}),
+		recorded(eventstore.Recorded{Position: 8, Event: &events.MessageFellBack{MessageRef: ref}}),
 	}))
 	require.Equal(t, closeSQL, b.QueuedQueries[0].SQL)
 	require.Equal(t, []any{[]string{"msg_1"}}, b.QueuedQueries[0].Arguments)
 	require.Equal(t, openSQL, b.QueuedQueries[1].SQL)
 	require.Equal(t, []int64{8}, b.QueuedQueries[1].Arguments[5])
+}
+
+// recorded sets the type of an event as the ledger does.
+func recorded(r eventstore.Recorded) eventstore.Recorded {
+	r.Type, r.Version = events.Default.Name(r.Event)
+	return r
 }

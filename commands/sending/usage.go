@@ -1,0 +1,291 @@
+package sending
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"ledgerline/commands/engine"
+	"ledgerline/domain/line"
+	"ledgerline/domain/rules"
+	"ledgerline/eventstore"
+)
+
+// usageCache remembers what lines and service identities have used. The quotas of the ledger decide whether there is
+// capacity; the cache only saves attempts that would be refused. It never holds more than was really used on a day, so a
+// line that is full in the cache is full. A line that is not may still be refused by the append; then it is read again.
+// It is safe for concurrent use.
+type usageCache struct {
+	ledger     *eventstore.Ledger
+	lines      *lru.Cache[string, *lineUsage]
+	identities *lru.Cache[string, identityUsage] // those that have reached their daily limit, by id
+}
+
+type identityUsage struct {
+	day  string
+	used int
+}
+
+// lineUsage is what one line has used on a usage day.
+type lineUsage struct {
+	mu       sync.Mutex
+	reads    int    // how often it was read from the ledger
+	day      string // the usage day of the other fields; "" before the first read
+	stale    bool   // another node has used the line too: read before the next use
+	sends    int
+	newToday int
+	newTimes []time.Time    // of the last hour, oldest first
+	texts    map[string]int // by hash; only texts that were sent by this process, or refused to it
+}
+
+// maxTexts bounds the texts remembered for a line.
+const maxTexts = 4096
+
+func newUsageCache(l *eventstore.Ledger, size int) (*usageCache, error) {
+	lines, err := lru.New[string, *lineUsage](size)
+	if err != nil {
+		return nil, err
+	}
+	identities, err := lru.New[string, identityUsage](size)
+	if err != nil {
+		return nil, err
+	}
+	return &usageCache{l, lines, identities}, nil
+}
+
+// The quotas of a line. New contacts of the hour are counted apart from those of the day: their buckets are moments, so
+// that the hour rolls exactly.
+const (
+	quotaSends   = "sends"
+	quotaNewDay  = "new_day"
+	quotaNewHour = "new_hour"
+	quotaText    = "text"
+)
+
+func lineQuota(lineID, what string) string { return "line:" + lineID + ":" + what }
+
+func identityQuota(id string) string { return "identity:" + id }
+
+// newContactHour is how long a new contact counts toward the limit of the hour (rule LIN-11).
+const newContactHour = time.Hour
+
+// hourStart is the first moment whose new contacts still count at now.
+func hourStart(now time.Time) time.Time { return now.Add(-newContactHour + time.Microsecond) }
+
+// identityOn reads from the ledger how many messages a service identity has sent on a usage day.
+func (u *usageCache) identityOn(ctx context.Context, id string, day line.Day) (int, error) {
+	used, err := u.ledger.QuotaUsage(ctx, []eventstore.QuotaWindow{{Key: identityQuota(id), From: day.Start}})
+	if err != nil {
+		return 0, engine.Unreadable(err)
+	}
+	return sum(used[0]), nil
+}
+
+// rememberedIdentity is what a service identity is known to have sent on a usage day: its limit when that was reached, else 0.
+func (u *usageCache) rememberedIdentity(id string, day line.Day) int {
+	if known, ok := u.identities.Get(id); ok && known.day == day.Date {
+		return known.used
+	}
+	return 0
+}
+
+func (u *usageCache) line(id string) *lineUsage {
+	if known, ok := u.lines.Get(id); ok {
+		return known
+	}
+	fresh := &lineUsage{}
+	if known, had, _ := u.lines.PeekOrAdd(id, fresh); had {
+		return known
+	}
+	return fresh
+}
+
+// remembered gives what a line has used, from memory where it can, with the count of one text.
+func (u *usageCache) remembered(
+	ctx context.Context, lineID string, now time.Time, day line.Day, textHash string,
+) (rules.Usage, error) {
+	l := u.line(lineID)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stale || l.day != day.Date {
+		used, err := u.read(ctx, []string{lineID}, now, day, nil)
+		if err != nil {
+			return rules.Usage{}, err
+		}
+		if l.day != day.Date {
+			l.texts = map[string]int{}
+		}
+		l.reads++
+		l.day, l.stale, l.sends, l.newToday, l.newTimes = day.Date, false, used[0].Sends, used[0].New, used[0].NewTimes
+	}
+	for len(l.newTimes) > 0 && l.newTimes[0].Before(hourStart(now)) {
+		l.newTimes = l.newTimes[1:]
+	}
+	return rules.Usage{
+		Sends: l.sends, New: l.newToday, NewTimes: l.newTimes[:len(l.newTimes):len(l.newTimes)], Identical: l.texts[textHash],
+	}, nil
+}
+
+// present reads what one line has used from the ledger, with the count of one text.
+func (u *usageCache) present(
+	ctx context.Context, lineID string, now time.Time, day line.Day, textHash string,
+) (rules.Usage, error) {
+	var texts []string
+	if textHash != "" {
+		texts = []string{textHash}
+	}
+	used, err := u.read(ctx, []string{lineID}, now, day, texts)
+	if err != nil {
+		return rules.Usage{}, err
+	}
+	usage := used[0].Usage
+	usage.Identical = used[0].texts[textHash]
+	return usage, nil
+}
+
+// lineUse is what a line has used, with the counts of some texts by hash.
+type lineUse struct {
+	rules.Usage
+	texts map[string]int
+}
+
+// read reads what several lines have used from the ledger, in one round trip.
+func (u *usageCache) read(ctx context.Context, lineIDs []string, now time.Time, day line.Day, texts []string) ([]lineUse, error) {
+	if len(lineIDs) == 0 {
+		return nil, nil
+	}
+	const counters = 3
+	each := counters + len(texts)
+	windows := make([]eventstore.QuotaWindow, 0, len(lineIDs)*each)
+	for _, id := range lineIDs {
+		windows = append(windows,
+			eventstore.QuotaWindow{Key: lineQuota(id, quotaSends), From: day.Start},
+			eventstore.QuotaWindow{Key: lineQuota(id, quotaNewDay), From: day.Start},
+			eventstore.QuotaWindow{Key: lineQuota(id, quotaNewHour), From: hourStart(now)})
+		for _, hash := range texts {
+			windows = append(windows, eventstore.QuotaWindow{Key: lineQuota(id, quotaText+":"+hash), From: day.Start})
+		}
+	}
+	used, err := u.ledger.QuotaUsage(ctx, windows)
+	if err != nil {
+		return nil, engine.Unreadable(err)
+	}
+	all := make([]lineUse, len(lineIDs))
+	for i := range all {
+		of := used[i*each : (i+1)*each]
+		l := lineUse{Usage: rules.Usage{Sends: sum(of[0]), New: sum(of[1])}, texts: map[string]int{}}
+		for _, b := range of[2] {
+			for range b.Used {
+				l.NewTimes = append(l.NewTimes, b.At)
+			}
+		}
+		for j, hash := range texts {
+			l.texts[hash] = sum(of[counters+j])
+		}
+		all[i] = l
+	}
+	return all, nil
+}
+
+func sum(buckets []eventstore.QuotaBucket) int {
+	n := int64(0)
+	for _, b := range buckets {
+		n += b.Used
+	}
+	return int(n)
+}
+
+// reads tells how often a line's usage was read. Ask before an append, and pass the answer to add after it.
+func (u *usageCache) reads(lineID string) int {
+	l := u.line(lineID)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reads
+}
+
+// add counts a message that was appended, unless the usage was read since: that read may have counted it already.
+func (u *usageCache) add(lineID string, reads int, at time.Time, day line.Day, isNew bool, textHash string) {
+	l := u.line(lineID)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stale || l.day != day.Date || l.reads != reads {
+		return // it is read before the next use
+	}
+	l.sends++
+	if isNew {
+		l.newToday++
+		i, _ := slices.BinarySearchFunc(l.newTimes, at, time.Time.Compare)
+		l.newTimes = slices.Insert(slices.Clone(l.newTimes), i, at) // readers keep the old slice
+	}
+	if textHash != "" {
+		if len(l.texts) >= maxTexts {
+			clear(l.texts)
+		}
+		l.texts[textHash]++
+	}
+}
+
+// quotaExceeded learns from an append that was refused because a quota has no room.
+func (u *usageCache) quotaExceeded(e *eventstore.QuotaExceeded) {
+	if id, ok := strings.CutPrefix(e.Key, identityQuota("")); ok {
+		u.identities.Add(id, identityUsage{line.DayOf(u.ledger.Now()).Date, int(e.Used)})
+		return
+	}
+	rest, ofLine := strings.CutPrefix(e.Key, "line:")
+	if !ofLine {
+		return
+	}
+	lineID, what, _ := strings.Cut(rest, ":")
+	l := u.line(lineID)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if hash, ofText := strings.CutPrefix(what, quotaText+":"); ofText && l.day != "" {
+		l.texts[hash] = int(e.Used)
+		return
+	}
+	l.stale = true
+}
+
+// lineQuotas are the quotas that a message uses on a line. Automatic texts are counted and never refused.
+func lineQuotas(now time.Time, c *rules.Candidate, limits *line.Limits, textHash string, automatic bool) []eventstore.Quota {
+	day := line.DayOf(now)
+	caps := c.Line.Caps(limits, day)
+	limit := func(n int) int64 {
+		if automatic {
+			return math.MaxInt64
+		}
+		return int64(n)
+	}
+	of := func(what string, bucket, from time.Time, n int) eventstore.Quota {
+		return eventstore.Quota{Key: lineQuota(c.Line.ID, what), Bucket: bucket, From: from, Add: 1, Limit: limit(n)}
+	}
+	quotas := []eventstore.Quota{of(quotaSends, day.Start, day.Start, caps.SendsPerDay)}
+	if c.New {
+		at := now.Truncate(time.Microsecond)
+		quotas = append(quotas,
+			of(quotaNewDay, day.Start, day.Start, caps.NewPerDay), of(quotaNewHour, at, hourStart(at), caps.NewPerHour))
+	}
+	if textHash != "" {
+		quotas = append(quotas, of(quotaText+":"+textHash, day.Start, day.Start, caps.IdenticalPerDay))
+	}
+	return quotas
+}
+
+// textHash is a keyed hash of a text, as identical texts are counted by it; "" for no text.
+func (s *Sender) textHash(body string) string {
+	body = strings.TrimSpace(body)
+	if body == "" {
+		return ""
+	}
+	h := hmac.New(sha256.New, s.textSecret)
+	h.Write([]byte(body))
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}

@@ -1,0 +1,223 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ledgerline/commands/engine"
+	"ledgerline/commands/sending"
+	"ledgerline/domain/fault"
+	"ledgerline/domain/line"
+	"ledgerline/domain/rules"
+	"ledgerline/events"
+	"ledgerline/processes/tasks"
+)
+
+const (
+	// assignBatch is how many entries are evaluated before the capacity that was not used goes to the next ones.
+	assignBatch = 64
+	// assignWorkers is how many entries are evaluated at the same time.
+	assignWorkers = 8
+	// assignMost bounds a task run, so that its lease is not held for long; the next run goes on.
+	assignMost = 2000
+)
+
+// assign gives the free capacity of a workspace's lines to the messages that wait for it, first come first served. It
+// reads lines and usage once, walks the entries in the order of their positions while some line fits, and appends for
+// each the line with its reserved capacity (message.routed). The contact's task then begins the attempt.
+//
+// The plan (rules.Capacity) only says which entries to evaluate. The command evaluates each by all rules, and the quotas of
+// its append decide whether the capacity is there. An entry that turns out to wait for something else leaves its capacity
+// to the next entry in the same run. So does an entry that another node, or an earlier run, has assigned already: the
+// consumer has not followed yet.
+func (p *Process) assign(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
+	organisation, workspace, err := parseWorkspaceKey(task.Key)
+	if err != nil {
+		return tasks.Finished, err
+	}
+	groups, err := p.groups(ctx, workspace)
+	if err != nil || len(groups) == 0 {
+		return tasks.Finished, err
+	}
+	now := p.clock.Now()
+	wants := make([]*events.WantedCapacity, len(groups))
+	for i := range groups {
+		wants[i] = groups[i].Wants
+	}
+	capacity, err := p.app.Sending.Capacity(ctx, engine.Request{Organisation: organisation, Workspace: workspace}, wants)
+	if err != nil {
+		return tasks.Finished, err
+	}
+	run := &assignRun{process: p, workspace: workspace, capacity: capacity}
+	next := line.DayOf(now).End
+	if at := capacity.NextAt(); !at.IsZero() && at.Before(next) {
+		next = at
+	}
+	for i := range groups {
+		if g := &groups[i]; g.NotBefore.After(now) {
+			if g.NotBefore.Before(next) {
+				next = g.NotBefore
+			}
+		} else {
+			run.groups = append(run.groups, &waiting{group: g})
+		}
+	}
+	done, err := run.all(ctx)
+	if err != nil {
+		return tasks.Finished, err
+	}
+	switch hour := now.Add(time.Hour); {
+	case !done:
+		next = now
+	case run.assigned > 0 && hour.Before(next): // the first of the new contacts that were assigned now
+		next = hour
+	}
+	return tasks.RunAgain(next), nil
+}
+
+// assignRun is one run of the assign task.
+type assignRun struct {
+	process   *Process
+	workspace uuid.UUID
+	capacity  *rules.Capacity
+	groups    []*waiting
+	assigned  int // entries that a line has taken
+}
+
+// waiting is a group with its next entries.
+type waiting struct {
+	*group
+	next  []queued
+	after int64 // position of the last entry that was read
+	ended bool  // no entries are left
+}
+
+// candidate is an entry that the plan has capacity for.
+type candidate struct {
+	queued
+	wants  *events.WantedCapacity
+	lineID string
+	got    sending.Assignment
+}
+
+// all assigns capacity until no entry fits. It reports false when entries are left for another run.
+func (r *assignRun) all(ctx context.Context) (done bool, err error) {
+	for evaluated := 0; evaluated < assignMost; {
+		batch, err := r.pick(ctx)
+		if err != nil || len(batch) == 0 {
+			return true, err
+		}
+		if err := r.evaluate(ctx, batch); err != nil {
+			return false, err
+		}
+		for _, c := range batch {
+			if c.got == sending.Assigned {
+				r.assigned++
+			} else {
+				r.capacity.Reserve(c.lineID, c.wants, -1)
+			}
+		}
+		evaluated += len(batch)
+	}
+	return false, nil
+}
+
+// pick takes the entries with the lowest positions that the plan has capacity for, and reserves it in the plan.
+func (r *assignRun) pick(ctx context.Context) (batch []*candidate, err error) {
+	for len(batch) < assignBatch {
+		if err := r.read(ctx); err != nil {
+			return nil, err
+		}
+		var first *waiting
+		for _, g := range r.groups {
+			if len(g.next) > 0 && r.fits(g) && (first == nil || g.next[0].position < first.next[0].position) {
+				first = g
+			}
+		}
+		if first == nil {
+			return batch, nil
+		}
+		entry := first.next[0]
+		first.next = first.next[1:]
+		lineID, _ := r.capacity.LineFor(first.Wants)
+		r.capacity.Reserve(lineID, first.Wants, 1)
+		batch = append(batch, &candidate{queued: entry, wants: first.Wants, lineID: lineID})
+	}
+	return batch, nil
+}
+
+func (r *assignRun) fits(g *waiting) bool {
+	_, fits := r.capacity.LineFor(g.Wants)
+	return fits
+}
+
+// read fills the groups that the plan has capacity for and whose entries are used up.
+func (r *assignRun) read(ctx context.Context) error {
+	var empty []*waiting
+	for _, g := range r.groups {
+		if len(g.next) == 0 && !g.ended && r.fits(g) {
+			empty = append(empty, g)
+		}
+	}
+	if len(empty) == 0 {
+		return nil
+	}
+	page := max(2*assignBatch/len(empty), 1)
+	groups, after := make([]*group, len(empty)), make([]int64, len(empty))
+	for i, g := range empty {
+		groups[i], after[i] = g.group, g.after
+	}
+	found, err := r.process.entries(ctx, r.workspace, groups, after, page)
+	if err != nil {
+		return err
+	}
+	for _, q := range found {
+		g := empty[q.group]
+		g.next, g.after = append(g.next, q), max(g.after, q.position)
+	}
+	for _, g := range empty {
+		g.ended = len(g.next) < page
+	}
+	return nil
+}
+
+// evaluate has the entries of a batch evaluated, several at the same time: the plan has capacity for all of them.
+func (r *assignRun) evaluate(ctx context.Context, batch []*candidate) error {
+	var group sync.WaitGroup
+	errs := make([]error, len(batch))
+	slots := make(chan struct{}, assignWorkers)
+	for i, c := range batch {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			q := &view{process: r.process, workspace: r.workspace, position: c.position}
+			c.got, errs[i] = r.process.app.Sending.Assign(ctx, request(assignProcess), c.messageID, q)
+		})
+	}
+	group.Wait()
+	for _, err := range errs {
+		if err != nil && !fault.Is(err, fault.NotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+func parseWorkspaceKey(key string) (organisation, workspace uuid.UUID, err error) {
+	one, other, found := strings.Cut(key, "/")
+	if !found {
+		return organisation, workspace, fmt.Errorf("dispatch: %q is not the key of a workspace", key)
+	}
+	if organisation, err = uuid.Parse(one); err == nil {
+		workspace, err = uuid.Parse(other)
+	}
+	if err != nil {
+		return organisation, workspace, fmt.Errorf("dispatch: %q is not the key of a workspace: %w", key, err)
+	}
+	return organisation, workspace, nil
+}

@@ -1,0 +1,252 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ledgerline/commands/sending"
+	"ledgerline/domain/fault"
+	"ledgerline/domain/message"
+	"ledgerline/processes/carrier"
+	"ledgerline/processes/tasks"
+)
+
+const outboxSQL = `select o.message_id, o.position, o.automatic, o.cancel, o.workspace_id,
+		exists (select from capacity_queue q where q.workspace_id = o.workspace_id) as others_wait
+	from sending_outbox o where o.contact_id = $1 and o.position > $2 order by o.position limit $3`
+
+// openMessage is a message that still has to be brought to a carrier.
+type openMessage struct {
+	MessageID   string
+	Position    int64 // of the event that accepted it
+	Automatic   bool
+	Cancel      *string // the error code with which the message is to fail
+	WorkspaceID uuid.UUID
+	OthersWait  bool // messages of the workspace wait for capacity
+}
+
+func (p *Process) outbox(ctx context.Context, contactID string, after int64) ([]openMessage, error) {
+	rows, err := p.ledger.Pool().Query(ctx, outboxSQL, contactID, after, outboxPage)
+	if err != nil {
+		return nil, fmt.Errorf("dispatch: outbox: %w", err)
+	}
+	open, err := pgx.CollectRows(rows, pgx.RowToStructByPos[openMessage])
+	if err != nil {
+		return nil, fmt.Errorf("dispatch: outbox: %w", err)
+	}
+	return open, nil
+}
+
+// contactRun is one run of a contact's task.
+type contactRun struct {
+	next    *time.Time // when the task runs again
+	blocked bool       // a message cannot leave: only automatic texts pass it
+	behind  []string   // messages that wait behind it, and for which that is not recorded yet
+}
+
+// runAgain has the task run again at a time, at the latest; the zero time asks for nothing.
+func (r *contactRun) runAgain(at time.Time) {
+	if !at.IsZero() && (r.next == nil || at.Before(*r.next)) {
+		r.next = &at
+	}
+}
+
+// deliver takes the open messages of a contact in the order in which they were accepted (rule SND-20).
+func (p *Process) deliver(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
+	var run contactRun
+	for after := int64(0); ; {
+		open, err := p.outbox(ctx, task.Key, after)
+		if err != nil {
+			return tasks.Finished, err
+		}
+		for i := range open {
+			if err := p.deliverOne(ctx, &run, &open[i]); err != nil {
+				return tasks.Finished, err
+			}
+		}
+		if err := p.deferBehind(ctx, &run); err != nil {
+			return tasks.Finished, err
+		}
+		if len(open) < outboxPage {
+			break
+		}
+		after = open[len(open)-1].Position
+	}
+	if run.next != nil {
+		return tasks.RunAgain(*run.next), nil
+	}
+	return tasks.Finished, nil
+}
+
+func (p *Process) deliverOne(ctx context.Context, run *contactRun, o *openMessage) error {
+	if o.Cancel != nil {
+		_, _, err := p.app.Sending.Cancel(ctx, request(sendingProcess), o.MessageID, *o.Cancel, nil)
+		if err != nil && !fault.Is(err, fault.NotFound) {
+			return err
+		}
+	}
+	if run.blocked && !o.Automatic {
+		run.behind = append(run.behind, o.MessageID)
+		return nil
+	}
+	t, err := p.attempt(ctx, o)
+	if err != nil || t.Step != sending.StepWait {
+		return err
+	}
+	run.runAgain(t.Until)
+	// An automatic text answers what the contact just wrote: it waits for its line, and no message waits for it.
+	run.blocked = run.blocked || !t.StepsAside && !o.Automatic
+	return nil
+}
+
+// deferBehind records which messages wait behind another one, and looks up attempts of them without a result.
+func (p *Process) deferBehind(ctx context.Context, run *contactRun) error {
+	if len(run.behind) == 0 {
+		return nil
+	}
+	due, unsettled, err := p.app.Sending.DeferBehindEarlier(ctx, request(sendingProcess), run.behind)
+	run.runAgain(due)
+	run.behind = run.behind[:0]
+	if err != nil {
+		return err
+	}
+	for _, id := range unsettled {
+		if err := p.settle(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle looks up the attempt of a message that waits behind another one, and begins no new attempt.
+func (p *Process) settle(ctx context.Context, messageID string) error {
+	by := request(sendingProcess)
+	t, err := p.app.Sending.BeginAttempt(ctx, by, sending.Begin{MessageID: messageID})
+	if err != nil || t.Step != sending.StepLookup {
+		return err
+	}
+	result, err := p.lookUp(ctx, &t)
+	if err != nil {
+		return err
+	}
+	_, _, err = p.app.Sending.CompleteAttempt(context.WithoutCancel(ctx), by, messageID, t.Number, result)
+	return err
+}
+
+// attempt takes one message as far as it goes now.
+func (p *Process) attempt(ctx context.Context, o *openMessage) (sending.Attempt, error) {
+	by := request(sendingProcess)
+	queue := &view{process: p, workspace: o.WorkspaceID, position: o.Position, read: !o.OthersWait}
+	begin := sending.Begin{MessageID: o.MessageID, Queue: queue}
+	for {
+		t, err := p.app.Sending.BeginAttempt(ctx, by, begin)
+		if fault.Is(err, fault.NotFound) {
+			return sending.Attempt{}, nil
+		}
+		if err != nil {
+			return t, err
+		}
+		var result sending.AttemptResult
+		switch t.Step {
+		case sending.StepNone, sending.StepWait:
+			return t, nil
+		case sending.StepSend:
+			if result, err = p.send(ctx, &t); err != nil {
+				return t, err // it is unknown whether the carrier has the message: the next run looks it up
+			}
+		case sending.StepLookup:
+			if result, err = p.lookUp(ctx, &t); err != nil {
+				return t, err
+			}
+		}
+		// What the carrier did is recorded even when this worker is being stopped.
+		after, _, err := p.app.Sending.CompleteAttempt(context.WithoutCancel(ctx), by, o.MessageID, t.Number, result)
+		if err != nil || after.Final() {
+			return sending.Attempt{}, err
+		}
+	}
+}
+
+// outbound is the message as its carrier gets it, to send it or to look it up.
+func outbound(t *sending.Attempt) carrier.Outbound {
+	m := &t.Message
+	return carrier.Outbound{
+		MessageID: m.MessageID, LineID: t.Line.ID, From: m.FromNumber, To: m.Content.To, Body: m.Content.Body, Media: m.Content.Media,
+		Channel: m.Channel, Automatic: m.Automatic != "", IsTest: m.IsTest,
+	}
+}
+
+// send hands the message to the carrier of its line. An error means that it is unknown whether the carrier has it.
+func (p *Process) send(ctx context.Context, t *sending.Attempt) (sending.AttemptResult, error) {
+	via, err := p.carriers.Named(t.Line.Carrier)
+	if err != nil {
+		return sending.AttemptResult{}, err
+	}
+	var chat *bool
+	if t.Message.Channel == message.Chat {
+		reachable, asked, err := p.onChat(ctx, via, t)
+		if err != nil {
+			return sending.AttemptResult{Retry: "reachability_unknown"}, nil //nolint:nilerr // nothing was sent: retry
+		}
+		if asked {
+			chat = &reachable
+		}
+		if !reachable {
+			return sending.AttemptResult{Chat: chat, Failed: &sending.RejectedByCarrier{Code: message.CodeNotOnChat}}, nil
+		}
+	}
+	if may, err := p.app.Sending.MayStillSend(ctx, t); err != nil || !may {
+		return sending.AttemptResult{Chat: chat, Lost: true}, err
+	}
+	accepted, err := via.Send(ctx, outbound(t))
+	rejected := (*carrier.Rejected)(nil)
+	switch {
+	case err == nil:
+		return sending.AttemptResult{Chat: chat, Sent: &sending.AcceptedByCarrier{CarrierID: accepted.CarrierID}}, nil
+	case errors.As(err, &rejected):
+		if rejected.Code == message.CodeNotOnChat {
+			off := false
+			chat = &off
+		}
+		return sending.AttemptResult{Chat: chat, Failed: &sending.RejectedByCarrier{Code: rejected.Code}}, nil
+	case errors.Is(err, carrier.ErrTransient):
+		return sending.AttemptResult{Chat: chat, Retry: "carrier_unavailable"}, nil
+	}
+	return sending.AttemptResult{}, fmt.Errorf("dispatch: send: %w", err)
+}
+
+// onChat reports whether the message's number is on the chat channel: from the memory that lookups share, or by asking
+// the carrier. With a carrier that cannot tell, the send itself shows it.
+func (p *Process) onChat(ctx context.Context, via carrier.Carrier, t *sending.Attempt) (reachable, asked bool, err error) {
+	m := &t.Message
+	known, found, err := p.app.Sending.Capability(ctx, m.Organisation, m.Content.To)
+	if err != nil || found {
+		return known.OnChat, false, err
+	}
+	reachable, err = via.Reachable(ctx, carrier.Line{ID: t.Line.ID, Phone: m.FromNumber}, m.Content.To)
+	if errors.Is(err, carrier.ErrReachabilityUnknown) {
+		return true, false, nil
+	}
+	return reachable, true, err
+}
+
+// lookUp finds out from the carrier what became of an attempt without a result.
+func (p *Process) lookUp(ctx context.Context, t *sending.Attempt) (sending.AttemptResult, error) {
+	via, err := p.carriers.Named(t.Line.Carrier)
+	if err != nil {
+		return sending.AttemptResult{}, err
+	}
+	accepted, found, err := via.Lookup(ctx, outbound(t))
+	if err != nil {
+		return sending.AttemptResult{}, fmt.Errorf("dispatch: look up: %w", err)
+	}
+	if !found {
+		return sending.AttemptResult{Lost: true}, nil
+	}
+	return sending.AttemptResult{Sent: &sending.AcceptedByCarrier{CarrierID: accepted.CarrierID, Reconciled: true}}, nil
+}

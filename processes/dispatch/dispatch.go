@@ -1,0 +1,124 @@
+// Package dispatch brings accepted messages to their carriers. It is the process behind the rules of sending
+// (docs/reference/sending.md); docs/sending-internals.md draws how its parts work together.
+//
+// The consumer (outbox.go) follows the ledger and writes three things with its checkpoint: the outbox, with the messages
+// that still have to be brought to a carrier; the capacity queue, with those of them that wait for the capacity of lines;
+// and scheduled tasks:
+//
+//   - "sending", one task for each contact: takes the contact's open messages in the order in which they were accepted,
+//     evaluates the rules, and calls the carrier (deliver.go);
+//   - "assign", one task for each workspace: gives free capacity to the entries of the queue, first come first served
+//     (assign.go);
+//   - "receipt", one task for each sent message: records that no receipt came within 24 hours.
+//
+// The rows only say what to look at. What is true of a message is loaded from the ledger when its task runs.
+package dispatch
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"ledgerline/clock"
+	"ledgerline/commands"
+	"ledgerline/commands/engine"
+	"ledgerline/domain/fault"
+	"ledgerline/domain/message"
+	"ledgerline/events"
+	"ledgerline/eventstore"
+	"ledgerline/eventstore/feed"
+	"ledgerline/processes"
+	"ledgerline/processes/tasks"
+)
+
+// The processes of the scheduled tasks.
+const (
+	sendingProcess = "sending" // key: contact id
+	assignProcess  = "assign"  // key: organisation id/workspace id
+	receiptProcess = "receipt" // key: message id
+)
+
+// outboxPage is how many open messages of a contact are read at a time.
+const outboxPage = 100
+
+// Config configures the process.
+type Config struct {
+	processes.Config
+	Carriers processes.Carriers
+	Workers  int // contacts whose messages are sent at the same time; default 32
+}
+
+// Process sends messages. It implements processes.Process.
+type Process struct {
+	app      *commands.App
+	ledger   *eventstore.Ledger
+	clock    clock.Clock
+	carriers processes.Carriers
+	log      *slog.Logger
+	runners  []*tasks.Runner
+	wakeups  *tasks.Wakeups
+}
+
+// New prepares the process.
+func New(cfg Config) (*Process, error) {
+	p := &Process{app: cfg.App, ledger: cfg.Ledger, clock: cfg.Clock, carriers: cfg.Carriers, log: cfg.Logger}
+	if p.log == nil {
+		p.log = slog.Default()
+	}
+	for _, own := range []tasks.RunnerConfig{
+		{Process: sendingProcess, Work: p.deliver, Workers: cfg.Workers, Batch: 2 * cfg.Workers},
+		{Process: assignProcess, Work: p.assign, Workers: 2},
+		{Process: receiptProcess, Work: p.missReceipt, Workers: 8},
+	} {
+		r, err := tasks.NewRunner(cfg.RunnerConfig(own))
+		if err != nil {
+			return nil, err
+		}
+		p.runners = append(p.runners, r)
+	}
+	p.wakeups = tasks.NewWakeups(p.runners...)
+	return p, nil
+}
+
+// Run runs the due tasks until ctx ends.
+func (p *Process) Run(ctx context.Context) error { return tasks.RunAll(ctx, p.runners...) }
+
+// Name implements feed.Consumer.
+func (*Process) Name() string { return "process_sending" }
+
+// Types implements feed.Consumer.
+func (*Process) Types() []string { return handlers.Types() }
+
+// Committed implements feed.Consumer.
+func (p *Process) Committed(b *feed.Batch) { p.wakeups.Send(b.Shard) }
+
+// request is the process as the actor of a command.
+func request(process string) engine.Request {
+	return engine.Request{Actor: events.Actor{Type: "system", ID: process}}
+}
+
+// missReceipt records that a sent message has had no receipt for 24 hours (rule SND-37).
+func (p *Process) missReceipt(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
+	if p.clock.Now().Before(task.DueAt) {
+		return tasks.RunAgain(task.DueAt), nil
+	}
+	m, _, err := p.app.Sending.RecordReceiptMissing(ctx, request(sendingProcess), task.Key)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return tasks.Finished, err
+	}
+	due := m.SentAt.Add(message.ReceiptTimeout)
+	if m.Status == message.Sent && due.After(p.clock.Now()) { // the message went on by SMS meanwhile
+		return tasks.RunAgain(due), nil
+	}
+	return tasks.Finished, nil
+}
+
+// workspaceKey is the key of the assign task of a workspace.
+func workspaceKey(organisation, workspace uuid.UUID) string {
+	return organisation.String() + "/" + workspace.String()
+}
+
+// farAhead is later than any due time.
+var farAhead = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
