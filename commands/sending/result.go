@@ -11,19 +11,19 @@ import (
 
 // AttemptResult is what came of an attempt. Exactly one of Sent, Failed, Retry and Lost is set.
 type AttemptResult struct {
-	// Chat is what the carrier said about the number being on the chat channel, when it was asked on the way.
+	// Chat says whether the number is on the chat channel, when the carrier was asked before the attempt.
 	Chat   *bool
 	Sent   *AcceptedByCarrier
 	Failed *RejectedByCarrier
-	Retry  string // why it failed for now; it is tried again after 30 s, 2 min and 10 min, then it fails with carrier_unreachable
-	Lost   bool   // the carrier, asked after a crash, never got it: it may be tried again at once
+	Retry  string // the reason of a passing failure: retried after 30 s, 2 min and 10 min (rule SND-33)
+	Lost   bool   // the carrier was asked later and never got the message: it may be sent again at once
 }
 
-// AcceptedByCarrier is an attempt that the carrier took.
+// AcceptedByCarrier is an attempt that the carrier accepted.
 type AcceptedByCarrier struct {
 	CarrierID  string
-	Channel    string // chat or sms; "" is the channel it was tried on
-	Reconciled bool   // found out by asking the carrier later
+	Channel    string // chat or sms; "" is the channel of the attempt
+	Reconciled bool   // found out by a lookup at the carrier, after the result was unknown
 }
 
 // RejectedByCarrier is an attempt that the carrier refused for good.
@@ -32,9 +32,11 @@ type RejectedByCarrier struct {
 	Details map[string]any
 }
 
-// CompleteAttempt tells the outcome of an attempt and gives the message as it is then. The outcome of an attempt that
-// is not the one under way comes too late and changes nothing.
-func (s *Sender) CompleteAttempt(ctx context.Context, req engine.Request, messageID string, attempt int, out AttemptResult) (message.Message, engine.Result, error) {
+// CompleteAttempt records the result of an attempt, and gives the message as it is then. The result of an attempt that is
+// not under way comes too late and changes nothing (rule SND-35).
+func (s *Sender) CompleteAttempt(
+	ctx context.Context, req engine.Request, messageID string, attempt int, out AttemptResult,
+) (message.Message, engine.Result, error) {
 	return s.changeAfter(ctx, req, messageID, func(ctx context.Context, u *unit, m *engine.Aggregate[message.Message]) error {
 		if out.Chat == nil || m.State.Content.To == "" {
 			return nil
@@ -61,7 +63,7 @@ func (s *Sender) CompleteAttempt(ctx context.Context, req engine.Request, messag
 	})
 }
 
-// ReceiptKind is what a carrier's receipt tells.
+// ReceiptKind is the kind of a receipt.
 type ReceiptKind string
 
 // The kinds of receipts.
@@ -71,20 +73,22 @@ const (
 	ReceiptFailed    ReceiptKind = "failed"
 )
 
-// Receipt is a carrier's receipt for a message.
+// Receipt is a carrier's report on a message.
 type Receipt struct {
 	Kind      ReceiptKind
 	At        time.Time // zero: now
 	CarrierID string
-	Code      string // with failed; default carrier_rejected
+	Code      string // with ReceiptFailed; default carrier_rejected
 	Details   map[string]any
 }
 
-// RecordReceipt takes a receipt. Late and repeated ones change nothing.
-func (s *Sender) RecordReceipt(ctx context.Context, req engine.Request, messageID string, r Receipt) (message.Message, engine.Result, error) {
+// RecordReceipt records a receipt. Late and repeated receipts change nothing.
+func (s *Sender) RecordReceipt(
+	ctx context.Context, req engine.Request, messageID string, r Receipt,
+) (message.Message, engine.Result, error) {
 	return s.change(ctx, req, messageID, func(m message.Message, now time.Time) []events.Event {
-		// A carrier's clock, or a receipt that overtook its answer, may say that a message arrived before we knew it
-		// sent; nobody should read it so.
+		// By the carrier's clock, or when the receipt overtakes the carrier's answer, a message may seem to arrive before it
+		// was sent. The timeline never shows that.
 		if r.At.Before(m.SentAt) {
 			r.At = m.SentAt
 		}
@@ -106,7 +110,10 @@ func (s *Sender) RecordReceipt(ctx context.Context, req engine.Request, messageI
 	})
 }
 
-// ReceiptMissing tells that a message sent 24 h ago has had no receipt; earlier, or when it has one, nothing happens.
-func (s *Sender) RecordReceiptMissing(ctx context.Context, req engine.Request, messageID string) (message.Message, engine.Result, error) {
+// RecordReceiptMissing records that a message sent 24 hours ago has had no receipt. Earlier, or with a receipt, it changes
+// nothing (rule SND-37).
+func (s *Sender) RecordReceiptMissing(
+	ctx context.Context, req engine.Request, messageID string,
+) (message.Message, engine.Result, error) {
 	return s.change(ctx, req, messageID, func(m message.Message, now time.Time) []events.Event { return m.RecordReceiptMissing(now) })
 }

@@ -1,6 +1,6 @@
 package rules
 
-// For tests that hold the shortcut against the search.
+// For tests that compare the filter with the search.
 var (
 	MayMention = mayMention
 	Mention    = mention

@@ -8,11 +8,10 @@ import (
 	"ledgerline/domain/phone"
 )
 
-// mention finds web and e-mail addresses, also as people write them without a scheme.
+// mention finds web and e-mail addresses, with or without a scheme.
 var mention = xurls.Relaxed()
 
-// firstMessage is interface section 1 rule 4: until the contact has replied, at most three messages, short and plain. What breaks it waits
-// for the reply and lets others pass.
+// firstMessage defers a message that breaks the first-message rules until the contact writes (rules SND-14 to SND-17).
 func firstMessage(f *Facts) *Verdict {
 	if f.Replied {
 		return nil
@@ -51,7 +50,7 @@ func firstMessageBreaks(f *Facts) []string {
 	return broken
 }
 
-// mentions tells whether a text has links and e-mail addresses in it.
+// mentions reports whether a text contains links and e-mail addresses.
 func mentions(body string) (links, addresses bool) {
 	if !mayMention(body) {
 		return false, false
@@ -66,7 +65,7 @@ func mentions(body string) (links, addresses bool) {
 	return links, addresses
 }
 
-// mayMention spares most texts the search: an address has an @, a slash after a colon, or a dot or colon within a word.
+// mayMention is a cheap filter before the search: an address has an @, or a dot or colon within a word.
 func mayMention(body string) bool {
 	for i := 1; i+1 < len(body); i++ {
 		switch body[i] {

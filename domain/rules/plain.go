@@ -8,9 +8,9 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// plain writes a text as a reader takes it, so that no other way to write an address or a number passes: compatibility forms
-// (fullwidth letters, circled digits) as what they stand for, digits of all scripts as 0 to 9, every dash, space and full stop
-// as the usual one, and what cannot be seen not at all.
+// plain normalises a text to what a reader sees (rule SND-15): compatibility forms such as fullwidth letters become plain
+// ones, digits of all scripts become 0 to 9, dashes, spaces and full stops become the usual ones, and invisible characters
+// are removed.
 func plain(text string) string {
 	if ascii(text) {
 		return text
@@ -45,7 +45,7 @@ func ascii(text string) bool {
 	return true
 }
 
-// digit is 0 to 9 for a decimal digit of any script: they stand ten in a row, from zero on.
+// digit gives 0 to 9 for a decimal digit of any script. In Unicode the ten digits of a script follow each other, from zero.
 func digit(r rune) rune {
 	const ten = 10
 	for _, block := range unicode.Nd.R16 {

@@ -10,16 +10,16 @@ import (
 // Window is the part of a local day in which messages may leave: [Opens, Closes), in minutes since midnight.
 type Window struct{ Opens, Closes int }
 
-// platformWindow is 9 AM to 8 PM (interface section 1 rule 3).
+// platformWindow is 9 AM to 8 PM (rule SND-10).
 var platformWindow = Window{9 * 60, 20 * 60}
 
-// PlatformQuietHours is the span that no organisation's quiet hours may leave out.
+// PlatformQuietHours is the span that the quiet hours of every organisation include.
 func PlatformQuietHours() events.QuietHours {
 	return events.QuietHours{Start: "20:00", End: "09:00"}
 }
 
-// WindowOf is the platform's window, narrowed by an organisation's own quiet hours. Quiet hours that are not set, or no
-// span, change nothing.
+// WindowOf is the platform's window, narrowed by an organisation's quiet hours. Quiet hours that are not set or not valid
+// change nothing.
 func WindowOf(q events.QuietHours) Window {
 	w := platformWindow
 	starts, ok1 := Minutes(q.Start)
@@ -39,14 +39,14 @@ func Minutes(clock string) (minutes int, ok bool) {
 	return t.Hour()*60 + t.Minute(), err == nil
 }
 
-// open tells whether the window is open at a moment in a zone.
+// open reports whether the window is open at a time in a zone.
 func (w Window) open(at time.Time, zone *time.Location) bool {
 	local := at.In(zone)
 	minute := local.Hour()*60 + local.Minute()
 	return w.Opens <= minute && minute < w.Closes
 }
 
-// opensNext is the next moment at which the window opens in a zone, where it is closed now.
+// opensNext is the next time at which the window opens in a zone in which it is closed.
 func (w Window) opensNext(at time.Time, zone *time.Location) time.Time {
 	year, month, date := at.In(zone).Date()
 	for {
@@ -58,12 +58,11 @@ func (w Window) opensNext(at time.Time, zone *time.Location) time.Time {
 	}
 }
 
-// maxMoves bounds how often a moment is moved on before it is taken that there is none: windows of zones far apart, narrowed
-// by quiet hours, may never be open together.
+// maxMoves bounds the search for a time at which the window is open in all zones. Narrow windows in zones far apart are never
+// open together.
 const maxMoves = 32
 
-// quietHours is interface section 1 rule 3: a moment is allowed only if it is inside the window in every zone that the number may
-// be in.
+// quietHours defers a message unless the window is open in every zone that the number may lie in (rules SND-10 and SND-11).
 func quietHours(f *Facts) *Verdict {
 	closed := ""
 	at := f.Now

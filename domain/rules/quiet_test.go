@@ -55,7 +55,7 @@ func TestAMessageLeavesFrom9AMUntilBefore8PMOfTheContactsTime(t *testing.T) {
 	}
 }
 
-func TestOnlyAMomentInsideAllZonesOfANumberIsAllowed(t *testing.T) {
+func TestTheWindowMustBeOpenInAllZonesOfANumber(t *testing.T) {
 	t.Parallel()
 	const anchorage, adak = "America/Anchorage", "America/Adak"
 	for _, row := range []struct{ local, until, zone string }{
@@ -72,7 +72,7 @@ func TestOnlyAMomentInsideAllZonesOfANumberIsAllowed(t *testing.T) {
 	}
 }
 
-func TestANumberOfManyZonesIsTakenToBeOnBothCoasts(t *testing.T) {
+func TestANumberOfManyZonesCountsAsOnBothCoasts(t *testing.T) {
 	t.Parallel()
 	for _, tollFree := range []string{"+18005550199", "+18775551234", "+1999", ""} {
 		require.Equal(t, []string{"America/New_York", "America/Los_Angeles"}, phone.TimeZones(tollFree), tollFree)

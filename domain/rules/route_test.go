@@ -71,7 +71,7 @@ func TestALineTakesNoMoreThanItsLimits(t *testing.T) {
 	require.Equal(t, rules.Send, check(taken).Decision, "a retry has its place")
 }
 
-func TestAPersonsOwnTextMayBeLikeOthers(t *testing.T) {
+func TestATextOfStaffMayBeLikeOthers(t *testing.T) {
 	t.Parallel()
 	f := ready()
 	f.Candidates = []rules.Candidate{using("ln_1", rules.Usage{Identical: 25})}
@@ -80,7 +80,7 @@ func TestAPersonsOwnTextMayBeLikeOthers(t *testing.T) {
 	require.Equal(t, rules.Send, rules.Check(f).Decision)
 }
 
-func TestTheLeastUsedLineWithRoomTakesTheMessage(t *testing.T) {
+func TestTheLeastUsedLineWithCapacityTakesTheMessage(t *testing.T) {
 	t.Parallel()
 	v := check(using("ln_1", rules.Usage{Sends: 5}), using("ln_2", rules.Usage{Sends: 3}), using("ln_3", rules.Usage{Sends: 1, New: 50}))
 	require.Equal(t, "ln_2", v.Line.Line.ID)
@@ -89,7 +89,7 @@ func TestTheLeastUsedLineWithRoomTakesTheMessage(t *testing.T) {
 	require.Equal(t, "ln_1", check(paused, using("ln_1", rules.Usage{Sends: 7})).Line.Line.ID)
 }
 
-func TestAMessageWaitsForTheFirstLineThatWillHaveRoom(t *testing.T) {
+func TestAMessageWaitsForTheFirstLineThatWillHaveCapacity(t *testing.T) {
 	t.Parallel()
 	hour := make([]time.Time, 15)
 	for i := range hour {

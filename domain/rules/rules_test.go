@@ -79,7 +79,7 @@ func TestConsentDecidesAtAcceptingAndAgainBeforeLeaving(t *testing.T) {
 	}
 }
 
-func TestAnOptOutIsNotConfirmedToWhoHasOptedInAgain(t *testing.T) {
+func TestAnOptOutIsNotConfirmedAfterAnotherOptIn(t *testing.T) {
 	t.Parallel()
 	f := ready()
 	f.Automatic, f.Confirmation = true, true
@@ -90,7 +90,7 @@ func TestAnOptOutIsNotConfirmedToWhoHasOptedInAgain(t *testing.T) {
 	}
 }
 
-func TestAMessageWithoutALineIsHeldUntilTheHoldExpires(t *testing.T) {
+func TestAMessageWithoutALineIsDeferredUntilTheDeferralExpires(t *testing.T) {
 	t.Parallel()
 	f := ready()
 	f.Candidates, f.NamedLineID = nil, "ln_1"
