@@ -3,7 +3,6 @@ package house_test
 import (
 	"go/parser"
 	"go/token"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -11,19 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wideComments are folders whose comments are not wrapped yet. Take a folder out of the list when it is.
-var wideComments = []string{
-	"adapters", "clock", "commands", "csvfile", "domain", "events", "eventstore", "localpg", "migrations",
-	"processes", "projections", "service", "test",
-}
-
 func TestCommentsAreWrapped(t *testing.T) {
 	t.Parallel()
 	for _, file := range repositoryFiles(t, ".go") {
-		folder, _, _ := strings.Cut(file, "/")
-		if slices.Contains(wideComments, folder) {
-			continue
-		}
 		set := token.NewFileSet()
 		source := text(t, file)
 		tree, err := parser.ParseFile(set, file, source, parser.ParseComments|parser.SkipObjectResolution)

@@ -1,5 +1,5 @@
-// Package clock is the service's source of time. Every stored time and every deadline comes from a Clock that is passed in,
-// so that tests and the dev mode can move time instead of waiting for it.
+// Package clock is the service's source of time. Every stored time and every deadline comes from a Clock that is passed
+// in, so that tests and the dev mode can move time instead of waiting for it.
 package clock
 
 import "time"

@@ -9,13 +9,13 @@ import (
 // ErrBackwards refuses to move a clock back: recorded events would then lie in the future.
 var ErrBackwards = errors.New("clock: time moves forward only")
 
-// maxWait bounds one wait on a timer of the machine. These follow the monotonic clock and not the wall clock, so a timer of
-// this package compares with the wall clock again after maxWait. A laptop that slept, or a corrected clock, then delays it
-// by no more than that.
+// maxWait bounds one wait on a timer of the machine. These follow the monotonic clock and not the wall clock, so a
+// timer of this package compares with the wall clock again after maxWait. A laptop that slept, or a corrected clock,
+// then delays it by no more than that.
 const maxWait = time.Minute
 
-// Movable is a clock that can be moved forward by hand, for the dev mode and for tests. Between moves it either stands still
-// (Frozen) or runs at the pace of real time (Running). It is safe for concurrent use.
+// Movable is a clock that can be moved forward by hand, for the dev mode and for tests. Between moves it either stands
+// still (Frozen) or runs at the pace of real time (Running). It is safe for concurrent use.
 type Movable struct {
 	mu      sync.Mutex
 	frozen  bool

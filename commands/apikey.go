@@ -12,8 +12,8 @@ import (
 	"ledgerline/events"
 )
 
-// secretClaimScope is the scope of the claims by which a key is found: the claimed key is the SHA-256 of the secret, the
-// owner is the API key's id.
+// secretClaimScope is the scope of the claims by which a key is found: the claimed key is the SHA-256 of the secret,
+// the owner is the API key's id.
 const secretClaimScope = "api_key"
 
 // CreateAPIKey is what an API key is made of (rules ACC-2 to ACC-5).

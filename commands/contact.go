@@ -25,8 +25,8 @@ type CreateContact struct {
 	ConsentSource *string
 }
 
-// CreateContact creates a contact of the request's workspace; Ref is its id. Refusals: validation_failed with all that is
-// wrong, conflict with details.contact_id for a number that a contact of the workspace has.
+// CreateContact creates a contact of the request's workspace; Ref is its id. Refusals: validation_failed with all that
+// is wrong, conflict with details.contact_id for a number that a contact of the workspace has.
 func (a *App) CreateContact(ctx context.Context, req Request, in CreateContact) (Result, error) {
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error { return u.createContact(ctx, &in) })
 }
@@ -78,8 +78,8 @@ type UpsertContact struct {
 	Fields    map[string]any // replaces all custom fields
 }
 
-// UpsertContact updates the contact of the request's workspace that has a number, or creates one; Ref is its id. Consent
-// is not changed (rule ACC-30). Refusals are those of CreateContact and UpdateContact.
+// UpsertContact updates the contact of the request's workspace that has a number, or creates one; Ref is its id.
+// Consent is not changed (rule ACC-30). Refusals are those of CreateContact and UpdateContact.
 func (a *App) UpsertContact(ctx context.Context, req Request, in UpsertContact) (r Result, created bool, err error) {
 	r, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		e164, err := u.Engine.Phone(in.Phone, "/phone")

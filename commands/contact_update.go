@@ -43,8 +43,8 @@ func (a *App) UpdateContact(ctx context.Context, req Request, contactID string, 
 	})
 }
 
-// ChangeContactLabels adds labels to a contact of the request's workspace and removes others, by name. A name that is in
-// both lists is added.
+// ChangeContactLabels adds labels to a contact of the request's workspace and removes others, by name. A name that is
+// in both lists is added.
 func (a *App) ChangeContactLabels(ctx context.Context, req Request, contactID string, add, remove []string) (Result, error) {
 	return a.UpdateContact(ctx, req, contactID, UpdateContact{AddLabels: add, RemoveLabels: remove})
 }
@@ -110,7 +110,8 @@ func (u *unit) recordPatch(ctx context.Context, c *engine.Aggregate[contact.Cont
 	return nil
 }
 
-// changeLabels records the changes of a contact's labels. What is wrong with the names is returned as validation_failed.
+// changeLabels records the changes of a contact's labels. What is wrong with the names is returned as
+// validation_failed.
 func (u *unit) changeLabels(ctx context.Context, c *engine.Aggregate[contact.Contact], in *UpdateContact) error {
 	if in.Labels == nil && len(in.AddLabels)+len(in.RemoveLabels) == 0 {
 		return nil

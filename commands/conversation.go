@@ -78,9 +78,9 @@ type UpdateConversation struct {
 	Refusal error
 }
 
-// UpdateConversation changes a conversation of the request's workspace; Ref is its id. All changes are appended together,
-// and what is so already is no event (rule INB-14). Refusals: not_found, validation_failed with all that is wrong, and
-// forbidden for what an agent or a test key may not do.
+// UpdateConversation changes a conversation of the request's workspace; Ref is its id. All changes are appended
+// together, and what is so already is no event (rule INB-14). Refusals: not_found, validation_failed with all that is
+// wrong, and forbidden for what an agent or a test key may not do.
 func (a *App) UpdateConversation(ctx context.Context, req Request, id string, in UpdateConversation) (Result, error) {
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		conv, err := u.loadConversation(ctx, id, in.AgentUserID)

@@ -84,9 +84,9 @@ func (u *unit) loadIdentity(ctx context.Context, id uuid.UUID) (*engine.Aggregat
 	return i, err
 }
 
-// UpdateIdentity changes a service identity of the request's workspace, and with it what its token may do. grantor is as
-// in CreateIdentity. Refusals: not_found, validation_failed, forbidden, conflict for the identity of an AI agent (rule
-// ACC-27).
+// UpdateIdentity changes a service identity of the request's workspace, and with it what its token may do. grantor is
+// as in CreateIdentity. Refusals: not_found, validation_failed, forbidden, conflict for the identity of an AI agent
+// (rule ACC-27).
 func (a *App) UpdateIdentity(ctx context.Context, req Request, id uuid.UUID, change identity.Change, grantor *apikey.Grantor) (Result, error) {
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		i, err := u.loadIdentity(ctx, id)

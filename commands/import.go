@@ -33,8 +33,8 @@ type AcceptedImport struct {
 	Event events.ImportRequested
 }
 
-// ImportContacts accepts a file; Ref is the id of its job, which ContinueImport works on. The file is checked as a whole
-// before it is accepted; what is wrong with a single row becomes an error of the job (rule CON-45). Refusals:
+// ImportContacts accepts a file; Ref is the id of its job, which ContinueImport works on. The file is checked as a
+// whole before it is accepted; what is wrong with a single row becomes an error of the job (rule CON-45). Refusals:
 // validation_failed with all that is wrong.
 func (a *App) ImportContacts(ctx context.Context, req Request, in ImportContacts) (AcceptedImport, error) {
 	rows, issues := CheckImport(&in)

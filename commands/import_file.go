@@ -14,8 +14,8 @@ import (
 	"ledgerline/domain/importjob"
 )
 
-// importFile is what is stored of an import request until its job ends (rule CON-51): the file, and the caller, whom the
-// evidence of consent names. It is encrypted as a whole, since it holds data of many contacts.
+// importFile is what is stored of an import request until its job ends (rule CON-51): the file, and the caller, whom
+// the evidence of consent names. It is encrypted as a whole, since it holds data of many contacts.
 type importFile struct {
 	CSV       string            `json:"csv"`
 	Mapping   map[string]string `json:"mapping"`

@@ -150,8 +150,8 @@ func (b *importBatch) createFromRow(ctx context.Context, row *importjob.Row, num
 	return nil
 }
 
-// updateFromRow changes the contact of a row. A row opts in only a contact whose consent is unknown, and never sets it to
-// unknown (rule CON-48).
+// updateFromRow changes the contact of a row. A row opts in only a contact whose consent is unknown, and never sets it
+// to unknown (rule CON-48).
 func (b *importBatch) updateFromRow(ctx context.Context, row *importjob.Row, num engine.Number, c *engine.Aggregate[contact.Contact]) error {
 	optIn := row.Consent == consent.OptedIn && c.State.Consent == consent.Unknown && !num.State.OptedOut
 	if optIn && b.job.ConsentSource == nil {

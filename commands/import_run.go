@@ -26,9 +26,9 @@ const (
 // errImportTakenOver reports that another worker carries out rows of the same job: the lease of this one has expired.
 var errImportTakenOver = errors.New("commands: another worker carries out the import")
 
-// ContinueImport carries out the next rows of a job's file. done is true when the job has ended. Each batch of rows is one
-// append together with the job's progress, so that after an interruption the next call goes on behind the last batch
-// that was appended, and no row is carried out or counted twice (rule CON-49).
+// ContinueImport carries out the next rows of a job's file. done is true when the job has ended. Each batch of rows is
+// one append together with the job's progress, so that after an interruption the next call goes on behind the last
+// batch that was appended, and no row is carried out or counted twice (rule CON-49).
 func (a *App) ContinueImport(ctx context.Context, id uuid.UUID) (done bool, err error) {
 	job, err := a.FindImport(ctx, id)
 	if err != nil {
@@ -155,8 +155,8 @@ func (r *importRun) nextBatch(ctx context.Context) (finished bool, err error) {
 	return finished, nil
 }
 
-// mustStop reports whether an error says nothing about the rows: the run was interrupted, the ledger is out of reach, or
-// another worker has taken over.
+// mustStop reports whether an error says nothing about the rows: the run was interrupted, the ledger is out of reach,
+// or another worker has taken over.
 func (r *importRun) mustStop(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || fault.Is(err, fault.Unavailable) || errors.Is(err, errImportTakenOver)
 }

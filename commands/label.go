@@ -50,8 +50,8 @@ func (a *App) DeleteLabel(ctx context.Context, req Request, id uuid.UUID) (Resul
 	return labels.remove(ctx, a, req, id)
 }
 
-// findLabel finds a label of the request's workspace by its name; nil when there is none. The label is guarded, since it
-// may be renamed or deleted before the append.
+// findLabel finds a label of the request's workspace by its name; nil when there is none. The label is guarded, since
+// it may be renamed or deleted before the append.
 func (u *unit) findLabel(ctx context.Context, name string) (*engine.Aggregate[label.Label], error) {
 	scope, key := label.Claim(u.Request.Workspace, name)
 	owner, found, err := u.Owner(ctx, scope, key)

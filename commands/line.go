@@ -13,8 +13,8 @@ import (
 )
 
 // linePhoneClaimScope is the scope of the claims on the numbers of lines. A number belongs to one line of the
-// installation, so that an inbound message finds its workspace. A retired line keeps its number until another line takes
-// it (rule LIN-1).
+// installation, so that an inbound message finds its workspace. A retired line keeps its number until another line
+// takes it (rule LIN-1).
 const linePhoneClaimScope = "line.phone"
 
 // ProvisionLine is what a line is made of.
@@ -27,8 +27,8 @@ type ProvisionLine struct {
 	LineRequestID *uuid.UUID // the request for lines that the line is provisioned for
 }
 
-// ProvisionLine creates a line of the request's workspace; Ref is its id. A number that another line has is refused with
-// conflict, unless that line is retired.
+// ProvisionLine creates a line of the request's workspace; Ref is its id. A number that another line has is refused
+// with conflict, unless that line is retired.
 func (a *App) ProvisionLine(ctx context.Context, req Request, in ProvisionLine) (Result, error) {
 	id := a.engine.IDs.TypeID("ln")
 	e164, err := phone.Parse(in.Phone, "/phone")

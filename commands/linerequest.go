@@ -35,8 +35,8 @@ func (a *App) RequestLines(ctx context.Context, req Request, in RequestLines) (R
 	})
 }
 
-// StartLineRequest marks a line request as in progress. It, FulfilLineRequest and CancelLineRequest are for the operator;
-// they refuse a request that is closed with not_found.
+// StartLineRequest marks a line request as in progress. It, FulfilLineRequest and CancelLineRequest are for the
+// operator; they refuse a request that is closed with not_found.
 func (a *App) StartLineRequest(ctx context.Context, req Request, id uuid.UUID) (Result, error) {
 	return a.changeLineRequest(ctx, req, id, func(_ context.Context, _ *unit, r line.Requests) ([]events.Event, error) {
 		return r.Start(id)
@@ -74,8 +74,8 @@ func (a *App) changeLineRequest(ctx context.Context, req Request, id uuid.UUID, 
 	})
 }
 
-// addLineToRequest counts a line toward a line request of the request's workspace, and returns the pool that the request
-// asks for. A nil id is no request.
+// addLineToRequest counts a line toward a line request of the request's workspace, and returns the pool that the
+// request asks for. A nil id is no request.
 func (u *unit) addLineToRequest(ctx context.Context, id *uuid.UUID, lineID string) (poolID *string, err error) {
 	if id == nil {
 		return nil, nil //nolint:nilnil // a line without a request is no error

@@ -41,9 +41,9 @@ const (
 	probeRetryAfter = 10 * time.Second
 )
 
-// LookUpNumber finds out whether a number is on the chat channel: from an earlier answer, or by asking a carrier through
-// one of the lines. The carrier is asked before anything is appended. Refusals: validation_failed (a test key looks up
-// sandbox numbers only), conflict when no line can be asked, service_unavailable when no carrier answers.
+// LookUpNumber finds out whether a number is on the chat channel: from an earlier answer, or by asking a carrier
+// through one of the lines. The carrier is asked before anything is appended. Refusals: validation_failed (a test key
+// looks up sandbox numbers only), conflict when no line can be asked, service_unavailable when no carrier answers.
 func (a *App) LookUpNumber(ctx context.Context, req Request, in LookUpNumber, prober Prober) (NumberLookup, error) {
 	e164, err := a.engine.Phone(in.Phone, "/phone")
 	if err != nil {

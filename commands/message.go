@@ -39,8 +39,8 @@ type AcceptedMessage struct {
 }
 
 // AcceptMessage accepts a message to a contact of the request's workspace. A number without a contact makes one; the
-// conversation is started or opened again. Refusals: validation_failed with all that is wrong, not_found for the contact
-// or the conversation, forbidden for a line, contact_opted_out, consent_required.
+// conversation is started or opened again. Refusals: validation_failed with all that is wrong, not_found for the
+// contact or the conversation, forbidden for a line, contact_opted_out, consent_required.
 func (a *App) AcceptMessage(ctx context.Context, req Request, in AcceptMessage) (AcceptedMessage, error) {
 	var accepted AcceptedMessage
 	result, err := a.run(ctx, req, func(ctx context.Context, u *unit) error {

@@ -93,8 +93,8 @@ func (u *unit) checkMessage(ctx context.Context, in *AcceptMessage) (issueList, 
 	return issues, err
 }
 
-// checkRequestedLine adds what is wrong with the line that a message names; nil for a message that names none. A line that
-// the service identity may not use is refused with forbidden (rule ACC-25).
+// checkRequestedLine adds what is wrong with the line that a message names; nil for a message that names none. A line
+// that the service identity may not use is refused with forbidden (rule ACC-25).
 func (u *unit) checkRequestedLine(ctx context.Context, lineID *string, issues *issueList) error {
 	allowed, err := u.AllowedLines(ctx, u.identityID())
 	if err != nil {

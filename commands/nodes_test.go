@@ -16,8 +16,8 @@ import (
 	"ledgerline/events"
 )
 
-// A node remembers states that another node may have changed since. The tests below change a state through a second node
-// and check that the first node decides by the new state.
+// A node remembers states that another node may have changed since. The tests below change a state through a second
+// node and check that the first node decides by the new state.
 
 func TestAStopWordSetOnAnotherNodeCounts(t *testing.T) {
 	t.Parallel()

@@ -11,9 +11,9 @@ import (
 	"ledgerline/events"
 )
 
-// PreviewMessage is the dry run of AcceptMessage (rule SND-8): it applies the sending rules to a message as of now, or as
-// of its send_at, and writes nothing. What the rules refuse is in the preview; refusals of the request itself are those
-// of AcceptMessage. A caller whose credential has changed is refused with ErrCredentialChanged.
+// PreviewMessage is the dry run of AcceptMessage (rule SND-8): it applies the sending rules to a message as of now, or
+// as of its send_at, and writes nothing. What the rules refuse is in the preview; refusals of the request itself are
+// those of AcceptMessage. A caller whose credential has changed is refused with ErrCredentialChanged.
 func (a *App) PreviewMessage(ctx context.Context, req Request, in AcceptMessage) (sending.Preview, error) {
 	p, err := a.previewMessage(ctx, req, in)
 	if changed := a.engine.VerifyCaller(ctx, &req); changed != nil {

@@ -13,8 +13,8 @@ import (
 	"ledgerline/domain/organisation"
 )
 
-// The checks below refuse, with validation_failed at a JSON pointer, ids in a request that name nothing in the request's
-// workspace. A nil id is accepted.
+// The checks below refuse, with validation_failed at a JSON pointer, ids in a request that name nothing in the
+// request's workspace. A nil id is accepted.
 
 // checkMember refuses a user who is not a member of the request's workspace. The current user is accepted without a
 // check: that user may have left the workspace, and a client may send back what it was shown (rule CON-4).

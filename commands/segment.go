@@ -21,8 +21,8 @@ var segments = named[uuid.UUID, segment.Segment]{
 	deleteEvents: segment.Segment.Delete,
 }
 
-// CreateSegment creates a segment of the request's workspace; Ref is its id. definition is decoded JSON (rules CON-32 to
-// CON-38). Refusals: validation_failed with the pointer of each bad node, conflict for a name that exists.
+// CreateSegment creates a segment of the request's workspace; Ref is its id. definition is decoded JSON (rules CON-32
+// to CON-38). Refusals: validation_failed with the pointer of each bad node, conflict for a name that exists.
 func (a *App) CreateSegment(ctx context.Context, req Request, name string, definition any) (Result, error) {
 	id := a.engine.IDs.UUID()
 	return segments.create(ctx, a, req, id, func(ctx context.Context, u *unit) ([]events.Event, error) {

@@ -26,8 +26,8 @@ func (h *house) begin(messageID string) sending.Attempt {
 	return a
 }
 
-// othersFirst is a queue in which earlier entries may use all capacity for new contacts. It is a function that is called
-// whenever the queue is asked.
+// othersFirst is a queue in which earlier entries may use all capacity for new contacts. It is a function that is
+// called whenever the queue is asked.
 type othersFirst func()
 
 func (f othersFirst) Blocked(_ context.Context, lineIDs []string) (map[string]bool, error) {

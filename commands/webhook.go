@@ -88,7 +88,8 @@ func (u *unit) loadWebhook(ctx context.Context, id string) (*engine.Aggregate[we
 	return endpoint, err
 }
 
-// UpdateWebhook changes an endpoint of the request's workspace. Refusals: not_found, and those of webhook.Endpoint.Update.
+// UpdateWebhook changes an endpoint of the request's workspace. Refusals: not_found, and those of
+// webhook.Endpoint.Update.
 func (a *App) UpdateWebhook(ctx context.Context, req Request, id string, change webhook.Change) (Result, error) {
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		endpoint, err := u.loadWebhook(ctx, id)
@@ -111,8 +112,8 @@ type RotatedWebhook struct {
 	Secret string
 }
 
-// RotateWebhook gives an endpoint of the request's workspace a new secret (rule WHK-7). answer, when not nil, renders the
-// answer so that it commits with the idempotency record. Only this answer shows the secret.
+// RotateWebhook gives an endpoint of the request's workspace a new secret (rule WHK-7). answer, when not nil, renders
+// the answer so that it commits with the idempotency record. Only this answer shows the secret.
 func (a *App) RotateWebhook(ctx context.Context, req Request, id string, answer func(RotatedWebhook) ([]byte, error)) (RotatedWebhook, error) {
 	secret, err := a.newWebhookSecret()
 	if err != nil {
@@ -131,7 +132,8 @@ func (a *App) RotateWebhook(ctx context.Context, req Request, id string, answer 
 	return RotatedWebhook{result, secret}, err
 }
 
-// DeleteWebhook deletes an endpoint of the request's workspace. The key of its secrets is destroyed with the same append.
+// DeleteWebhook deletes an endpoint of the request's workspace. The key of its secrets is destroyed with the same
+// append.
 func (a *App) DeleteWebhook(ctx context.Context, req Request, id string) (Result, error) {
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		endpoint, err := u.loadWebhook(ctx, id)
@@ -146,7 +148,8 @@ func (a *App) DeleteWebhook(ctx context.Context, req Request, id string) (Result
 	})
 }
 
-// DisableWebhook disables an active endpoint of the request's workspace. An endpoint that is not active is left as it is.
+// DisableWebhook disables an active endpoint of the request's workspace. An endpoint that is not active is left as it
+// is.
 func (a *App) DisableWebhook(ctx context.Context, req Request, id, reason string) (Result, error) {
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		endpoint, err := u.loadWebhook(ctx, id)
@@ -176,8 +179,8 @@ type RequestedDelivery struct {
 	EventID    uuid.UUID // of the example event
 }
 
-// TestWebhook requests one delivery of an example event to an endpoint of the request's workspace; Ref is the delivery's
-// id. Refusals: not_found, rate_limited (rule WHK-16).
+// TestWebhook requests one delivery of an example event to an endpoint of the request's workspace; Ref is the
+// delivery's id. Refusals: not_found, rate_limited (rule WHK-16).
 func (a *App) TestWebhook(ctx context.Context, req Request, id, eventType string) (RequestedDelivery, error) {
 	requested := RequestedDelivery{DeliveryID: a.engine.IDs.UUID(), EventID: a.engine.IDs.UUID()}
 	quotaKey := "webhook_tests:" + req.Workspace.String()
@@ -198,8 +201,8 @@ func (a *App) TestWebhook(ctx context.Context, req Request, id, eventType string
 
 // ReplayDelivery requests one more attempt of a delivery to an active endpoint of the request's workspace; Ref is the
 // delivery's id. The caller has checked that the delivery is finished; replays is how often it had been replayed then,
-// and isTest whether it is the delivery of a test. Refusals: not_found, conflict when the delivery was replayed since or
-// the endpoint is not active, rate_limited (rule WHK-15).
+// and isTest whether it is the delivery of a test. Refusals: not_found, conflict when the delivery was replayed since
+// or the endpoint is not active, rate_limited (rule WHK-15).
 func (a *App) ReplayDelivery(ctx context.Context, req Request, endpointID string, deliveryID uuid.UUID, isTest bool, replays int) (Result, error) {
 	stream := events.DeliveryStream(deliveryID)
 	expected := replays // the version of the stream: one event for each replay
@@ -238,8 +241,8 @@ type WebhookResult struct {
 	Event     events.Event
 }
 
-// RecordWebhookResults records events about deliveries to endpoints of one organisation, in one append. Each event begins
-// a stream of its own, so that the append collides with no other.
+// RecordWebhookResults records events about deliveries to endpoints of one organisation, in one append. Each event
+// begins a stream of its own, so that the append collides with no other.
 func (a *App) RecordWebhookResults(ctx context.Context, organisation uuid.UUID, results []WebhookResult) (Result, error) {
 	now := a.engine.Ledger.Now()
 	toAppend := eventstore.Append{Organisation: organisation, Actor: events.Actor{Type: "system", ID: "webhooks"}, At: now}

@@ -22,8 +22,8 @@ type CreatedWorkspace struct {
 	SandboxPhone  string
 }
 
-// CreateWorkspace creates a workspace of the request's organisation, with a pool "Default" and a sandbox line (rules LIN-6
-// and LIN-30).
+// CreateWorkspace creates a workspace of the request's organisation, with a pool "Default" and a sandbox line (rules
+// LIN-6 and LIN-30).
 func (a *App) CreateWorkspace(ctx context.Context, req Request, name string) (CreatedWorkspace, error) {
 	w := CreatedWorkspace{ID: a.engine.IDs.UUID(), DefaultPoolID: a.engine.IDs.TypeID("pool"), SandboxLineID: a.engine.IDs.TypeID("ln")}
 	req.Workspace = w.ID

@@ -1,5 +1,5 @@
-// Package csvfile writes CSV files that open correctly in spreadsheets, and reads CSV files that people send. A Reader returns
-// exactly the text that a Writer has written.
+// Package csvfile writes CSV files that open correctly in spreadsheets, and reads CSV files that people send. A Reader
+// returns exactly the text that a Writer has written.
 //
 // The format is that of RFC 4180 in UTF-8: commas, quotes doubled within quotes, line breaks allowed within quotes. The
 // package does not use encoding/csv, which changes line breaks inside cells and does not limit the size of a record.

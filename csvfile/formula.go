@@ -8,10 +8,11 @@ import (
 
 // EscapeFormula returns a cell that no spreadsheet takes for a formula: it puts an apostrophe in front of a cell that a
 // spreadsheet might compute. The first visible character decides; invisible ones before it (spaces, control characters,
-// direction marks) are ignored, because some programs drop them first. Phone numbers are escaped too: a spreadsheet would
-// compute and round them because of their plus sign.
+// direction marks) are ignored, because some programs drop them first. Phone numbers are escaped too: a spreadsheet
+// would compute and round them because of their plus sign.
 //
-// A cell that looks escaped already gets one more apostrophe, so that UnescapeFormula returns exactly the original text.
+// A cell that looks escaped already gets one more apostrophe, so that UnescapeFormula returns exactly the original
+// text.
 func EscapeFormula(cell string) string {
 	if isFormula(strings.TrimLeft(cell, "'")) {
 		return "'" + cell

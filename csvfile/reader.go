@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Reader reads the rows of a file that is in memory. Cells share the memory of the file where possible, and a row has at most
-// as many cells as the header, so a row costs little more than the list of its cells.
+// Reader reads the rows of a file that is in memory. Cells share the memory of the file where possible, and a row has
+// at most as many cells as the header, so a row costs little more than the list of its cells.
 type Reader struct {
 	text   string
 	header []string
@@ -17,8 +17,8 @@ type Reader struct {
 
 // Row is one row of a file.
 type Row struct {
-	// Number is the row's number in a spreadsheet: the header is 1 unless blank lines come before it, blank rows count, and
-	// line breaks within a cell do not count.
+	// Number is the row's number in a spreadsheet: the header is 1 unless blank lines come before it, blank rows count,
+	// and line breaks within a cell do not count.
 	Number int
 	// Cells are at most as many as the header has. They are valid until the next row is read.
 	Cells []string
@@ -55,8 +55,8 @@ func NewReader(text string) (*Reader, error) {
 // Header is the names of the columns, as written in the file.
 func (r *Reader) Header() []string { return r.header }
 
-// Next reads the next row that is not blank. It returns io.EOF at the end, and an *Error when the rest of the file cannot be
-// read. A row that is wider or narrower than the header is no error.
+// Next reads the next row that is not blank. It returns io.EOF at the end, and an *Error when the rest of the file
+// cannot be read. A row that is wider or narrower than the header is no error.
 func (r *Reader) Next() (Row, error) {
 	for {
 		row, err := r.readRow(len(r.header))
@@ -151,8 +151,8 @@ func (r *Reader) quoted() (string, error) {
 	}
 }
 
-// otherSeparator names the separator of a file whose first line has no commas, for an error message; "" when the file may have
-// just one column.
+// otherSeparator names the separator of a file whose first line has no commas, for an error message; "" when the file
+// may have just one column.
 func otherSeparator(text string) string {
 	text = strings.TrimLeft(text, "\r\n")
 	if end := strings.IndexAny(text, "\r\n"); end >= 0 {

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// Writer writes a file with a header, for spreadsheets and for Readers: UTF-8 with a byte order mark, lines that end in CRLF,
-// cells escaped by EscapeFormula. It buffers; call Flush at the end.
+// Writer writes a file with a header, for spreadsheets and for Readers: UTF-8 with a byte order mark, lines that end in
+// CRLF, cells escaped by EscapeFormula. It buffers; call Flush at the end.
 type Writer struct {
 	out *bufio.Writer
 }
 
 const bufferSize = 32 << 10
 
-// NewWriter begins a file. Nothing is written to w before the buffer is full, so the caller can still answer differently when
-// something fails early.
+// NewWriter begins a file. Nothing is written to w before the buffer is full, so the caller can still answer
+// differently when something fails early.
 func NewWriter(w io.Writer, header ...string) (*Writer, error) {
 	f := &Writer{bufio.NewWriterSize(w, bufferSize)}
 	if _, err := f.out.WriteString(byteOrderMark); err != nil {

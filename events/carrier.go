@@ -6,8 +6,8 @@ type Credential interface {
 	Credential()
 }
 
-// LineCarrierConfigured sets the carrier of a line and its account there. Stream: the line id. A line is no person, but the
-// account is encrypted like personal data, under a key of the line that is destroyed when the line is retired.
+// LineCarrierConfigured sets the carrier of a line and its account there. Stream: the line id. A line is no person, but
+// the account is encrypted like personal data, under a key of the line that is destroyed when the line is retired.
 type LineCarrierConfigured struct {
 	LineID  string         `json:"line_id"`
 	Carrier string         `json:"carrier"`

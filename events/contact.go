@@ -13,7 +13,8 @@ type LabelCreated struct {
 	Color   *string   `json:"color"`
 }
 
-// LabelUpdated changes a label. Only the fields in Changed have values. A label that gets a new name keeps its contacts.
+// LabelUpdated changes a label. Only the fields in Changed have values. A label that gets a new name keeps its
+// contacts.
 type LabelUpdated struct {
 	LabelID uuid.UUID `json:"label_id"`
 	Changed []string  `json:"changed"` // name, color
@@ -54,7 +55,8 @@ func (e *ContactCreated) Subject() string { return e.ContactID }
 // Personal implements Sealed.
 func (e *ContactCreated) Personal() any { return &e.Person }
 
-// ContactUpdated changes a contact. Only the fields in Changed have values; a field in Changed without a value was emptied.
+// ContactUpdated changes a contact. Only the fields in Changed have values; a field in Changed without a value was
+// emptied.
 type ContactUpdated struct {
 	ContactID   string          `json:"contact_id"`
 	Changed     []string        `json:"changed"`               // phone, first_name, last_name, company, email, fields, owner_user_id
@@ -124,8 +126,8 @@ type ContactDeleted struct {
 	NumberHash string `json:"number_hash"`
 }
 
-// The events of a number belong to one phone number within one organisation. They contain only a keyed hash of the number, so
-// they outlive the erasure of contacts. Stream: "num_" + hash.
+// The events of a number belong to one phone number within one organisation. They contain only a keyed hash of the
+// number, so they outlive the erasure of contacts. Stream: "num_" + hash.
 
 // NumberLinked records that a contact has the number, and whether the number was known to be on the chat channel.
 type NumberLinked struct {

@@ -57,7 +57,8 @@ type ConversationTeamSet struct {
 	To   *uuid.UUID `json:"to"`
 }
 
-// ConversationHandlerChanged changes the handler, which answers in a conversation: team, agent:<agent id> or workflow:<run id>.
+// ConversationHandlerChanged changes the handler, which answers in a conversation: team, agent:<agent id> or
+// workflow:<run id>.
 type ConversationHandlerChanged struct {
 	ConversationRef
 	From string `json:"from"`
@@ -67,8 +68,8 @@ type ConversationHandlerChanged struct {
 // ConversationRead records that all received messages were read.
 type ConversationRead struct{ ConversationRef }
 
-// AgentHandoff records that an agent or workflow handed a conversation over to the team. The same append contains, before it,
-// the events that change handler and team.
+// AgentHandoff records that an agent or workflow handed a conversation over to the team. The same append contains,
+// before it, the events that change handler and team.
 type AgentHandoff struct {
 	ConversationRef
 	From   string          `json:"from"` // the handler until then: agent:<agent id> or workflow:<run id>
@@ -87,8 +88,8 @@ func (e *AgentHandoff) Subject() string { return e.ContactID }
 // Personal implements Sealed.
 func (e *AgentHandoff) Personal() any { return &e.Why }
 
-// NoteAdded adds a note of the team to a conversation, which the contact never sees. Stream: Stream("note", id), so that
-// loading a conversation does not load all its notes.
+// NoteAdded adds a note of the team to a conversation, which the contact never sees. Stream: Stream("note", id), so
+// that loading a conversation does not load all its notes.
 type NoteAdded struct {
 	ConversationRef
 	NoteID       uuid.UUID    `json:"note_id"`

@@ -1,8 +1,8 @@
-// Package events defines the events of the ledger: one plain struct for each event, one file for each resource. The registry
-// [Default] binds each struct to its wire name and version.
+// Package events defines the events of the ledger: one plain struct for each event, one file for each resource. The
+// registry [Default] binds each struct to its wire name and version.
 //
-// A released version of an event is never edited, because stored events have its form: add a new version and an [Upcaster].
-// The files in testdata hold the form of every released version, and a test compares with them.
+// A released version of an event is never edited, because stored events have its form: add a new version and an
+// [Upcaster]. The files in testdata hold the form of every released version, and a test compares with them.
 //
 // The JSON fields of the struct are the facts. Personal data is in a separate struct, behind [Sealed]: the event store
 // encrypts it under the key of its subject, and destroying that key erases it.
@@ -68,8 +68,8 @@ type Registry struct {
 // Registration is one event of a registry.
 type Registration struct{ entry }
 
-// Define binds T to a wire name and its current version. upcasters lead from version 1 to 2, from 2 to 3 and so on; Define
-// panics if one is missing.
+// Define binds T to a wire name and its current version. upcasters lead from version 1 to 2, from 2 to 3 and so on;
+// Define panics if one is missing.
 func Define[T any](name string, version int, upcasters ...Upcaster) Registration {
 	e := entry{name: name, version: version, kind: reflect.TypeFor[T](), upcasters: map[int]Upcaster{}}
 	if len(upcasters) != version-1 {
@@ -104,8 +104,8 @@ func (r *Registry) Name(e Event) (name string, version int) {
 	return found.name, found.version
 }
 
-// Decode decodes an event from its facts and its decrypted personal data, which is empty after an erasure. Events of older
-// versions are converted to the current one. An unknown name or a later version is an error.
+// Decode decodes an event from its facts and its decrypted personal data, which is empty after an erasure. Events of
+// older versions are converted to the current one. An unknown name or a later version is an error.
 func (r *Registry) Decode(name string, version int, facts, personal []byte) (Event, error) {
 	e := r.byName[name]
 	if e == nil {

@@ -2,8 +2,8 @@ package events
 
 import "github.com/google/uuid"
 
-// IdentityCreated creates a service identity. Stream: Stream("idn", id). Its token, if it has one, is the API key KeyID, which
-// the same append creates.
+// IdentityCreated creates a service identity. Stream: Stream("idn", id). Its token, if it has one, is the API key
+// KeyID, which the same append creates.
 type IdentityCreated struct {
 	IdentityID     uuid.UUID `json:"identity_id"`
 	Name           string    `json:"name"`

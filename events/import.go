@@ -2,8 +2,8 @@ package events
 
 import "github.com/google/uuid"
 
-// The events of an import of contacts. The file itself is not in the ledger: it contains the personal data of many people and
-// is deleted when the job ends. Stream: Stream("imp", id).
+// The events of an import of contacts. The file itself is not in the ledger: it contains the personal data of many
+// people and is deleted when the job ends. Stream: Stream("imp", id).
 
 // ImportRequested accepts an import.
 type ImportRequested struct {
@@ -20,8 +20,8 @@ type ImportStarted struct {
 	JobID uuid.UUID `json:"job_id"`
 }
 
-// ImportProgressed records how many rows are done. One append contains it together with the events of the rows since the last
-// one, so that each row is imported and counted once.
+// ImportProgressed records how many rows are done. One append contains it together with the events of the rows since
+// the last one, so that each row is imported and counted once.
 type ImportProgressed struct {
 	JobID    uuid.UUID     `json:"job_id"`
 	Rows     int           `json:"rows"` // done so far

@@ -31,7 +31,8 @@ type PoolUpdated struct {
 	FallbackSMSMode string   `json:"fallback_sms_mode,omitempty"`
 }
 
-// LineUpdated changes the properties of a line that customers can change. Changed names the fields that have another value.
+// LineUpdated changes the properties of a line that customers can change. Changed names the fields that have another
+// value.
 type LineUpdated struct {
 	LineID      string      `json:"line_id"`
 	Changed     []string    `json:"changed"`                // display_name, pool_id, contact_card
@@ -95,7 +96,8 @@ type HealthFacts struct {
 	Replied   int `json:"replied"`   // contacts among them that replied
 }
 
-// LineDegraded records that the health score has fallen below its lower bound, LineRecovered that it has risen above the upper.
+// LineDegraded records that the health score has fallen below its lower bound, LineRecovered that it has risen above
+// the upper.
 type (
 	LineDegraded struct {
 		LineID string `json:"line_id"`

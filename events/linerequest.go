@@ -2,8 +2,8 @@ package events
 
 import "github.com/google/uuid"
 
-// All requests of a workspace for more lines are in one stream, "lrq_" and the workspace's id, because the number of open
-// requests is limited.
+// All requests of a workspace for more lines are in one stream, "lrq_" and the workspace's id, because the number of
+// open requests is limited.
 
 // LineRequestMade asks the operator for more lines.
 type LineRequestMade struct {

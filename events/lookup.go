@@ -9,7 +9,8 @@ type NumberChecked struct {
 	ContactIDs []string `json:"contact_ids,omitempty"` // the contacts that had the number then
 }
 
-// MessageCapabilityChecked records on a message's timeline whether its number was on the chat channel before it was sent.
+// MessageCapabilityChecked records on a message's timeline whether its number was on the chat channel before it was
+// sent.
 type MessageCapabilityChecked struct {
 	MessageRef
 	Chat      bool      `json:"chat"`

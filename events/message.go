@@ -96,14 +96,15 @@ type WantedCapacity struct {
 	TextHash string `json:"text_hash,omitempty"`
 }
 
-// MessageSending is appended before the carrier is called, so that after a crash the carrier can be asked what became of the
-// attempt.
+// MessageSending is appended before the carrier is called, so that after a crash the carrier can be asked what became
+// of the attempt.
 type MessageSending struct {
 	MessageRef
 	Attempt int    `json:"attempt"` // from 1
 	LineID  string `json:"line_id"`
 	Channel string `json:"channel"`
-	// AfterSent is true when an earlier attempt was sent on another channel. The status of the message does not change then.
+	// AfterSent is true when an earlier attempt was sent on another channel. The status of the message does not change
+	// then.
 	AfterSent bool `json:"after_sent,omitempty"`
 }
 

@@ -71,8 +71,8 @@ type TeamMemberAdded struct {
 	UserID uuid.UUID `json:"user_id"`
 }
 
-// Stream returns the name of the stream of an aggregate whose id is a plain UUID. The stream of an aggregate with a prefixed
-// id has the id as its name.
+// Stream returns the name of the stream of an aggregate whose id is a plain UUID. The stream of an aggregate with a
+// prefixed id has the id as its name.
 func Stream(kind string, id uuid.UUID) string { return kind + "_" + id.String() }
 
 // SendingLimits are the sending limits of an organisation (rule LIN-10).
@@ -96,7 +96,8 @@ type WarmupStep struct {
 	NewPerDay int  `json:"new_per_day"`
 }
 
-// SendingLimitsSet replaces the sending limits of an organisation. Only the operator sets them. Stream: the organisation's.
+// SendingLimitsSet replaces the sending limits of an organisation. Only the operator sets them. Stream: the
+// organisation's.
 type SendingLimitsSet struct {
 	Limits SendingLimits `json:"limits"`
 }

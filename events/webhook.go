@@ -6,8 +6,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// WebhookCreated creates a webhook endpoint. Stream: the endpoint id. URL and secret are encrypted like personal data, because
-// URLs often contain tokens; the key is the endpoint's own and is destroyed when the endpoint is deleted.
+// WebhookCreated creates a webhook endpoint. Stream: the endpoint id. URL and secret are encrypted like personal data,
+// because URLs often contain tokens; the key is the endpoint's own and is destroyed when the endpoint is deleted.
 type WebhookCreated struct {
 	EndpointID string         `json:"endpoint_id"`
 	Events     []string       `json:"events"` // types of events that are delivered, sorted
@@ -93,8 +93,8 @@ type WebhookReplayed struct {
 	DeliveryID uuid.UUID `json:"delivery_id"`
 }
 
-// WebhookAttempted records the results of attempts to deliver to one endpoint; results that arrive together are one event.
-// Stream: its own, see AttemptStream.
+// WebhookAttempted records the results of attempts to deliver to one endpoint; results that arrive together are one
+// event. Stream: its own, see AttemptStream.
 type WebhookAttempted struct {
 	EndpointID string           `json:"endpoint_id"`
 	Attempts   []WebhookAttempt `json:"attempts"`
@@ -111,7 +111,8 @@ type WebhookAttempt struct {
 	Error      string    `json:"error,omitempty"` // "" for a success
 	// Next is when the next attempt is due; absent when this one was the last.
 	Next *time.Time `json:"next,omitempty"`
-	// Uncounted attempts do not count as success or failure of the endpoint: tests, replays, and attempts that this service cut off.
+	// Uncounted attempts do not count as success or failure of the endpoint: tests, replays, and attempts that this
+	// service cut off.
 	Uncounted bool `json:"uncounted,omitempty"`
 	// Gone is true when the receiver answered 410 (Gone).
 	Gone bool `json:"gone,omitempty"`

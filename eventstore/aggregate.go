@@ -28,8 +28,8 @@ type AggregateLoader[S any] struct {
 	apply  func(S, *Recorded) S
 }
 
-// NewAggregateLoader returns a loader that caches up to size aggregates. apply returns the state after an event; it must not
-// change the state that it is given. NewAggregateLoader panics for a size below 1.
+// NewAggregateLoader returns a loader that caches up to size aggregates. apply returns the state after an event; it
+// must not change the state that it is given. NewAggregateLoader panics for a size below 1.
 func NewAggregateLoader[S any](l *Ledger, size int, apply func(S, *Recorded) S) *AggregateLoader[S] {
 	cache, err := lru.New[string, Aggregate[S]](size)
 	if err != nil {
@@ -62,8 +62,9 @@ func (l *AggregateLoader[S]) Load(ctx context.Context, stream string) (Aggregate
 	return a, nil
 }
 
-// LoadMany is Load for several streams in one round trip. It returns the aggregates in the order of the streams. Aggregates
-// that were not cached before are not cached afterwards, so that a bulk read does not push others out of the cache.
+// LoadMany is Load for several streams in one round trip. It returns the aggregates in the order of the streams.
+// Aggregates that were not cached before are not cached afterwards, so that a bulk read does not push others out of the
+// cache.
 func (l *AggregateLoader[S]) LoadMany(ctx context.Context, streams []string) ([]Aggregate[S], error) {
 	loaded, after, index := make([]Aggregate[S], len(streams)), make([]int, len(streams)), make(map[string]int, len(streams))
 	for i, stream := range streams {
@@ -109,8 +110,8 @@ func (l *AggregateLoader[S]) keep(a Aggregate[S]) {
 	}
 }
 
-// AsRecorded returns the events that an append adds to a stream in the form in which apply functions take them. Positions,
-// ids and versions are not set.
+// AsRecorded returns the events that an append adds to a stream in the form in which apply functions take them.
+// Positions, ids and versions are not set.
 func AsRecorded(a *Append, stream string, appended []events.Event) []Recorded {
 	recorded := make([]Recorded, len(appended))
 	for i, e := range appended {

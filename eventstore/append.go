@@ -19,8 +19,8 @@ var ErrClosed = errors.New("eventstore: the ledger is closed")
 // ErrUnavailable refuses an append because the database could not be reached for long. Nothing was written.
 var ErrUnavailable = errors.New("eventstore: the database cannot be reached")
 
-// pendingAppend is one append in the queue of a committer. Its caller has encoded and encrypted the events already, so that
-// this work runs in parallel and the committer only moves bytes.
+// pendingAppend is one append in the queue of a committer. Its caller has encoded and encrypted the events already, so
+// that this work runs in parallel and the committer only moves bytes.
 type pendingAppend struct {
 	append     *Append
 	rows       []row        // the events of all streams, in order
@@ -63,11 +63,12 @@ var errKeyRace = errors.New("eventstore: another append created the subject's ke
 // keyRaceTries bounds how often Append encrypts again after errKeyRace. One retry finds the other append's key.
 const keyRaceTries = 3
 
-// Append writes an append and returns when it is durable, or refuses it and writes nothing. It is safe for concurrent use.
+// Append writes an append and returns when it is durable, or refuses it and writes nothing. It is safe for concurrent
+// use.
 //
-// It returns *VersionConflict, *ClaimTaken, *QuotaExceeded, *IdempotencyRecordExists or *SubjectErased when a precondition
-// does not hold, and ErrUnavailable or ErrClosed when the append could not be tried; nothing was written in all these
-// cases. After the error of ctx it is unknown whether the append was written.
+// It returns *VersionConflict, *ClaimTaken, *QuotaExceeded, *IdempotencyRecordExists or *SubjectErased when a
+// precondition does not hold, and ErrUnavailable or ErrClosed when the append could not be tried; nothing was written
+// in all these cases. After the error of ctx it is unknown whether the append was written.
 func (l *Ledger) Append(ctx context.Context, a Append) (Result, error) {
 	if a.CorrelationID == uuid.Nil {
 		a.CorrelationID = newID()
@@ -166,8 +167,8 @@ func (l *Ledger) prepare(ctx context.Context, a *Append) (*pendingAppend, error)
 	return p, nil
 }
 
-// encryptionKeys returns the keys for the personal data of an append's events, by subject. It creates the keys of subjects
-// that have none and lists them in p.newKeys.
+// encryptionKeys returns the keys for the personal data of an append's events, by subject. It creates the keys of
+// subjects that have none and lists them in p.newKeys.
 func (l *Ledger) encryptionKeys(ctx context.Context, a *Append, p *pendingAppend) (map[string]tink.AEAD, error) {
 	var subjects []string
 	created := map[string]bool{} // subjects whose own stream this append begins: they have no key to look up

@@ -239,7 +239,8 @@ func TestOfConcurrentAppendsOneTakesAClaim(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, found)
 
-	// An append can release a claim and take it for another owner, in this order only, and only if the first owner held it.
+	// An append can release a claim and take it for another owner, in this order only, and only if the first owner held
+	// it.
 	moves := func(from, to string, takeFirst bool) error {
 		move := h.write()
 		move.Claims = []eventstore.Claim{{Scope: "name", Key: "blue", Owner: from, Release: true}, {Scope: "name", Key: "blue", Owner: to}}

@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// committer writes the appends of one shard for this process. Committers of other processes are excluded by the lock on the
-// row of the shard's head.
+// committer writes the appends of one shard for this process. Committers of other processes are excluded by the lock on
+// the row of the shard's head.
 type committer struct {
 	ledger  *Ledger
 	shard   int
@@ -40,8 +40,8 @@ func (c *committer) run(ctx context.Context) {
 	}
 }
 
-// nextBatch returns first and the appends that are queued at this moment. It does not wait for more: under load the queue
-// fills while the batch before is written, and a single append is never delayed.
+// nextBatch returns first and the appends that are queued at this moment. It does not wait for more: under load the
+// queue fills while the batch before is written, and a single append is never delayed.
 func (c *committer) nextBatch(first *pendingAppend) []*pendingAppend {
 	batch := []*pendingAppend{first}
 	for len(batch) < MaxBatch {
@@ -67,9 +67,9 @@ func (c *committer) refuseQueued() {
 	}
 }
 
-// commit writes a batch and answers its callers. When the database refuses the batch with an SQL error, commit splits it in
-// halves, so that the one append at fault does not fail the others. When the connection breaks, commit finds out whether
-// the batch was committed before it tries again, so nothing is written twice.
+// commit writes a batch and answers its callers. When the database refuses the batch with an SQL error, commit splits
+// it in halves, so that the one append at fault does not fail the others. When the connection breaks, commit finds out
+// whether the batch was committed before it tries again, so nothing is written twice.
 func (c *committer) commit(batch []*pendingAppend) {
 	batch = withoutCancelled(batch)
 	if len(batch) == 0 {
@@ -132,8 +132,8 @@ func (c *committer) replyAll(batch []*pendingAppend, replies []reply) {
 	}
 }
 
-// isClaimRace tells whether an insert failed because the committer of another shard has taken the claim: the lock on this
-// shard's head does not exclude that one.
+// isClaimRace tells whether an insert failed because the committer of another shard has taken the claim: the lock on
+// this shard's head does not exclude that one.
 func isClaimRace(e *pgconn.PgError) bool {
 	return e.Code == codeUniqueViolation && e.ConstraintName == "ledger_claims_pkey"
 }
@@ -147,8 +147,8 @@ func isTransient(e *pgconn.PgError) bool {
 	return e.Code == "25006" // read-only transaction: a standby is being promoted
 }
 
-// tryCommit runs one transaction for a batch: optimistically in one round trip, or else in two, which lock the head and read
-// the state, then write the accepted appends. The replies are valid when err is nil. They are also valid when the
+// tryCommit runs one transaction for a batch: optimistically in one round trip, or else in two, which lock the head and
+// read the state, then write the accepted appends. The replies are valid when err is nil. They are also valid when the
 // connection broke during the commit and the batch turns out to have been committed.
 func (c *committer) tryCommit(batch []*pendingAppend) (replies []reply, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -206,9 +206,9 @@ const (
 	findIDSQL   = `select position from ledger_events where shard = $1 and id = $2 and position > $3`
 )
 
-// wasCommitted finds out, after a broken connection, whether a batch was committed; known is false when the database could
-// not be asked until the deadline. A batch without events counts as not committed: repeating it does no harm, because its
-// idempotency records and claims are found then.
+// wasCommitted finds out, after a broken connection, whether a batch was committed; known is false when the database
+// could not be asked until the deadline. A batch without events counts as not committed: repeating it does no harm,
+// because its idempotency records and claims are found then.
 func (c *committer) wasCommitted(batch []*pendingAppend, deadline time.Time) (committed, known bool) {
 	var last *row
 	for _, p := range batch {
@@ -252,8 +252,9 @@ func (c *committer) isStored(r *row) (bool, error) {
 	return found, err
 }
 
-// ForceIndexScansSQL makes the rest of a transaction look up every row by an index, as the connections of the committers always
-// do (see newWriterPool). It is for transactions over other connections that write a few rows of large tables.
+// ForceIndexScansSQL makes the rest of a transaction look up every row by an index, as the connections of the
+// committers always do (see newWriterPool). It is for transactions over other connections that write a few rows of
+// large tables.
 const ForceIndexScansSQL = `select set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
 	set_config('plan_cache_mode', 'force_generic_plan', true)`
 
@@ -270,8 +271,8 @@ const (
 	existingKeysSQL = `select subject from ledger_keys where subject = any($1)`
 )
 
-// lockAndRead begins a transaction, locks the shard's head and reads everything that the batch's preconditions depend on, in
-// one round trip.
+// lockAndRead begins a transaction, locks the shard's head and reads everything that the batch's preconditions depend
+// on, in one round trip.
 func (c *committer) lockAndRead(ctx context.Context, conn *pgxpool.Conn, batch []*pendingAppend) (*shardState, error) {
 	s := newShardState(0, c.ledger.clock.Now())
 	l := lookupsOf(batch)

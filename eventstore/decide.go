@@ -21,8 +21,8 @@ type recordKey struct {
 	key       string
 }
 
-// shardState is what the preconditions of a batch depend on: the state of the shard before the batch, changed by the appends
-// of the batch that were accepted so far. Deciding about it needs no database.
+// shardState is what the preconditions of a batch depend on: the state of the shard before the batch, changed by the
+// appends of the batch that were accepted so far. Deciding about it needs no database.
 type shardState struct {
 	head     int64
 	now      time.Time             // for the lifetime of idempotency records
@@ -43,8 +43,8 @@ func newShardState(head int64, now time.Time) *shardState {
 	}
 }
 
-// decide accepts or refuses one append. When it accepts, it gives the append's rows their positions and versions and changes
-// the state; when it refuses, it changes nothing.
+// decide accepts or refuses one append. When it accepts, it gives the append's rows their positions and versions and
+// changes the state; when it refuses, it changes nothing.
 func (s *shardState) decide(shard int, p *pendingAppend) (Result, error) {
 	a := p.append
 	if r := a.Idempotency; r != nil {
@@ -85,7 +85,8 @@ func (s *shardState) decide(shard int, p *pendingAppend) (Result, error) {
 	return s.accept(shard, p), nil
 }
 
-// checkClaims returns *ClaimTaken for the first claim that another owner holds and that the append has not released before.
+// checkClaims returns *ClaimTaken for the first claim that another owner holds and that the append has not released
+// before.
 func (s *shardState) checkClaims(claims []Claim) error {
 	var released map[claimKey]bool
 	for _, c := range claims {

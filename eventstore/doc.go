@@ -1,20 +1,22 @@
-// Package eventstore is the ledger: an append-only record of events in PostgreSQL. It is the only code that writes events.
+// Package eventstore is the ledger: an append-only record of events in PostgreSQL. It is the only code that writes
+// events.
 //
 // # Streams, shards, positions
 //
 // Every event belongs to the stream of one aggregate (a contact, a message, a line) and has a version there: 1, 2, 3, …
-// Every organisation lives on one shard, and every event has a position in its shard: 1, 2, 3, … without gaps. Positions
-// become visible in their order. A reader that asks for `position > $1 order by position` never misses an event.
+// Every organisation lives on one shard, and every event has a position in its shard: 1, 2, 3, … without gaps.
+// Positions become visible in their order. A reader that asks for `position > $1 order by position` never misses an
+// event.
 //
 // # Append
 //
-// [Ledger.Append] writes the events of one or more streams in one atomic step, or refuses the step and writes nothing. An
-// append is refused when one of its preconditions does not hold:
+// [Ledger.Append] writes the events of one or more streams in one atomic step, or refuses the step and writes nothing.
+// An append is refused when one of its preconditions does not hold:
 //
 //   - Expected versions: a stream that the append adds to is still at the version at which the command decided
 //     ([StreamEvents].Expected). Otherwise *[VersionConflict]: load again and decide again.
 //   - Guards: a stream that the append only depends on is still at a version ([Guard]). Same error.
-//   - Claims: a unique thing, such as a name within a workspace, is free or belongs to the same owner already ([Claim]).
+//   - Claims: a unique thing, such as a name in a workspace, is free or belongs to the same owner already ([Claim]).
 //     Otherwise *[ClaimTaken].
 //   - Quotas: a counter stays within its limit ([Quota]). Otherwise *[QuotaExceeded].
 //   - Idempotency record: the idempotency key of the request was not used within [IdempotencyRecordLifetime]
@@ -24,11 +26,11 @@
 //
 // # Group commit
 //
-// Each process has one committer for each shard. While it writes one batch of appends, further appends queue up and form
-// the next batch (up to [MaxBatch]). A batch is one transaction: one round trip or two, and one flush to disk, for all of
-// its appends. The committer checks each append of a batch on its own, including what earlier appends of the same batch
-// change; a refused append does not affect the others. Committers of several processes exclude each other by locking the row of
-// the shard's head.
+// Each process has one committer for each shard. While it writes one batch of appends, further appends queue up and
+// form the next batch (up to [MaxBatch]). A batch is one transaction: one round trip or two, and one flush to disk, for
+// all of its appends. The committer checks each append of a batch on its own, including what earlier appends of the
+// same batch change; a refused append does not affect the others. Committers of several processes exclude each other by
+// locking the row of the shard's head.
 //
 // A batch is first written optimistically: the committer assumes that streams are at their expected versions and that
 // claims and keys are free, and sends one transaction that fails if that is not so. Only then it takes the second way:
@@ -37,16 +39,16 @@
 // # Sealed personal data
 //
 // Events keep personal data apart from facts: see [ledgerline/events.Sealed]. The ledger encrypts it under a key of its
-// subject (usually a contact), which is itself encrypted by the installation's [Keyring]. [Append].EraseSubjects destroys
-// the keys of subjects: the personal data in their events can never be read again, while the events and their hashes stay
-// as they are. Such events load with Erased set.
+// subject (usually a contact), which is itself encrypted by the installation's [Keyring]. [Append].EraseSubjects
+// destroys the keys of subjects: the personal data in their events can never be read again, while the events and their
+// hashes stay as they are. Such events load with Erased set.
 //
 // # Blocks and proofs
 //
-// The notary ([Ledger.RunNotary]) closes blocks: it hashes the events of a stretch of positions, builds a Merkle tree over
-// the hashes, and chains each block to the one before. [Ledger.Verify] recomputes all of it and names the first position
-// that was changed, removed or added. [Ledger.Prove] exports streams with the hashes that prove them to an outsider, who
-// checks them with [Proof.Check] and without the ledger.
+// The notary ([Ledger.RunNotary]) closes blocks: it hashes the events of a stretch of positions, builds a Merkle tree
+// over the hashes, and chains each block to the one before. [Ledger.Verify] recomputes all of it and names the first
+// position that was changed, removed or added. [Ledger.Prove] exports streams with the hashes that prove them to an
+// outsider, who checks them with [Proof.Check] and without the ledger.
 //
 // # Reading
 //

@@ -97,8 +97,8 @@ func ExampleLedger_Load() {
 	// 2 contact.line_assigned ln_1
 }
 
-// A label may be created only while the workspace's team is as the command has read it. The append does not add to the team's
-// stream; it depends on it by a guard.
+// A label may be created only while the workspace's team is as the command has read it. The append does not add to the
+// team's stream; it depends on it by a guard.
 func ExampleLedger_Append_guard() {
 	ctx := context.Background()
 	ledger, closeLedger := openExampleLedger()
@@ -162,7 +162,8 @@ func ExampleLedger_Append_quota() {
 	// ctc_3: 2 of 2 used
 }
 
-// A client sends a request twice with the same idempotency key. The second append writes nothing and returns the stored answer.
+// A client sends a request twice with the same idempotency key. The second append writes nothing and returns the stored
+// answer.
 func ExampleLedger_Append_idempotencyRecord() {
 	ctx := context.Background()
 	ledger, closeLedger := openExampleLedger()

@@ -13,13 +13,14 @@ import (
 	"github.com/transparency-dev/merkle/rfc6962"
 )
 
-// The proof that the ledger is unchanged rests on two definitions, simple enough to be recomputed by an outsider's script:
+// The proof that the ledger is unchanged rests on two definitions, simple enough to be recomputed by an outsider's
+// script:
 //
 //	leaf  = SHA-256(0x00 || the event's fields as netstrings, in the order of leafFields)
 //	block = SHA-256(the fields of blockHash as netstrings)
 //
-// where a netstring is the length in bytes in decimal, a colon, the bytes, a comma. The leaves of a block form a Merkle tree
-// as in RFC 6962. The block contains its root and the hash of the block before.
+// where a netstring is the length in bytes in decimal, a colon, the bytes, a comma. The leaves of a block form a Merkle
+// tree as in RFC 6962. The block contains its root and the hash of the block before.
 
 func netstring(h hash.Hash, field string) {
 	_, _ = fmt.Fprintf(h, "%d:%s,", len(field), field)

@@ -40,8 +40,8 @@ func (h *heads) at(shard int) int64 {
 	return h.positions[shard]
 }
 
-// OnAppend calls wake whenever this process learns that a shard has grown: at once after its own appends, and after those of
-// other processes through AdvanceHead. wake must not block. The returned function ends the calls.
+// OnAppend calls wake whenever this process learns that a shard has grown: at once after its own appends, and after
+// those of other processes through AdvanceHead. wake must not block. The returned function ends the calls.
 func (l *Ledger) OnAppend(shard int, wake func()) (stop func()) {
 	h := l.heads
 	h.mu.Lock()

@@ -69,8 +69,8 @@ func (l *Ledger) FindIdempotencyRecord(ctx context.Context, workspace uuid.UUID,
 	return &r, l.decryptRecord(&r)
 }
 
-// CompleteIdempotencyRecord adds the answer's body to a record that was committed without it. subject is the contact whose
-// erasure empties the body, "" for none. It changes nothing when the record has a body or its subject is erased.
+// CompleteIdempotencyRecord adds the answer's body to a record that was committed without it. subject is the contact
+// whose erasure empties the body, "" for none. It changes nothing when the record has a body or its subject is erased.
 func (l *Ledger) CompleteIdempotencyRecord(ctx context.Context, workspace uuid.UUID, key, subject string, body []byte) error {
 	sealed, err := l.encryptRecordBody(&IdempotencyRecord{Workspace: workspace, Key: key}, body)
 	if err != nil {

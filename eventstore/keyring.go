@@ -20,8 +20,9 @@ import (
 	"github.com/tink-crypto/tink-go/v2/tink"
 )
 
-// Keyring holds the installation's secrets: the keyset that encrypts (wraps) the keys of personal data, which may be rotated,
-// and a root secret from which other keys are derived, one for each purpose. Without the keyring all personal data is lost.
+// Keyring holds the installation's secrets: the keyset that encrypts (wraps) the keys of personal data, which may be
+// rotated, and a root secret from which other keys are derived, one for each purpose. Without the keyring all personal
+// data is lost.
 type Keyring struct {
 	wrap      tink.AEAD
 	root      []byte
@@ -116,7 +117,8 @@ func (k *Keyring) DeriveKey(purpose string) []byte {
 	return key
 }
 
-// AEAD encrypts data that has no subject whose erasure destroys it, such as secrets of the installation and stored answers.
+// AEAD encrypts data that has no subject whose erasure destroys it, such as secrets of the installation and stored
+// answers.
 func (k *Keyring) AEAD() tink.AEAD { return k.wrap }
 
 // NumberHash is the name of a phone number in an organisation's register of opt-outs: an HMAC, so that the register can

@@ -116,8 +116,8 @@ func (s *keyStore) find(ctx context.Context, subjects []string) (map[string]tink
 	return found, nil
 }
 
-// checkKeyring returns an error for a keyring other than the one that this database was first used with, before anything is
-// encrypted with it.
+// checkKeyring returns an error for a keyring other than the one that this database was first used with, before
+// anything is encrypted with it.
 func checkKeyring(ctx context.Context, pool *pgxpool.Pool, keyring *Keyring) error {
 	s := newKeyStore(pool, keyring.wrap, 1)
 	found, err := s.find(ctx, []string{checkSubject})

@@ -60,8 +60,8 @@ const (
 		where h.shard = $1 limit 1`
 )
 
-// Open opens the ledger in a migrated database and starts its committers; Close stops them. It returns an error for a number
-// of shards or a keyring that is not the installation's.
+// Open opens the ledger in a migrated database and starts its committers; Close stops them. It returns an error for a
+// number of shards or a keyring that is not the installation's.
 func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	if cfg.Pool == nil || cfg.Keyring == nil || cfg.Clock == nil {
 		return nil, errors.New("eventstore: a pool, a keyring and a clock are needed")
@@ -110,9 +110,9 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	return l, nil
 }
 
-// newWriterPool connects the committers: one connection for each and one spare, so that appends never wait for reads. On these
-// connections every row is looked up by an index. An append needs a few rows of large tables, but a plan that was made and
-// cached while a table was small would scan the table, however large it grows, until the next analyze.
+// newWriterPool connects the committers: one connection for each and one spare, so that appends never wait for reads.
+// On these connections every row is looked up by an index. An append needs a few rows of large tables, but a plan that
+// was made and cached while a table was small would scan the table, however large it grows, until the next analyze.
 func newWriterPool(ctx context.Context, like *pgxpool.Pool, shards int) (*pgxpool.Pool, error) {
 	cfg := like.Config()
 	cfg.MaxConns, cfg.MinConns = int32(shards)+1, 0 //nolint:gosec // at most 1,024
@@ -161,8 +161,8 @@ func (l *Ledger) Head(ctx context.Context, shard int) (int64, error) {
 	return head, nil
 }
 
-// VerifyGuards reads a shard's last position and checks guards at that moment; it returns a *VersionConflict for one that
-// does not hold. It is for commands that decided by cached aggregates and have nothing to append.
+// VerifyGuards reads a shard's last position and checks guards at that moment; it returns a *VersionConflict for one
+// that does not hold. It is for commands that decided by cached aggregates and have nothing to append.
 func (l *Ledger) VerifyGuards(ctx context.Context, shard int, guards []Guard) (int64, error) {
 	if len(guards) == 0 {
 		return l.Head(ctx, shard)

@@ -55,8 +55,8 @@ func (l *Ledger) Load(ctx context.Context, stream string, after int) ([]Recorded
 	return found, l.Decode(ctx, found)
 }
 
-// LoadMany is Load for several streams in one round trip: the events of each stream after its version, stream by stream in
-// the given order.
+// LoadMany is Load for several streams in one round trip: the events of each stream after its version, stream by stream
+// in the given order.
 func (l *Ledger) LoadMany(ctx context.Context, streams []string, after []int) ([]Recorded, error) {
 	found, err := l.query(ctx, manySQL, streams, after)
 	if err != nil {

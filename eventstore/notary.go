@@ -24,8 +24,8 @@ const (
 		values ($1, $2, $3, $4, $5, $6, $7, $8, now())`
 )
 
-// CloseBlocks closes blocks up to the head of a shard and returns how many. Several processes may call it at the same time:
-// the number of a block is unique, and a process whose insert fails continues after the block of the other one.
+// CloseBlocks closes blocks up to the head of a shard and returns how many. Several processes may call it at the same
+// time: the number of a block is unique, and a process whose insert fails continues after the block of the other one.
 func (l *Ledger) CloseBlocks(ctx context.Context, shard int) (closed int, err error) {
 	head, err := l.Head(ctx, shard)
 	if err != nil {
@@ -82,8 +82,8 @@ func (l *Ledger) closeBlock(ctx context.Context, last Block, to int64) error {
 	return nil
 }
 
-// RunNotary closes the blocks of all shards, BlockAge after an append, until ctx ends. Without appends it does nothing. It
-// waits in real time, whatever the service's clock says.
+// RunNotary closes the blocks of all shards, BlockAge after an append, until ctx ends. Without appends it does nothing.
+// It waits in real time, whatever the service's clock says.
 func (l *Ledger) RunNotary(ctx context.Context) {
 	grown := make(chan struct{}, 1)
 	var stops []func()

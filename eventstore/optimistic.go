@@ -10,17 +10,17 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// An optimistic commit needs one round trip where the other way needs two. The committer does not read first: it decides a
-// batch by what its appends expect (streams at their expected versions, free claims, unused keys), and sends everything in
-// one transaction, which begins with a function that fails if any of these expectations does not hold. Nothing was
-// written then, and the batch takes the other way. Nearly all batches meet their expectations.
+// An optimistic commit needs one round trip where the other way needs two. The committer does not read first: it
+// decides a batch by what its appends expect (streams at their expected versions, free claims, unused keys), and sends
+// everything in one transaction, which begins with a function that fails if any of these expectations does not hold.
+// Nothing was written then, and the batch takes the other way. Nearly all batches meet their expectations.
 
 // codeExpectationFailed is the SQLSTATE of ledger_check_expectation when the database is not as expected.
 const codeExpectationFailed = "LL002"
 
-// maxOptimismPause is the largest number of batches that take the other way after a failed expectation: 1 after a single
-// failure, twice as many after each further one in a row. Where other processes write to the same shard, a failed
-// optimistic commit costs more than it saves.
+// maxOptimismPause is the largest number of batches that take the other way after a failed expectation: 1 after a
+// single failure, twice as many after each further one in a row. Where other processes write to the same shard, a
+// failed optimistic commit costs more than it saves.
 const maxOptimismPause = 16
 
 // expectation is the state of the database that a batch expects.
@@ -37,8 +37,8 @@ type expectation struct {
 const checkExpectationSQL = `select ledger_check_expectation($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`
 
 // expect returns the state of the database that a batch expects. ok is false for a batch that cannot be committed
-// optimistically: it releases claims, erases subjects, adds to streams at any version, or two of its appends exclude each
-// other.
+// optimistically: it releases claims, erases subjects, adds to streams at any version, or two of its appends exclude
+// each other.
 func (c *committer) expect(batch []*pendingAppend) (*expectation, bool) {
 	if c.optimismPause > 0 {
 		c.optimismPause--
@@ -109,8 +109,8 @@ func (e *expectation) addCheckTo(b *pgx.Batch, shard int, head int64) {
 	b.Queue(checkExpectationSQL, shard, head, e.state.head, e.streams, e.versions, scopes, keys, uuids(workspaces), recordKeys, e.newSubjects, counters, since, maxUsed)
 }
 
-// limitQuotas records how much of each quota of an append may be used already, so that the append fits in after the earlier
-// appends of the batch. Call it after the append was accepted: the state then counts what the batch adds.
+// limitQuotas records how much of each quota of an append may be used already, so that the append fits in after the
+// earlier appends of the batch. Call it after the append was accepted: the state then counts what the batch adds.
 func (e *expectation) limitQuotas(a *Append) {
 	for _, q := range a.Quotas {
 		if q.Add <= 0 {
@@ -124,8 +124,8 @@ func (e *expectation) limitQuotas(a *Append) {
 	}
 }
 
-// commitOptimistically tries to commit a batch in one round trip. done is false when nothing was written and the batch must
-// be committed the other way.
+// commitOptimistically tries to commit a batch in one round trip. done is false when nothing was written and the batch
+// must be committed the other way.
 func (c *committer) commitOptimistically(ctx context.Context, batch []*pendingAppend) (replies []reply, done bool, err error) {
 	e, ok := c.expect(batch)
 	if !ok {

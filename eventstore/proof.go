@@ -16,8 +16,8 @@ import (
 // ProofFormat names the format of a Proof.
 const ProofFormat = "ledgerline proof 1"
 
-// Proof shows to an outsider that events are part of the ledger in this form, and that no event of their streams is left
-// out. Hashes are in hex.
+// Proof shows to an outsider that events are part of the ledger in this form, and that no event of their streams is
+// left out. Hashes are in hex.
 type Proof struct {
 	Format  string         `json:"format"`
 	Shard   int            `json:"shard"`
@@ -67,7 +67,8 @@ const (
 	lastNumberSQL = `select coalesce(max(number), 0) from ledger_blocks where shard = $1`
 )
 
-// Prove closes the open block and returns the proof of whole streams of a shard. Streams that do not exist have no events.
+// Prove closes the open block and returns the proof of whole streams of a shard. Streams that do not exist have no
+// events.
 func (l *Ledger) Prove(ctx context.Context, shard int, streams ...string) (Proof, error) {
 	p := Proof{Format: ProofFormat, Shard: shard, Entries: []ProofEntry{}, Blocks: []ProofBlock{}, Streams: map[string]int{}}
 	var all []Recorded
@@ -171,8 +172,8 @@ func subtree(leaves []byte) []byte {
 	return root
 }
 
-// Check recomputes a proof from its own content and returns everything that is wrong with it; nil when it is right. With
-// anchor, the hash of a block that was kept elsewhere, the chain must contain that block.
+// Check recomputes a proof from its own content and returns everything that is wrong with it; nil when it is right.
+// With anchor, the hash of a block that was kept elsewhere, the chain must contain that block.
 func (p *Proof) Check(anchor string) []string {
 	var wrong []string
 	report := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }

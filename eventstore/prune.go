@@ -12,8 +12,8 @@ const (
 	pruneQuotasSQL = `delete from ledger_quotas where ctid = any(array(select ctid from ledger_quotas where bucket < $1 limit 5000))`
 )
 
-// Prune deletes idempotency records that have expired, and buckets of quotas that are older than quotaLifetime. It deletes a
-// limited number of rows and returns how many; call it again until that is 0.
+// Prune deletes idempotency records that have expired, and buckets of quotas that are older than quotaLifetime. It
+// deletes a limited number of rows and returns how many; call it again until that is 0.
 func (l *Ledger) Prune(ctx context.Context, quotaLifetime time.Duration) (int64, error) {
 	now := l.clock.Now()
 	records, err := l.pool.Exec(ctx, pruneRecordsSQL, now.Add(-IdempotencyRecordLifetime))

@@ -51,8 +51,8 @@ func (l *Ledger) QuotaUsage(ctx context.Context, windows []QuotaWindow) ([][]Quo
 
 const oldestBucketSQL = `select bucket from ledger_quotas where key = $1 and bucket >= $2 and used > 0 order by bucket limit 1`
 
-// OldestQuotaBucket returns the oldest bucket of a counter, from a moment on, that is not 0; found is false when there is
-// none.
+// OldestQuotaBucket returns the oldest bucket of a counter, from a moment on, that is not 0; found is false when there
+// is none.
 func (l *Ledger) OldestQuotaBucket(ctx context.Context, key string, from time.Time) (bucket time.Time, found bool, err error) {
 	err = l.pool.QueryRow(ctx, oldestBucketSQL, key, from).Scan(&bucket)
 	if errors.Is(err, pgx.ErrNoRows) {

@@ -52,23 +52,24 @@ type StreamEvents struct {
 	Events    []events.Event
 }
 
-// Guard is the expected version of a stream that an append depends on without adding to it, for example that of the API key
-// that makes a request, or of a contact whose consent was checked.
+// Guard is the expected version of a stream that an append depends on without adding to it, for example that of the API
+// key that makes a request, or of a contact whose consent was checked.
 type Guard struct {
 	Stream  string
 	Version int
 }
 
-// Claim takes or releases a unique thing: within Scope, Key belongs to one Owner. Examples are a name in a workspace and the
-// hash of an API key. An append is not refused for taking what the owner holds already, nor for releasing what it does not
-// hold. Claims apply in their order, so one append can release a claim and take it for another owner.
+// Claim takes or releases a unique thing: within Scope, Key belongs to one Owner. Examples are a name in a workspace
+// and the hash of an API key. An append is not refused for taking what the owner holds already, nor for releasing what
+// it does not hold. Claims apply in their order, so one append can release a claim and take it for another owner.
 type Claim struct {
 	Scope, Key, Owner string
 	Release           bool
 }
 
-// Quota adds to a counter that may not exceed its limit. The counter is the sum of its buckets from From on. A fixed window
-// has From and Bucket at its start; a rolling window of an hour has From an hour ago and Bucket at the current minute.
+// Quota adds to a counter that may not exceed its limit. The counter is the sum of its buckets from From on. A fixed
+// window has From and Bucket at its start; a rolling window of an hour has From an hour ago and Bucket at the current
+// minute.
 type Quota struct {
 	Key    string
 	Bucket time.Time // where Add is counted
@@ -77,8 +78,8 @@ type Quota struct {
 	Limit  int64
 }
 
-// IdempotencyRecord is the stored answer to a request with an idempotency key (rules API-13 to API-18). It commits with the events of
-// the request.
+// IdempotencyRecord is the stored answer to a request with an idempotency key (rules API-13 to API-18). It commits with
+// the events of the request.
 type IdempotencyRecord struct {
 	Workspace   uuid.UUID
 	Key         string // unique within the workspace
@@ -115,7 +116,8 @@ type Append struct {
 	EraseSubjects []string
 }
 
-// Result is where an append's events are in the ledger. Without events First is 0 and Last is the position of the shard's head.
+// Result is where an append's events are in the ledger. Without events First is 0 and Last is the position of the
+// shard's head.
 type Result struct {
 	Shard       int
 	First, Last int64

@@ -36,9 +36,9 @@ const (
 	maxPositionSQL = `select coalesce(max(position), 0) from ledger_events where shard = $1`
 )
 
-// Verify closes the open block, recomputes every hash of a shard and compares. It returns *Tampering for the first event that
-// was changed, removed, moved or added, and, with anchor (the hash of a block, kept elsewhere), when the chain does not
-// contain that block.
+// Verify closes the open block, recomputes every hash of a shard and compares. It returns *Tampering for the first
+// event that was changed, removed, moved or added, and, with anchor (the hash of a block, kept elsewhere), when the
+// chain does not contain that block.
 func (l *Ledger) Verify(ctx context.Context, shard int, anchor []byte) (VerifyResult, error) {
 	v := VerifyResult{Shard: shard}
 	v.Head = fmt.Sprintf("%x", make([]byte, sha256.Size))

@@ -39,8 +39,8 @@ const (
 	notifySQL   = `select pg_notify('ledger_head', $1)`
 )
 
-// write writes the accepted appends and commits, in one round trip. first adds the statements that come before the inserts and
-// move the head.
+// write writes the accepted appends and commits, in one round trip. first adds the statements that come before the
+// inserts and move the head.
 func (c *committer) write(ctx context.Context, conn *pgxpool.Conn, s *shardState, accepted []*pendingAppend, first func(*pgx.Batch)) error {
 	var b pgx.Batch
 	first(&b)
@@ -127,8 +127,9 @@ func addKeysTo(b *pgx.Batch, now time.Time, accepted []*pendingAppend) {
 	}
 }
 
-// addClaimsTo adds the changes of claims: the difference between the claims before and after the batch, so that a claim may be
-// released and taken again within one batch. The insert fails if another shard has taken the claim since it was read.
+// addClaimsTo adds the changes of claims: the difference between the claims before and after the batch, so that a claim
+// may be released and taken again within one batch. The insert fails if another shard has taken the claim since it was
+// read.
 func addClaimsTo(b *pgx.Batch, s *shardState, accepted []*pendingAppend) {
 	var scopes, keys, owners, releasedScopes, releasedKeys []string
 	seen := map[claimKey]bool{}

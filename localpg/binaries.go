@@ -39,8 +39,9 @@ func (b binaries) path(program string) string { return filepath.Join(b.dir, prog
 
 var versionPattern = regexp.MustCompile(`\(PostgreSQL\)\s+((\d+)\S*)`)
 
-// FindBinaries returns the directory of the PostgreSQL binaries that Start would use for a new cluster: those in PATH, else the
-// newest of installDirs. It returns ErrNoPostgres when none of version 14 or newer is installed; Start downloads them then.
+// FindBinaries returns the directory of the PostgreSQL binaries that Start would use for a new cluster: those in PATH,
+// else the newest of installDirs. It returns ErrNoPostgres when none of version 14 or newer is installed; Start
+// downloads them then.
 func FindBinaries() (binDir string, err error) {
 	ctx := context.Background()
 	var acct *account
@@ -56,8 +57,8 @@ func FindBinaries() (binDir string, err error) {
 	return found[0].dir, nil
 }
 
-// binariesFor returns the binaries for a directory: of the major version that created its cluster, or the preferred ones for a
-// new cluster.
+// binariesFor returns the binaries for a directory: of the major version that created its cluster, or the preferred
+// ones for a new cluster.
 func binariesFor(ctx context.Context, dir directory, progress func(string)) (binaries, error) {
 	found := installed(ctx, dir.account)
 	content, err := os.ReadFile(filepath.Join(dir.data(), "PG_VERSION"))
@@ -116,8 +117,8 @@ func installed(ctx context.Context, acct *account) []binaries {
 	return append(inPath, elsewhere...)
 }
 
-// probe runs the programs of a directory to learn their version. It runs them as the account that is to run the server: an
-// installation that this account cannot reach does not count, and neither does one without a server.
+// probe runs the programs of a directory to learn their version. It runs them as the account that is to run the server:
+// an installation that this account cannot reach does not count, and neither does one without a server.
 func probe(ctx context.Context, acct *account, dir string) (binaries, bool) {
 	var version []byte
 	for _, program := range []string{"initdb", "postgres"} {

@@ -16,8 +16,8 @@ import (
 	"syscall"
 )
 
-// systemBase is where clusters are created when the server's user cannot enter the directory. It is not below /var/tmp, where
-// many systems delete old files one by one.
+// systemBase is where clusters are created when the server's user cannot enter the directory. It is not below /var/tmp,
+// where many systems delete old files one by one.
 const systemBase = "/var/lib/ledgerline"
 
 // account is the user that PostgreSQL runs as when this process is root; nil otherwise.
@@ -45,8 +45,8 @@ func (d directory) passwordFile() string { return filepath.Join(d.root, "passwor
 func (d directory) logFile() string      { return filepath.Join(d.root, "postgres.log") }
 func (d directory) lockFile() string     { return filepath.Join(d.root, "lock") }
 
-// openDirectory creates the directory if it is missing and chooses the user that runs the server in it. base is where the
-// cluster goes if that user cannot enter the directory.
+// openDirectory creates the directory if it is missing and chooses the user that runs the server in it. base is where
+// the cluster goes if that user cannot enter the directory.
 func openDirectory(ctx context.Context, path, base string, progress func(string)) (directory, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -137,8 +137,8 @@ func (d directory) relocate(ctx context.Context, path, base string, progress fun
 	return directory{root: root, account: d.account}, nil
 }
 
-// serverAccount returns the user that PostgreSQL runs as: owner, the user id of the cluster's owner, unless it is 0; else
-// postgres, else nobody.
+// serverAccount returns the user that PostgreSQL runs as: owner, the user id of the cluster's owner, unless it is 0;
+// else postgres, else nobody.
 func serverAccount(owner int) (*account, error) {
 	if owner > 0 {
 		found, err := user.LookupId(strconv.Itoa(owner))
@@ -195,8 +195,8 @@ func userName(uid int) string {
 	return strconv.Itoa(uid)
 }
 
-// lock makes this process the owner of the directory until it closes the returned file or dies. It returns *InUseError when
-// another process is the owner.
+// lock makes this process the owner of the directory until it closes the returned file or dies. It returns *InUseError
+// when another process is the owner.
 func (d directory) lock() (*os.File, error) {
 	file, err := flock(d.lockFile(), os.O_RDWR|os.O_CREATE, syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

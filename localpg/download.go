@@ -23,7 +23,8 @@ var downloads = map[int]embedded.PostgresVersion{
 	14: embedded.V14, 15: embedded.V15, 16: embedded.V16, 17: embedded.V17, 18: embedded.V18,
 }
 
-// download returns the build of a major version. It downloads the build once and keeps it for all directories of the machine.
+// download returns the build of a major version. It downloads the build once and keeps it for all directories of the
+// machine.
 func download(ctx context.Context, acct *account, major int, progress func(string)) (binaries, error) {
 	version, ok := downloads[major]
 	if !ok {
@@ -79,8 +80,8 @@ func downloadBase(acct *account) (string, error) {
 }
 
 // fetch downloads and unpacks a build into home, completely or not at all. The library cannot only download: its Start
-// downloads, unpacks and starts a server. fetch lets Start fail after unpacking, on a data directory that holds nothing but a
-// version number, and then looks whether the programs are there.
+// downloads, unpacks and starts a server. fetch lets Start fail after unpacking, on a data directory that holds nothing
+// but a version number, and then looks whether the programs are there.
 func fetch(ctx context.Context, repository string, version embedded.PostgresVersion, scratch, home string) error {
 	port, err := freePort(ctx)
 	if err != nil {

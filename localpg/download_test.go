@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// archiveOf builds an archive like those of the repository: a jar with a tar.xz of programs, here scripts that print a version.
+// archiveOf builds an archive like those of the repository: a jar with a tar.xz of programs, here scripts that print a
+// version.
 func archiveOf(t *testing.T, version string) []byte {
 	t.Helper()
 	if _, err := exec.LookPath("xz"); err != nil {

@@ -30,13 +30,14 @@ var defaults = map[string]string{
 	"log_timezone":            "UTC",
 	"lc_messages":             "C", // launch below recognises messages
 	"log_line_prefix":         "%m [%p] ",
-	// The log contains neither failed statements nor the DETAIL of errors, which quotes rows: both may contain personal data.
+	// The log contains neither failed statements nor the DETAIL of errors, which quotes rows: both may contain personal
+	// data.
 	"log_min_error_statement": "panic",
 	"log_error_verbosity":     "terse",
 }
 
-// locales are options for a new cluster, of which the first that works is used: text sorts by code point, and upper and lower
-// case cover all of Unicode where the system supports that.
+// locales are options for a new cluster, of which the first that works is used: text sorts by code point, and upper and
+// lower case cover all of Unicode where the system supports that.
 var locales = [][]string{
 	{"--locale=C.UTF-8"},
 	{"--locale=C", "--lc-ctype=en_US.UTF-8"},
@@ -94,8 +95,8 @@ func alive(pid int) bool {
 	return err == nil || errors.Is(err, syscall.EPERM)
 }
 
-// endOrphan ends the server that a killed owner has left behind in the directory, and waits for its end. It also repairs a
-// left-over postmaster.pid that would keep PostgreSQL from starting. The caller holds the lock.
+// endOrphan ends the server that a killed owner has left behind in the directory, and waits for its end. It also
+// repairs a left-over postmaster.pid that would keep PostgreSQL from starting. The caller holds the lock.
 func (d directory) endOrphan(ctx context.Context, progress func(string)) error {
 	pm, err := readPostmaster(d.data())
 	switch {
@@ -126,9 +127,10 @@ func (d directory) endOrphan(ctx context.Context, progress func(string)) error {
 	return nil
 }
 
-// replaceReusedPID replaces the process id in postmaster.pid by our own. After a restart of the machine another program may
-// have the old server's id, and PostgreSQL would take that program for a running server. It never takes its parent process
-// for one. Removing the file instead would also disable PostgreSQL's check for shared memory that is still in use.
+// replaceReusedPID replaces the process id in postmaster.pid by our own. After a restart of the machine another program
+// may have the old server's id, and PostgreSQL would take that program for a running server. It never takes its parent
+// process for one. Removing the file instead would also disable PostgreSQL's check for shared memory that is still in
+// use.
 func (d directory) replaceReusedPID() error {
 	path := filepath.Join(d.data(), "postmaster.pid")
 	content, err := os.ReadFile(path)
@@ -188,8 +190,8 @@ func (d directory) command(ctx context.Context, path string, args ...string) *ex
 	return cmd
 }
 
-// launch starts the server and waits until it accepts connections. It tries again in two cases: another program took the port
-// between our choice and the start, or the last processes of a server that was just killed are still ending.
+// launch starts the server and waits until it accepts connections. It tries again in two cases: another program took
+// the port between our choice and the start, or the last processes of a server that was just killed are still ending.
 func (d directory) launch(ctx context.Context, bin binaries, cfg Config) (*process, int, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -265,8 +267,9 @@ func (d directory) launchOn(ctx context.Context, bin binaries, port int, cfg Con
 	return proc, "", nil
 }
 
-// spawn starts a command on a thread that lives as long as the command. On Linux the death signal set by attributes is sent
-// when the parent thread ends, not the parent process, and Go ends threads at any time unless a goroutine is locked to them.
+// spawn starts a command on a thread that lives as long as the command. On Linux the death signal set by attributes is
+// sent when the parent thread ends, not the parent process, and Go ends threads at any time unless a goroutine is
+// locked to them.
 func spawn(cmd *exec.Cmd) (*process, error) {
 	proc := &process{done: make(chan struct{})}
 	started := make(chan error, 1)

@@ -8,8 +8,9 @@ import (
 	"syscall"
 )
 
-// attributes of the server's process: a process group of its own, so that Ctrl-C in the terminal reaches only the owner, which
-// then stops the server; and SIGINT (fast shutdown) from the kernel when the owner dies without stopping it.
+// attributes of the server's process: a process group of its own, so that Ctrl-C in the terminal reaches only the
+// owner, which then stops the server; and SIGINT (fast shutdown) from the kernel when the owner dies without stopping
+// it.
 func attributes(credential *syscall.Credential) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: credential, Setpgid: true, Pdeathsig: syscall.SIGINT}
 }

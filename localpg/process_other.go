@@ -11,8 +11,9 @@ import (
 	"syscall"
 )
 
-// attributes of the server's process: a process group of its own, so that Ctrl-C in the terminal reaches only the owner, which
-// then stops the server. On these systems a server survives the death of its owner; the next Start ends it.
+// attributes of the server's process: a process group of its own, so that Ctrl-C in the terminal reaches only the
+// owner, which then stops the server. On these systems a server survives the death of its owner; the next Start ends
+// it.
 func attributes(credential *syscall.Credential) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: credential, Setpgid: true}
 }

@@ -31,8 +31,8 @@ type Config struct {
 	DataDir string
 	// Port on 127.0.0.1; 0 chooses a free one.
 	Port int
-	// Settings are PostgreSQL settings that override the defaults of this package. With fsync=off a new cluster is not synced
-	// to disk either.
+	// Settings are PostgreSQL settings that override the defaults of this package. With fsync=off a new cluster is not
+	// synced to disk either.
 	Settings map[string]string
 	// Progress is called with a short line before each step that takes a while. May be nil.
 	Progress func(string)
@@ -50,9 +50,9 @@ type Server struct {
 	ended    chan struct{} // closed when the process has ended and the lock is released; nil when adopted
 }
 
-// Start starts the server and returns when it accepts connections. ctx limits the start, not the life of the server. Several
-// processes may call it at the same time; one of them becomes the owner. It returns *InUseError, *PortTakenError,
-// *VersionError, ErrNoPostgres or other errors; the messages of these say what the user can do.
+// Start starts the server and returns when it accepts connections. ctx limits the start, not the life of the server.
+// Several processes may call it at the same time; one of them becomes the owner. It returns *InUseError,
+// *PortTakenError, *VersionError, ErrNoPostgres or other errors; the messages of these say what the user can do.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if cfg.DataDir == "" {
 		return nil, errors.New("localpg: a data directory is needed")
@@ -192,9 +192,9 @@ func (s *Server) Adopted() bool { return s.process == nil }
 // Done is closed when the server has ended, by Stop or by itself. For an adopted server it is nil.
 func (s *Server) Done() <-chan struct{} { return s.ended }
 
-// Stop ends the server and returns when its process has ended. Open transactions are rolled back. A server that does not end
-// within 30 seconds, or before ctx ends, is killed; the next start then recovers from the write-ahead log. An adopted server
-// keeps running. A second Stop does nothing.
+// Stop ends the server and returns when its process has ended. Open transactions are rolled back. A server that does
+// not end within 30 seconds, or before ctx ends, is killed; the next start then recovers from the write-ahead log. An
+// adopted server keeps running. A second Stop does nothing.
 func (s *Server) Stop(ctx context.Context) error {
 	if s.process == nil {
 		return nil

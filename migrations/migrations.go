@@ -1,6 +1,6 @@
-// Package migrations holds the schema of the database: one SQL file for each subject, applied in the order of their names.
-// There are no down migrations. The tables of read models are not here: each projection creates its own, one set for each
-// revision.
+// Package migrations holds the schema of the database: one SQL file for each subject, applied in the order of their
+// names. There are no down migrations. The tables of read models are not here: each projection creates its own, one set
+// for each revision.
 package migrations
 
 import (
@@ -18,8 +18,8 @@ import (
 //go:embed *.sql
 var files embed.FS
 
-// Up applies the migrations that the database at dsn lacks. Several processes may call it at the same time: one applies them,
-// the others wait.
+// Up applies the migrations that the database at dsn lacks. Several processes may call it at the same time: one applies
+// them, the others wait.
 func Up(ctx context.Context, dsn string) error {
 	db, err := sql.Open("pgx", dsn)
 	if err != nil {

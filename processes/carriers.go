@@ -12,7 +12,8 @@ import (
 
 var _ commands.Prober = Carriers(nil)
 
-// Carriers are the carriers by the carrier name of lines. Every node has all of them, so that any node can serve any line.
+// Carriers are the carriers by the carrier name of lines. Every node has all of them, so that any node can serve any
+// line.
 type Carriers map[string]carrier.Carrier
 
 // Named returns the carrier with a carrier name of lines; an error when the node does not have it.

@@ -13,8 +13,8 @@ import (
 	"ledgerline/processes/tasks"
 )
 
-// Importing imports the contacts of uploaded files. The key of a task is the import job. A task run handles a part of the
-// rows, so that a long import delays neither other imports nor the stop of the node.
+// Importing imports the contacts of uploaded files. The key of a task is the import job. A task run handles a part of
+// the rows, so that a long import delays neither other imports nor the stop of the node.
 type Importing struct {
 	scheduler
 	app   *commands.App

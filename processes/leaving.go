@@ -17,8 +17,9 @@ import (
 	"ledgerline/projections"
 )
 
-// Leaving unassigns the conversations of users who have left a workspace, so that other members see them again. The key of
-// a task is a membership: organisation, workspace and user. The command checks in the ledger that it has really ended.
+// Leaving unassigns the conversations of users who have left a workspace, so that other members see them again. The key
+// of a task is a membership: organisation, workspace and user. The command checks in the ledger that it has really
+// ended.
 type Leaving struct {
 	scheduler
 	app   *commands.App

@@ -15,8 +15,8 @@ import (
 	"ledgerline/projections"
 )
 
-// Lines ends the warm-up of lines, scores their health, and counts contacts that do not answer (rules LIN-14 to LIN-22). A
-// line is evaluated when an event on it can change its health or state, and when a usage day begins.
+// Lines ends the warm-up of lines, scores their health, and counts contacts that do not answer (rules LIN-14 to
+// LIN-22). A line is evaluated when an event on it can change its health or state, and when a usage day begins.
 type Lines struct {
 	scheduler
 	app   *commands.App

@@ -16,8 +16,8 @@ import (
 	"ledgerline/projections"
 )
 
-// Process follows the feed as a consumer, which schedules tasks, and runs those tasks. To start one: make it, call Prepare
-// once with its name, run it with Run, and give it to the feed as a consumer.
+// Process follows the feed as a consumer, which schedules tasks, and runs those tasks. To start one: make it, call
+// Prepare once with its name, run it with Run, and give it to the feed as a consumer.
 type Process interface {
 	feed.Consumer
 	// Run runs the due tasks until ctx ends.

@@ -11,9 +11,9 @@ import (
 	"ledgerline/processes/tasks"
 )
 
-// Snooze opens snoozed conversations when their time has come. The key of a task is the conversation. A task run reads the
-// conversation from the ledger: one that was opened or closed meanwhile stays as it is, and one that was snoozed for longer
-// is due later.
+// Snooze opens snoozed conversations when their time has come. The key of a task is the conversation. A task run reads
+// the conversation from the ledger: one that was opened or closed meanwhile stays as it is, and one that was snoozed
+// for longer is due later.
 type Snooze struct {
 	scheduler
 	app *commands.App

@@ -42,9 +42,9 @@ var auditTable = readmodel.TableOf[AuditEntry]("audit_log", []string{"id"},
 	readmodel.Column{Name: "target_id", Type: `text collate "C" not null`},
 )
 
-// auditRow says how the audit log shows the events of a type: the type of the target, the fact with the target's id, and the
-// facts that are shown. An empty id means the organisation. Facts hold no personal data. Secrets, and hashes from which a
-// secret could be found, must not be shown.
+// auditRow says how the audit log shows the events of a type: the type of the target, the fact with the target's id,
+// and the facts that are shown. An empty id means the organisation. Facts hold no personal data. Secrets, and hashes
+// from which a secret could be found, must not be shown.
 type auditRow struct{ event, target, id, shows string }
 
 // audited has a row for each event type that is in the audit log.
@@ -103,8 +103,8 @@ var audited = []auditRow{
 // changedOnly is the fact with the names of the facts that an event changed. Of such an event only those are shown.
 const changedOnly = "changed"
 
-// Audit is the log of changes of credentials, webhooks, lines, settings, people and consent. Of an erased contact it keeps
-// the id.
+// Audit is the log of changes of credentials, webhooks, lines, settings, people and consent. Of an erased contact it
+// keeps the id.
 var Audit = &readmodel.Projection{
 	ID: "audit", Program: 3,
 	Tables: []*readmodel.Table{auditTable},
@@ -165,8 +165,8 @@ var auditFields = readmodel.Select[AuditEntry](auditTable, "a", map[string]strin
 	"actor.type": "a.actor_type", "actor.id": "a.actor_id", "target.type": "a.target_type", "target.id": "a.target_id",
 })
 
-// AuditLog lists the changes in the workspace and those of its whole organisation (rule ACC-33), newest first. The order is
-// that of the ledger: an organisation is on one shard.
+// AuditLog lists the changes in the workspace and those of its whole organisation (rule ACC-33), newest first. The
+// order is that of the ledger: an organisation is on one shard.
 func (s *Store) AuditLog(ctx context.Context, v Viewer, organisation uuid.UUID, by AuditFilter, after *readmodel.Cursor, limit int) (readmodel.Page[AuditEntry], error) {
 	f := &readmodel.Filter{}
 	f.Add("a.organisation_id = %s", organisation)

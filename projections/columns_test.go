@@ -21,8 +21,9 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// TestEveryHandlerWritesColumnsOfItsTables gives the golden event of every type to the handlers of all projections, and runs
-// the statements: a column that the table does not have, a value of another type and a missing not null column fail.
+// TestEveryHandlerWritesColumnsOfItsTables gives the golden event of every type to the handlers of all projections, and
+// runs the statements: a column that the table does not have, a value of another type and a missing not null column
+// fail.
 func TestEveryHandlerWritesColumnsOfItsTables(t *testing.T) {
 	t.Parallel()
 	ledger, pool := testLedger(t)

@@ -48,8 +48,8 @@ var consentTable = readmodel.TableOf[ConsentEvent]("consent_events", []string{"i
 	readmodel.Column{Name: "shard", Type: "smallint not null"},
 )
 
-// Consent is every change of consent, with its evidence. When a contact is erased, its changes stay without the personal
-// data.
+// Consent is every change of consent, with its evidence. When a contact is erased, its changes stay without the
+// personal data.
 var Consent = &readmodel.Projection{
 	ID: "consent", Program: 1,
 	Tables: []*readmodel.Table{consentTable},
@@ -84,8 +84,8 @@ func consentRow(r *eventstore.Recorded, e *events.ConsentEvidence) readmodel.Row
 	}
 }
 
-// ConsentFilter has the filters of the consent events. An empty one does not apply. Type is the status that a change led to.
-// From is inclusive, To exclusive.
+// ConsentFilter has the filters of the consent events. An empty one does not apply. Type is the status that a change
+// led to. From is inclusive, To exclusive.
 type ConsentFilter struct {
 	NumberHash, ContactID, Type string
 	From, To                    *time.Time
@@ -95,8 +95,8 @@ var consentFields = readmodel.Select[ConsentEvent](consentTable, "e", map[string
 	"actor.type": "e.actor_type", "actor.id": "e.actor_id", "hash": readmodel.FilledIn,
 })
 
-// ConsentEvents lists changes of consent in the workspace, newest first. The order is that of the ledger, so that each change
-// of a contact begins with the status to which the previous one led. A workspace is on one shard.
+// ConsentEvents lists changes of consent in the workspace, newest first. The order is that of the ledger, so that each
+// change of a contact begins with the status to which the previous one led. A workspace is on one shard.
 func (s *Store) ConsentEvents(ctx context.Context, v Viewer, by ConsentFilter, after *readmodel.Cursor, limit int) (readmodel.Page[ConsentEvent], error) {
 	f := &readmodel.Filter{}
 	f.Add("e.workspace_id = %s", v.Workspace)

@@ -11,8 +11,8 @@ import (
 )
 
 // Contact is a contact as the API shows it, and the table of its fields: see readmodel.TableOf. A field of
-// events.ContactPersonal is stored in the column of the same name. The tag search marks texts that the parameter q searches;
-// each has a second column with the text folded for comparison without regard to case.
+// events.ContactPersonal is stored in the column of the same name. The tag search marks texts that the parameter q
+// searches; each has a second column with the text folded for comparison without regard to case.
 type Contact struct {
 	ID                  string         `json:"id" doc:"ctc_ id" sql:"text collate \"C\" not null"`
 	Phone               string         `json:"phone" doc:"E.164" sql:"text not null"`
@@ -36,8 +36,8 @@ type Contact struct {
 	UpdatedAt           string         `json:"updated_at" format:"date-time" sql:"timestamptz not null" merge:"latest"`
 }
 
-// searchedColumns are the columns of Contact with the tag search. The folded text of each is in folded_<column>: folded in Go,
-// so that it does not depend on the locale of the database.
+// searchedColumns are the columns of Contact with the tag search. The folded text of each is in folded_<column>: folded
+// in Go, so that it does not depend on the locale of the database.
 var searchedColumns = readmodel.Tagged[Contact]("search")
 
 const foldedPrefix = "folded_"
@@ -68,7 +68,8 @@ var contactLabelsTable = &readmodel.Table{Name: "contact_labels", Key: []string{
 // Contacts is the address book: contacts and labels as they are now.
 var Contacts = &readmodel.Projection{
 	ID: "contacts", Program: 7,
-	// Labels are written before contacts, so that the search index of a contact that is created with labels is written once.
+	// Labels are written before contacts, so that the search index of a contact that is created with labels is written
+	// once.
 	Tables:   []*readmodel.Table{contactLabelsTable, labelsTable, contactsTable, contactIndexTable, contactTotalsTable, labelCountsTable},
 	Triggers: contactTriggers(),
 	Indexes: []string{
@@ -135,8 +136,8 @@ func contactCreated(c *readmodel.Changes, e *events.ContactCreated, r *eventstor
 	c.Insert(contactsTable, row)
 }
 
-// contactUpdated stores the fields that changed. The values of an event whose personal data is erased are empty; the event
-// that deletes the contact follows.
+// contactUpdated stores the fields that changed. The values of an event whose personal data is erased are empty; the
+// event that deletes the contact follows.
 func contactUpdated(c *readmodel.Changes, e *events.ContactUpdated, r *eventstore.Recorded) {
 	values := readmodel.ValuesOf(e.Person)
 	values["owner_user_id"] = e.OwnerUserID

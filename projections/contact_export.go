@@ -10,8 +10,8 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// FieldColumns is how many custom fields get a column of their own in an export. Address books have a few dozen. Keys that
-// were created by mistake, such as one for each contact, must not make a file of a million columns.
+// FieldColumns is how many custom fields get a column of their own in an export. Address books have a few dozen. Keys
+// that were created by mistake, such as one for each contact, must not make a file of a million columns.
 const FieldColumns = 200
 
 // longestFieldColumn is the longest key, in characters, that gets a column.
@@ -26,10 +26,10 @@ type ContactWriter interface {
 	Contact(c *Contact) error
 }
 
-// ExportContacts reads all contacts that the viewer may see and that match the filters, in constant memory. One snapshot
-// serves the whole export, so that the file shows one moment. The snapshot occupies a connection and delays the removal of
-// dead rows: the caller limits the number of exports, and how long a slow client may take. Reading page by page would show
-// many moments, and under a filter each page could cost as much as the whole.
+// ExportContacts reads all contacts that the viewer may see and that match the filters, in constant memory. One
+// snapshot serves the whole export, so that the file shows one moment. The snapshot occupies a connection and delays
+// the removal of dead rows: the caller limits the number of exports, and how long a slow client may take. Reading page
+// by page would show many moments, and under a filter each page could cost as much as the whole.
 func (s *Store) ExportContacts(ctx context.Context, v Viewer, by ContactFilter, to ContactWriter) error {
 	f, empty, err := by.allSQL(ctx, s, v)
 	if err != nil {

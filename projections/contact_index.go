@@ -7,17 +7,18 @@ import (
 )
 
 // The list of contacts has many filters. Each may match few or many contacts, among the newest or the oldest. One index
-// serves them all: contact_index has, for each contact, all values that a filter can compare as tags, and the text that q
-// searches. A GIN index intersects tags and trigrams, but returns rows in no order. So the contacts of a workspace are
-// numbered in the order of the ledger, each bucketSize of them are a bucket, and each contact has a tag for its bucket. A
-// list queries one bucket after the other, newest first, until the page is full. A query of a bucket costs what the rarest
-// of its terms has there, so a list costs at most a small sum for each bucket, whatever the filters match.
+// serves them all: contact_index has, for each contact, all values that a filter can compare as tags, and the text that
+// q searches. A GIN index intersects tags and trigrams, but returns rows in no order. So the contacts of a workspace
+// are numbered in the order of the ledger, each bucketSize of them are a bucket, and each contact has a tag for its
+// bucket. A list queries one bucket after the other, newest first, until the page is full. A query of a bucket costs
+// what the rarest of its terms has there, so a list costs at most a small sum for each bucket, whatever the filters
+// match.
 //
-// Triggers maintain the table, because an event that changes one name does not have the other names. A row is written only
-// when it changes, so not with every message.
+// Triggers maintain the table, because an event that changes one name does not have the other names. A row is written
+// only when it changes, so not with every message.
 
-// bucketSize is how many contacts a bucket has: a million contacts are 42 buckets. Smaller buckets mean more queries for
-// rare matches, larger ones more rows to sort for frequent matches.
+// bucketSize is how many contacts a bucket has: a million contacts are 42 buckets. Smaller buckets mean more queries
+// for rare matches, larger ones more rows to sort for frequent matches.
 const bucketSize = 24_000
 
 var contactIndexTable = &readmodel.Table{Name: "contact_index", Key: []string{"contact_id"}, Columns: []readmodel.Column{

@@ -20,9 +20,9 @@ import (
 	"ledgerline/test/testpg"
 )
 
-// crowdedBookSQL inserts 40,000 contacts, two buckets, directly into the read model; the triggers fill the derived tables.
-// Label 1 is on half of the contacts, label 2 on the oldest tenth, label 3 on two. Person 51 owns two contacts. Contacts of
-// one company follow each other.
+// crowdedBookSQL inserts 40,000 contacts, two buckets, directly into the read model; the triggers fill the derived
+// tables. Label 1 is on half of the contacts, label 2 on the oldest tenth, label 3 on two. Person 51 owns two contacts.
+// Contacts of one company follow each other.
 var crowdedBookSQL = []string{
 	`create function person(n bigint) returns uuid immutable language sql as $$ select ('00000000-0000-0000-0000-' || lpad(n::text, 12, '0'))::uuid $$`,
 	`insert into read.labels (id, workspace_id, name, folded_name, created_at) select person(n), person(1), 'L' || n, 'l' || n, now() from generate_series(1, 3) n`,

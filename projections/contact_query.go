@@ -20,8 +20,8 @@ type ContactFilter struct {
 	SegmentID                                           string // UUID
 }
 
-// contacts filters contact c by what the viewer may see. An agent sees the contacts that it owns, those whose conversation
-// is assigned to it or to nobody, and those without owner and conversation.
+// contacts filters contact c by what the viewer may see. An agent sees the contacts that it owns, those whose
+// conversation is assigned to it or to nobody, and those without owner and conversation.
 func (v Viewer) contacts() *readmodel.Filter {
 	f := &readmodel.Filter{}
 	f.Add("c.workspace_id = %s", v.Workspace)
@@ -46,8 +46,8 @@ func (s *Store) ContactsByID(ctx context.Context, ids []string) ([]Contact, erro
 	return readmodel.List(ctx, s.Reader, "contacts by id", contactFields.Scan, contactsByIDSQL, ids)
 }
 
-// Contacts lists contacts, newest first. The order is that of the ledger: a contact that is added while a client pages does
-// not move the contacts that the client has not seen.
+// Contacts lists contacts, newest first. The order is that of the ledger: a contact that is added while a client pages
+// does not move the contacts that the client has not seen.
 func (s *Store) Contacts(ctx context.Context, v Viewer, by ContactFilter, after *readmodel.Cursor, limit int) (readmodel.Page[Contact], error) {
 	q, err := by.query(ctx, s, v)
 	if err != nil || q.empty {
@@ -78,8 +78,8 @@ type contactQuery struct {
 	needsContact bool // a condition is about c and not only about i
 }
 
-// query translates the filters to SQL. Ids of labels and definitions of segments are read first, so that the planner knows
-// the values.
+// query translates the filters to SQL. Ids of labels and definitions of segments are read first, so that the planner
+// knows the values.
 func (by ContactFilter) query(ctx context.Context, s *Store, v Viewer) (*contactQuery, error) {
 	q := &contactQuery{Filter: &readmodel.Filter{}, viewer: v}
 	q.Add("i.workspace_id = %s", v.Workspace)
@@ -186,10 +186,10 @@ func (by ContactFilter) allSQL(ctx context.Context, s *Store, v Viewer) (f *read
 // longDigits is the number of digits from which a text that is written like a phone number is searched as one only.
 const longDigits = 10
 
-// searchSQL is the condition on i, a contact's row in contact_index, that a text is part of the contact's searched texts or
-// number; "" when the text is empty. Numbers may be written with spaces, brackets, hyphens, dots and slashes, and with the
-// leading zero of a national number: the digits alone are searched as well. indexed tells that the index can answer the
-// condition.
+// searchSQL is the condition on i, a contact's row in contact_index, that a text is part of the contact's searched
+// texts or number; "" when the text is empty. Numbers may be written with spaces, brackets, hyphens, dots and slashes,
+// and with the leading zero of a national number: the digits alone are searched as well. indexed tells that the index
+// can answer the condition.
 func searchSQL(f *readmodel.Filter, text string) (condition string, indexed bool) {
 	term := segment.Fold(strings.TrimSpace(text))
 	if term == "" {

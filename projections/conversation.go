@@ -45,9 +45,9 @@ type LastMessage struct {
 	Preview   string `json:"preview" maxLength:"200" doc:"The beginning of the text, or the name of an attachment"`
 }
 
-// The key is the contact, which has one conversation, because every event that changes a conversation names the contact. The
-// zero UUID stands for no assignee and no team: an index on null gives no order. The columns last_* and active_at are of the
-// newest message; active_at of a conversation without messages is its creation.
+// The key is the contact, which has one conversation, because every event that changes a conversation names the
+// contact. The zero UUID stands for no assignee and no team: an index on null gives no order. The columns last_* and
+// active_at are of the newest message; active_at of a conversation without messages is its creation.
 var conversationsTable = readmodel.TableOf[Conversation]("conversations", []string{"contact_id"},
 	readmodel.Column{Name: "workspace_id", Type: "uuid not null"},
 	readmodel.Column{Name: "contact_id", Type: `text collate "C" not null`},
@@ -59,8 +59,8 @@ var conversationsTable = readmodel.TableOf[Conversation]("conversations", []stri
 	readmodel.Column{Name: "active_at", Type: "timestamptz not null", Merge: readmodel.Latest},
 )
 
-// labelled_conversations serves lists by label: the labels of each contact, with a copy of the conversation's columns by
-// which such a list filters and sorts. The copies are null until the conversation has started.
+// labelled_conversations serves lists by label: the labels of each contact, with a copy of the conversation's columns
+// by which such a list filters and sorts. The copies are null until the conversation has started.
 var labelledTable = &readmodel.Table{Name: "labelled_conversations", Key: []string{"contact_id", "label_id"}, Columns: []readmodel.Column{
 	{Name: "contact_id", Type: `text collate "C" not null`},
 	{Name: "label_id", Type: "uuid not null"},
@@ -72,8 +72,8 @@ var labelledTable = &readmodel.Table{Name: "labelled_conversations", Key: []stri
 const copyToLabelledSQL = `update @labelled_conversations l set id = v.id, status = v.status, active_at = v.active_at from @conversations v
 	where l.contact_id = any($1) and v.contact_id = l.contact_id and (l.id, l.status, l.active_at) is distinct from (v.id, v.status, v.active_at)`
 
-// Conversations is the inbox: every conversation as it is now, with the team's notes. Queries join the contact from Contacts
-// and read the messages from Messages.
+// Conversations is the inbox: every conversation as it is now, with the team's notes. Queries join the contact from
+// Contacts and read the messages from Messages.
 var Conversations = &readmodel.Projection{
 	ID: "conversations", Program: 2,
 	Tables: []*readmodel.Table{conversationsTable, labelledTable, notesTable},

@@ -15,7 +15,8 @@ import (
 )
 
 // crowdedInboxSQL inserts 60,000 conversations directly into the read models. Of each hundred, 94 are closed and one is
-// snoozed. A fifth is assigned to nobody, 30 far apart to person 51. Label 1 is on a third, label 2 on 420, label 3 on two.
+// snoozed. A fifth is assigned to nobody, 30 far apart to person 51. Label 1 is on a third, label 2 on 420, label 3 on
+// two.
 var crowdedInboxSQL = []string{
 	`create function person(n bigint) returns uuid immutable language sql as $$ select ('00000000-0000-0000-0000-' || lpad(to_hex(n), 12, '0'))::uuid $$`,
 	`insert into read.conversations (id, workspace_id, contact_id, status, assignee, team, handled_by, line_id, active_at, unread_count, created_at, updated_at)

@@ -62,8 +62,8 @@ func (v Viewer) assignees(filter *uuid.UUID) (list []uuid.UUID, anyone bool) {
 	return slices.DeleteFunc(list, func(id uuid.UUID) bool { return id != *filter }), false
 }
 
-// recentConversations is how many of the newest conversations a text search reads before it asks the search index for all
-// matching contacts. A frequent text is found among them; a rare one matches few contacts.
+// recentConversations is how many of the newest conversations a text search reads before it asks the search index for
+// all matching contacts. A frequent text is found among them; a rare one matches few contacts.
 const recentConversations = 2000
 
 // inboxQuery builds the statement of a list: x is a conversation, before it is selected as v.
@@ -112,9 +112,9 @@ func (q *inboxQuery) newestSQL(limitArg string, conditions ...string) string {
 	return fmt.Sprintf("(select x.* from %s%s order by %[3]s.active_at desc, %[3]s.id desc limit %[4]s)", from, q.f.Where(conditions...), at, limitArg)
 }
 
-// filteredSQL selects the newest conversations of every status and every assignee that the list shows. The list merges them.
-// Each part reads one index in its order, so that a rare status or assignee among a million conversations is found as fast as
-// a frequent one.
+// filteredSQL selects the newest conversations of every status and every assignee that the list shows. The list merges
+// them. Each part reads one index in its order, so that a rare status or assignee among a million conversations is
+// found as fast as a frequent one.
 func (q *inboxQuery) filteredSQL(limitArg string) string {
 	statuses := []string{q.by.Status}
 	if q.by.Status == "" && (!q.anyone || q.by.TeamID != nil || q.by.LineID != "" || q.label != nil) {

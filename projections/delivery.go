@@ -15,8 +15,8 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// DeliveriesBy is the name of the consumer that writes the deliveries, for readers that wait for it. It is the process that
-// delivers them and not a projection (package processes/webhooks).
+// DeliveriesBy is the name of the consumer that writes the deliveries, for readers that wait for it. It is the process
+// that delivers them and not a projection (package processes/webhooks).
 const DeliveriesBy = "process_webhooks"
 
 // DeliveryAttempt is one attempt of a delivery.
@@ -28,8 +28,8 @@ type DeliveryAttempt struct {
 	Error      *string `json:"error"`
 }
 
-// Delivery is a delivery as the API shows it, with its attempts: all of them, or the last hundred of a delivery that was
-// replayed very often.
+// Delivery is a delivery as the API shows it, with its attempts: all of them, or the last hundred of a delivery that
+// was replayed very often.
 type Delivery struct {
 	ID            uuid.UUID         `json:"id" format:"uuid"`
 	EndpointID    string            `json:"endpoint_id" doc:"whk_ id"`
@@ -104,7 +104,8 @@ func (s *Store) Delivery(ctx context.Context, v Viewer, id uuid.UUID) (d Deliver
 // DeliveryFilter are the filters of an endpoint's deliveries; empty ones do not filter.
 type DeliveryFilter struct{ EndpointID, Status, EventType string }
 
-// Deliveries lists the deliveries of an endpoint, newest first. The caller checks that the endpoint belongs to the viewer.
+// Deliveries lists the deliveries of an endpoint, newest first. The caller checks that the endpoint belongs to the
+// viewer.
 func (s *Store) Deliveries(ctx context.Context, by DeliveryFilter, after *readmodel.Cursor, limit int) (readmodel.Page[Delivery], error) {
 	f := &readmodel.Filter{}
 	f.Add("d.endpoint_id = %s", by.EndpointID)

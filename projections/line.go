@@ -106,7 +106,8 @@ func warmingSince(to line.State, r *eventstore.Recorded) any {
 	return line.DayOf(r.OccurredAt).Date
 }
 
-// lineStateChanged keeps what the state and the caps are computed from, by the same rules as the aggregate in domain/line.
+// lineStateChanged keeps what the state and the caps are computed from, by the same rules as the aggregate in
+// domain/line.
 func lineStateChanged(c *readmodel.Changes, e *events.LineStateChanged, r *eventstore.Recorded) {
 	row := readmodel.Row{"id": e.LineID, "state": e.To, "state_reason": e.Reason, "state_changed_at": readmodel.Stamp(r.OccurredAt)}
 	from, to := line.State(e.From), line.State(e.To)

@@ -86,8 +86,8 @@ const (
 	carrierLinesSQL = `select id from read.lines where carrier = $1 and state <> 'retired' order by id`
 )
 
-// LineIDs lists the lines of a workspace that are in service, oldest first: the live lines, or the sandbox line. Only the
-// ledger says what they can send.
+// LineIDs lists the lines of a workspace that are in service, oldest first: the live lines, or the sandbox line. Only
+// the ledger says what they can send.
 func (s *Store) LineIDs(ctx context.Context, workspace uuid.UUID, sandbox bool) ([]string, error) {
 	return readmodel.List(ctx, s.Reader, "line ids", pgx.RowTo[string], lineIDsSQL, workspace, sandbox)
 }

@@ -160,8 +160,8 @@ func NewMessage(e *events.MessageQueued, at time.Time) Message {
 	return m
 }
 
-// AcceptedMessage is an outbound message of the workspace as it was when the API accepted it, from its first event. found is
-// false when there is none or its contact was erased.
+// AcceptedMessage is an outbound message of the workspace as it was when the API accepted it, from its first event.
+// found is false when there is none or its contact was erased.
 func (s *Store) AcceptedMessage(ctx context.Context, v Viewer, id string) (m Message, found bool, err error) {
 	recorded, err := s.Ledger().Load(ctx, id, 0)
 	if err != nil || len(recorded) == 0 {
@@ -175,9 +175,9 @@ func (s *Store) AcceptedMessage(ctx context.Context, v Viewer, id string) (m Mes
 	return NewMessage(e, first.OccurredAt), true, nil
 }
 
-// MessageAt is a message as the read model showed it after the event with a version of its stream, and its status before
-// that event. history is the message's stream from its first event on. ok is false when the message did not exist yet or
-// its contact was erased.
+// MessageAt is a message as the read model showed it after the event with a version of its stream, and its status
+// before that event. history is the message's stream from its first event on. ok is false when the message did not
+// exist yet or its contact was erased.
 func (s *Store) MessageAt(history []eventstore.Recorded, version int) (m Message, before string, ok bool) {
 	c := readmodel.NewChanges(messagesTable)
 	for i := range history {
@@ -202,8 +202,8 @@ func (s *Store) MessageAt(history []eventstore.Recorded, version int) (m Message
 	return m, before, true
 }
 
-// completeURLs makes links of attachments absolute. Attachments that the service itself serves are stored by path, because
-// the service's address may change.
+// completeURLs makes links of attachments absolute. Attachments that the service itself serves are stored by path,
+// because the service's address may change.
 func (s *Store) completeURLs(media []Media) {
 	for i := range media {
 		if strings.HasPrefix(media[i].URL, "/") {
@@ -212,9 +212,9 @@ func (s *Store) completeURLs(media []Media) {
 	}
 }
 
-// scanMessage reads a message as it is now. scheduled_for is not shown after that time when the message is still deferred:
-// the message then waits for capacity, and its next attempt has no known time. The row keeps the old time, so that a million
-// waiting messages need no update every hour.
+// scanMessage reads a message as it is now. scheduled_for is not shown after that time when the message is still
+// deferred: the message then waits for capacity, and its next attempt has no known time. The row keeps the old time, so
+// that a million waiting messages need no update every hour.
 func (s *Store) scanMessage(row pgx.CollectableRow) (Message, error) {
 	m, err := messageFields.Scan(row)
 	if m.ScheduledFor != nil && m.Status != "scheduled" && *m.ScheduledFor <= readmodel.Stamp(s.Ledger().Now()) {
@@ -224,8 +224,8 @@ func (s *Store) scanMessage(row pgx.CollectableRow) (Message, error) {
 	return m, err
 }
 
-// messages filters message m by what the viewer may see: an agent sees the messages of conversations that are assigned to
-// it or to nobody (rule ACC-18).
+// messages filters message m by what the viewer may see: an agent sees the messages of conversations that are assigned
+// to it or to nobody (rule ACC-18).
 func (v Viewer) messages() *readmodel.Filter {
 	f := &readmodel.Filter{}
 	f.Add("m.workspace_id = %s", v.Workspace)

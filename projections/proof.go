@@ -24,8 +24,8 @@ type ConsentProof struct {
 // consentPage is how many consent events of a number are read at a time.
 const consentPage = 500
 
-// ProveConsent proves the whole history of a number: the events of the number itself in the organisation, and those of every
-// contact of the viewer's workspace that ever had the number.
+// ProveConsent proves the whole history of a number: the events of the number itself in the organisation, and those of
+// every contact of the viewer's workspace that ever had the number.
 func (s *Store) ProveConsent(ctx context.Context, v Viewer, organisation uuid.UUID, e164 string) (ConsentProof, error) {
 	hash := s.Ledger().NumberHash(organisation, e164)
 	p := ConsentProof{Phone: e164, PhoneHash: hash, Consent: []ConsentEvent{}}

@@ -46,8 +46,8 @@ var SavedReplies = &readmodel.Projection{
 	),
 }
 
-// savedReplies filters saved reply s by what the viewer may see: an agent sees those for everyone and those of its own teams
-// (rule ACC-20).
+// savedReplies filters saved reply s by what the viewer may see: an agent sees those for everyone and those of its own
+// teams (rule ACC-20).
 func (v Viewer) savedReplies() *readmodel.Filter {
 	f := &readmodel.Filter{}
 	f.Add("s.workspace_id = %s", v.Workspace)

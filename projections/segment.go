@@ -64,8 +64,8 @@ func segmentLabels(labels []events.SegmentLabel) map[string]uuid.UUID {
 	return ids
 }
 
-// Segment is a segment as the API shows it. A label that was renamed after the definition was written has its new name in
-// it (rule CON-38).
+// Segment is a segment as the API shows it. A label that was renamed after the definition was written has its new name
+// in it (rule CON-38).
 type Segment struct {
 	ID           string `json:"id" format:"uuid"`
 	Name         string `json:"name"`

@@ -15,8 +15,8 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// segmentSQL is the condition on contact c that is true exactly when the definition matches the contact in memory at that
-// time (segment.Node.Matches). It is never null, so that it can be negated.
+// segmentSQL is the condition on contact c that is true exactly when the definition matches the contact in memory at
+// that time (segment.Node.Matches). It is never null, so that it can be negated.
 func segmentSQL(n *segment.Node, f *readmodel.Filter, now time.Time) string {
 	switch {
 	case n.All != nil:
@@ -37,8 +37,8 @@ func joined(nodes []segment.Node, by string, f *readmodel.Filter, now time.Time)
 	return "(" + strings.Join(parts, by) + ")"
 }
 
-// segmentColumn is the column of contact c that holds a field of a definition. Texts that are compared without regard to
-// case are folded.
+// segmentColumn is the column of contact c that holds a field of a definition. Texts that are compared without regard
+// to case are folded.
 func segmentColumn(field segment.Field) string {
 	name := string(field)
 	switch {
@@ -182,8 +182,8 @@ func scalarJSON(value any) string {
 	return string(text)
 }
 
-// indexTerms is what contact_index can check in advance: a matching contact has all tags, at least one tag of each list in
-// anyTag, and a search text that is like each pattern.
+// indexTerms is what contact_index can check in advance: a matching contact has all tags, at least one tag of each list
+// in anyTag, and a search text that is like each pattern.
 type indexTerms struct {
 	tags   []string
 	anyTag [][]string
@@ -193,8 +193,8 @@ type indexTerms struct {
 // shortestTerm is the fewest characters of a text that the trigram index can find.
 const shortestTerm = 3
 
-// implied adds what every contact that matches a definition has. It may add nothing: the definition is then evaluated for
-// every contact.
+// implied adds what every contact that matches a definition has. It may add nothing: the definition is then evaluated
+// for every contact.
 func (w *indexTerms) implied(n *segment.Node) {
 	switch {
 	case n.All != nil:

@@ -20,8 +20,8 @@ func NewStore(ledger *eventstore.Ledger, progress *feed.Progress) *Store {
 	return &Store{Reader: readmodel.NewReader(ledger, progress), counts: newSegmentCounts()}
 }
 
-// SetBaseURL sets the address at which clients reach the service. Links to attachments begin with it. Call it before the
-// first query.
+// SetBaseURL sets the address at which clients reach the service. Links to attachments begin with it. Call it before
+// the first query.
 func (s *Store) SetBaseURL(base string) { s.base = strings.TrimSuffix(base, "/") }
 
 // Close stops counts of segments that are still running. Queries end with their contexts.

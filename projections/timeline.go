@@ -17,8 +17,8 @@ type TimelineEvent struct {
 	Detail     map[string]any `json:"detail" doc:"Event-specific, for example the reason of a deferral"`
 }
 
-// timelineTypes names the entry of each event type. Other events have no entry. message.scheduled has none because the sender
-// asked for it: it shows as send_at of "accepted".
+// timelineTypes names the entry of each event type. Other events have no entry. message.scheduled has none because the
+// sender asked for it: it shows as send_at of "accepted".
 var timelineTypes = map[string]string{
 	"message.queued": "accepted", "message.routed": "routed", "message.capability_checked": "capability_checked", "message.deferred": "deferred",
 	"message.sending": "sending", "message.sent": "sent", "message.retried": "retried", "message.delivered": "delivered",

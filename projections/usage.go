@@ -25,9 +25,9 @@ var lineDaysTable = &readmodel.Table{Name: "line_days", Key: []string{"line_id",
 	{Name: "replied", Type: "integer not null"},
 }}
 
-// Usage counts, for each line and usage day: messages routed to the line, contacts that were new to it, messages that failed
-// on it (see FailedOnLine), contacts that opted out by writing to it, and contacts new to it on that day that have replied
-// since. Test traffic does not count.
+// Usage counts, for each line and usage day: messages routed to the line, contacts that were new to it, messages that
+// failed on it (see FailedOnLine), contacts that opted out by writing to it, and contacts new to it on that day that
+// have replied since. Test traffic does not count.
 var Usage = &readmodel.Projection{
 	ID: "usage", Program: 1,
 	Tables: []*readmodel.Table{lineDaysTable},
@@ -76,8 +76,8 @@ func FailedOnLine(code string) bool {
 const lineFactsSQL = `select coalesce(sum(sends), 0), coalesce(sum(failed), 0), coalesce(sum(opt_outs), 0), coalesce(sum(new_contacts), 0), coalesce(sum(replied), 0)
 	from read.line_days where line_id = $1 and day > $2::date - $3::int and day <= $2::date`
 
-// LineFacts is what the health score of a line is computed from: the sums of the last usage days, up to that of now (rule
-// LIN-21).
+// LineFacts is what the health score of a line is computed from: the sums of the last usage days, up to that of now
+// (rule LIN-21).
 func (s *Store) LineFacts(ctx context.Context, lineID string, now time.Time) (events.HealthFacts, error) {
 	f, _, err := readmodel.One(ctx, s.Reader, "line facts", pgx.RowToStructByPos[events.HealthFacts], lineFactsSQL, lineID, line.DayOf(now).Date, line.HealthDays)
 	return f, err

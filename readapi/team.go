@@ -17,7 +17,7 @@ func (a *API) teams(ctx context.Context, c *httpapi.Call, _ *struct{}) (httpapi.
 		return httpapi.List[projections.Team]{}, err
 	}
 	found, err := a.store.Teams(ctx, v)
-	if c.Kind != auth.KindSession { // no key can reach the details of teams (interface section 5 rule 4)
+	if c.Kind != auth.KindSession { // no key can reach the details of teams
 		for i := range found {
 			found[i].MemberIDs = nil
 		}

@@ -16,8 +16,8 @@ import (
 	"ledgerline/projections"
 )
 
-// authenticator implements auth.Authenticator. It finds callers in the ledger and not in a read model, so every node refuses
-// the next request with a key that was revoked.
+// authenticator implements auth.Authenticator. It finds callers in the ledger and not in a read model, so every node
+// refuses the next request with a key that was revoked.
 type authenticator struct {
 	app      *commands.App
 	sessions *auth.SessionVerifier // nil without session tokens
@@ -27,9 +27,9 @@ type authenticator struct {
 	checked map[string]time.Time // when a credential was last checked at the head of the ledger, in real time
 }
 
-// cacheLife is how long a write may be checked with a cached credential. The append of the write is guarded by the versions
-// of that credential and fails if it has changed. So cacheLife only bounds how long a revoked key still gets other errors
-// than 401.
+// cacheLife is how long a write may be checked with a cached credential. The append of the write is guarded by the
+// versions of that credential and fails if it has changed. So cacheLife only bounds how long a revoked key still gets
+// other errors than 401.
 const cacheLife = time.Second
 
 func newAuthenticator(app *commands.App, store *projections.Store, sessions auth.SessionConfig, c clock.Clock) (*authenticator, error) {
@@ -60,7 +60,8 @@ func (a *authenticator) Authenticate(ctx context.Context, c auth.Credentials) (a
 	return a.user(ctx, c, id)
 }
 
-// mustCheck reports whether a credential has to be checked at the head of the ledger now: always when the request demands it.
+// mustCheck reports whether a credential has to be checked at the head of the ledger now: always when the request
+// demands it.
 func (a *authenticator) mustCheck(name string, demanded bool) bool {
 	now := time.Now()
 	a.mu.Lock()

@@ -17,8 +17,8 @@ import (
 // SimulatorCarrier is the carrier name of lines that the simulator serves.
 const SimulatorCarrier = line.Simulator
 
-// openCarriers makes all carriers, on every node that may use one: to send, to look numbers up, or to receive the reports of
-// carriers. Polling and scripts run on nodes with the role process only.
+// openCarriers makes all carriers, on every node that may use one: to send, to look numbers up, or to receive the
+// reports of carriers. Polling and scripts run on nodes with the role process only.
 func (n *Node) openCarriers(run context.Context) (err error) {
 	roles := n.cfg.Roles
 	if !roles.Write && !roles.Read && !roles.Process {
@@ -45,8 +45,8 @@ func (n *Node) openCarriers(run context.Context) (err error) {
 	return nil
 }
 
-// serveCarriers adds the routes to which carriers report and from which attachments are downloaded. They need no API key: the
-// addresses contain a secret.
+// serveCarriers adds the routes to which carriers report and from which attachments are downloaded. They need no API
+// key: the addresses contain a secret.
 func (n *Node) serveCarriers() {
 	routes := n.API.Engine().Group("/carriers/bluebubbles/:line")
 	notFound := fault.New(fault.NotFound, "There is nothing here.")

@@ -43,8 +43,8 @@ func (n *Node) RegisterDev(d Dev) {
 	routes.POST("/inbound", d.answer(d.inbound))
 }
 
-// local refuses requests that do not come from a program on this machine. It checks the address of the connection: headers
-// can be forged.
+// local refuses requests that do not come from a program on this machine. It checks the address of the connection:
+// headers can be forged.
 func (d *Dev) local(c *gin.Context) {
 	switch {
 	case !loopback(c.Request.RemoteAddr):
@@ -120,8 +120,8 @@ func (d *Dev) readClock(*gin.Context) (any, error) {
 	return now{httpapi.TimestampOf(d.Clock.Now())}, nil
 }
 
-// moveClock moves the clock forward, by {"advance": "PT2H"} or to {"now": "…"}. Before it moves the clock it waits for work in
-// progress, and before it answers it waits for the work that became due; each for settleBound at most.
+// moveClock moves the clock forward, by {"advance": "PT2H"} or to {"now": "…"}. Before it moves the clock it waits for
+// work in progress, and before it answers it waits for the work that became due; each for settleBound at most.
 func (d *Dev) moveClock(c *gin.Context) (any, error) {
 	var in struct {
 		Advance *string `json:"advance"`
@@ -170,8 +170,8 @@ func backwards(err error, pointer string) error {
 	return err
 }
 
-// quietSQL reports whether no scheduled task is due or leased, and no step of the simulator is due. Retries that are not due
-// yet do not count.
+// quietSQL reports whether no scheduled task is due or leased, and no step of the simulator is due. Retries that are
+// not due yet do not count.
 const quietSQL = `select
 	not exists (select from scheduled_tasks
 		where due_at <= $1 and (retry_at is null or retry_at <= now()) or lease_until > now())
@@ -202,9 +202,9 @@ func (d *Dev) settle(ctx context.Context) {
 	}
 }
 
-// quiet reports whether no work is in progress or due. The work of a process ends with an event, and consumers schedule tasks
-// for an event in the transaction of their checkpoint. So there is no work when all consumers have reached the head, no task
-// is due, and the head has not moved meanwhile.
+// quiet reports whether no work is in progress or due. The work of a process ends with an event, and consumers schedule
+// tasks for an event in the transaction of their checkpoint. So there is no work when all consumers have reached the
+// head, no task is due, and the head has not moved meanwhile.
 func (d *Dev) quiet(ctx context.Context) (bool, error) {
 	before, ok := d.heads()
 	if !ok {

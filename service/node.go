@@ -229,7 +229,8 @@ func (n *Node) follow(ctx, run context.Context) error {
 	return nil
 }
 
-// run starts a component, which runs until ctx ends. If it returns an error before, the error is logged and sent to Failed.
+// run starts a component, which runs until ctx ends. If it returns an error before, the error is logged and sent to
+// Failed.
 func (n *Node) run(ctx context.Context, name string, component func(context.Context) error) {
 	n.running.Go(func() {
 		if err := component(ctx); err != nil && ctx.Err() == nil {

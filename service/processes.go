@@ -10,8 +10,8 @@ import (
 	"ledgerline/processes/webhooks"
 )
 
-// processList is every process: an empty value, for its name and the events that it consumes, and the function that makes
-// it for a node.
+// processList is every process: an empty value, for its name and the events that it consumes, and the function that
+// makes it for a node.
 var processList = []struct {
 	empty feed.Consumer
 	make  func(*Node, processes.Config) (processes.Process, error)

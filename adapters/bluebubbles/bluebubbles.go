@@ -1,10 +1,10 @@
-// Package bluebubbles is the carrier of lines that are iMessage accounts on a Mac with a BlueBubbles server. It sends over
-// the server's REST API and gets receipts and replies through the server's webhooks. The server does not repeat a webhook
-// that failed, so the adapter also polls the server.
+// Package bluebubbles is the carrier of lines that are iMessage accounts on a Mac with a BlueBubbles server. It sends
+// over the server's REST API and gets receipts and replies through the server's webhooks. The server does not repeat a
+// webhook that failed, so the adapter also polls the server.
 //
-// The server gives a message its id after it has sent it. A table of the adapter maps these ids to our messages. When an
-// answer was lost, the adapter searches for the message among those that the server has sent. docs/bluebubbles.md explains
-// how to connect a server.
+// The server gives a message its id after it has sent it. A table of the adapter maps these ids to our messages. When
+// an answer was lost, the adapter searches for the message among those that the server has sent. docs/bluebubbles.md
+// explains how to connect a server.
 package bluebubbles
 
 import (
@@ -22,8 +22,8 @@ import (
 	"ledgerline/processes/carrier"
 )
 
-// Account is how to reach the server of a line. The password is in the query of every request, so the address of a request
-// must not be logged.
+// Account is how to reach the server of a line. The password is in the query of every request, so the address of a
+// request must not be logged.
 type Account struct {
 	LineID     string
 	Phone      string // the line's number, E.164
@@ -65,8 +65,8 @@ type Config struct {
 
 	SendTimeout time.Duration // for one text or attachment; default 90 s
 	CallTimeout time.Duration // for every other request; default 20 s
-	// Settle is how long after an attempt the server may still accept it: longer than SendTimeout and the server's own time
-	// limit of 5 min together. Default 10 min.
+	// Settle is how long after an attempt the server may still accept it: longer than SendTimeout and the server's own
+	// time limit of 5 min together. Default 10 min.
 	Settle   time.Duration
 	Poll     time.Duration // between two polls of a server; default 60 s
 	MaxMedia int64         // bytes of all attachments of a message together; default 100 MiB

@@ -115,7 +115,8 @@ func (w *world) arrived(t *testing.T, number, text string) int {
 	return n
 }
 
-// TestBlueBubblesPassesTheCarrierSuite runs the suite twice: with a server that posts webhooks, and with one whose webhooks all get lost.
+// TestBlueBubblesPassesTheCarrierSuite runs the suite twice: with a server that posts webhooks, and with one whose
+// webhooks all get lost.
 func TestBlueBubblesPassesTheCarrierSuite(t *testing.T) {
 	t.Parallel()
 	for name, reports := range map[string]bool{"by reports": true, "by reading alone": false} {

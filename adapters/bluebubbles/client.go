@@ -19,8 +19,8 @@ import (
 // maxAnswer bounds an answer of a server, in bytes.
 const maxAnswer = 16 << 20
 
-// answerError is an error answer of a server. The server's text may contain numbers and message texts, so it is inspected
-// and never logged.
+// answerError is an error answer of a server. The server's text may contain numbers and message texts, so it is
+// inspected and never logged.
 type answerError struct {
 	status int
 	kind   string // the server's name of the kind of error
@@ -67,9 +67,9 @@ func (a *Adapter) query(ctx context.Context, account Account, method, path strin
 	return a.call(ctx, account, method, path, params, body, "application/json", out)
 }
 
-// call makes one request and decodes the data of its answer into out. It returns errUnreached, an *answerError, or an error
-// after which it is unknown whether the server has done what was asked. No error contains the address of the request, which
-// has the password in it.
+// call makes one request and decodes the data of its answer into out. It returns errUnreached, an *answerError, or an
+// error after which it is unknown whether the server has done what was asked. No error contains the address of the
+// request, which has the password in it.
 func (a *Adapter) call(ctx context.Context, account Account, method, path string, params url.Values, body io.Reader, contentType string, out any) error {
 	reached := false
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { reached = true }}
@@ -153,7 +153,8 @@ func bare(err error) error {
 	return err
 }
 
-// account finds the account of a line. Its errors wrap carrier.ErrTransient: without an account nothing can be sent now.
+// account finds the account of a line. Its errors wrap carrier.ErrTransient: without an account nothing can be sent
+// now.
 func (a *Adapter) account(ctx context.Context, lineID string) (Account, error) {
 	account, err := a.cfg.Lines.Account(ctx, lineID)
 	if err != nil {

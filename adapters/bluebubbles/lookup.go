@@ -20,8 +20,8 @@ const (
 	maxPages = 20
 )
 
-// Lookup implements carrier.Carrier. It searches for a part without an id among the messages that the server has sent to the
-// number since the attempt and that belong to no other message of ours.
+// Lookup implements carrier.Carrier. It searches for a part without an id among the messages that the server has sent
+// to the number since the attempt and that belong to no other message of ours.
 func (a *Adapter) Lookup(ctx context.Context, out carrier.Outbound) (carrier.Accepted, bool, error) {
 	if out.Channel != "chat" { // Send refuses it always
 		return carrier.Accepted{}, false, nil
@@ -84,7 +84,8 @@ func extended(name, short string) bool {
 	return len(name) > len(short)+1 && name[:len(short)] == short && name[len(short)] == '.'
 }
 
-// findPart finds a part at the server and sets t.GUID. It leaves t.GUID nil when the server certainly has not accepted it.
+// findPart finds a part at the server and sets t.GUID. It leaves t.GUID nil when the server certainly has not accepted
+// it.
 func (a *Adapter) findPart(ctx context.Context, out *carrier.Outbound, t *attempt, w pattern) error {
 	account, err := a.cfg.Lines.Account(ctx, t.LineID)
 	if err != nil {

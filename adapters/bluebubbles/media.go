@@ -31,8 +31,8 @@ func (f *file) close() {
 	_ = os.Remove(f.disk.Name())
 }
 
-// parts splits a message and fetches its attachments. An attachment that cannot be fetched is a *carrier.Rejected, or wraps
-// carrier.ErrTransient if fetching it may succeed later.
+// parts splits a message and fetches its attachments. An attachment that cannot be fetched is a *carrier.Rejected, or
+// wraps carrier.ErrTransient if fetching it may succeed later.
 func (a *Adapter) parts(ctx context.Context, out carrier.Outbound) ([]part, error) {
 	var list []part
 	if out.Body != "" {
@@ -91,7 +91,8 @@ func (a *Adapter) fetchFile(ctx context.Context, m *events.Media, space int64) (
 	return f, size, nil
 }
 
-// fileName is the name that the contact sees. Devices show an attachment by its extension, so a name without one gets one.
+// fileName is the name that the contact sees. Devices show an attachment by its extension, so a name without one gets
+// one.
 func fileName(m *events.Media, contentType string) string {
 	name := ""
 	if m.Filename != nil {
@@ -143,9 +144,9 @@ func (f *file) form(fields map[string]string) (body io.Reader, contentType strin
 	return &form{io.MultiReader(strings.NewReader(head.String()), f.disk, strings.NewReader(tail.String()))}, parts.FormDataContentType(), nil
 }
 
-// An attachment from a contact stays on the server, behind its password. The service serves it under a path that contains
-// the encrypted id of the attachment: whoever has the address can fetch it. Only the path is stored, because the base URL of
-// the service may change.
+// An attachment from a contact stays on the server, behind its password. The service serves it under a path that
+// contains the encrypted id of the attachment: whoever has the address can fetch it. Only the path is stored, because
+// the base URL of the service may change.
 
 func (a *Adapter) mediaPath(lineID, guid string) (string, error) {
 	token, err := a.cfg.AEAD.Encrypt([]byte(guid), mediaData(lineID))
@@ -165,8 +166,8 @@ func MediaPath(lineID, token string) string {
 // maxToken bounds a token, in bytes.
 const maxToken = 512
 
-// ServeMedia answers a request for an attachment from a contact. It returns false, and writes nothing, when there is none.
-// The answer is always a download and never a page, because a contact has made its content.
+// ServeMedia answers a request for an attachment from a contact. It returns false, and writes nothing, when there is
+// none. The answer is always a download and never a page, because a contact has made its content.
 func (a *Adapter) ServeMedia(w http.ResponseWriter, r *http.Request, lineID, token string) (found bool) {
 	if len(token) > maxToken {
 		return false

@@ -24,8 +24,8 @@ type newAttempt struct {
 	Lost     int     // attempts before it that got lost
 }
 
-// recordAttemptSQL records an attempt before it is made. The temporary id stays the same, so the server refuses an attempt
-// while it works on the one before.
+// recordAttemptSQL records an attempt before it is made. The temporary id stays the same, so the server refuses an
+// attempt while it works on the one before.
 const recordAttemptSQL = `
 insert into bluebubbles.parts as p (message_id, part, last, line_id, temp_guid, begun_at) values ($1, $2, $3, $4, $5, now())
 on conflict (message_id, part) do update set

@@ -9,8 +9,8 @@ import (
 	"ledgerline/processes/carrier"
 )
 
-// handle handles a message that a server reports or shows, new or changed, ours or a contact's. Handling it again does no
-// harm.
+// handle handles a message that a server reports or shows, new or changed, ours or a contact's. Handling it again does
+// no harm.
 func (a *Adapter) handle(ctx context.Context, account Account, m *wireMessage, isNew bool) error {
 	switch {
 	case m.GUID == "":
@@ -72,8 +72,8 @@ func (a *Adapter) receipts(ctx context.Context, account Account, m *wireMessage)
 // maxAttachments is how many attachments of a message are kept.
 const maxAttachments = 50
 
-// inbound reports a message from a contact. It skips what no contact can have sent: messages in groups, reactions, notices,
-// and messages from e-mail addresses and short codes.
+// inbound reports a message from a contact. It skips what no contact can have sent: messages in groups, reactions,
+// notices, and messages from e-mail addresses and short codes.
 func (a *Adapter) inbound(ctx context.Context, account Account, m *wireMessage) error {
 	if m.group() || m.ItemType != 0 || m.AssociatedGUID != "" || m.Handle == nil || strings.Contains(m.Handle.Address, "@") {
 		return nil

@@ -18,13 +18,13 @@ type part struct {
 	file *file // nil for the text
 }
 
-// maxLost is how many attempts of a part may get lost before Send returns carrier.ErrTransient at once. Otherwise a server
-// that loses everything would get new attempts without end.
+// maxLost is how many attempts of a part may get lost before Send returns carrier.ErrTransient at once. Otherwise a
+// server that loses everything would get new attempts without end.
 const maxLost = 3
 
-// Send implements carrier.Carrier. The text and each attachment are messages of their own to the server, sent one after the
-// other. When one of them fails, the next call of Send for the same message continues there. Attachments are fetched before
-// anything is sent.
+// Send implements carrier.Carrier. The text and each attachment are messages of their own to the server, sent one after
+// the other. When one of them fails, the next call of Send for the same message continues there. Attachments are
+// fetched before anything is sent.
 func (a *Adapter) Send(ctx context.Context, out carrier.Outbound) (carrier.Accepted, error) {
 	if out.Channel != "chat" {
 		return carrier.Accepted{}, &carrier.Rejected{Code: "sms_unsupported"}

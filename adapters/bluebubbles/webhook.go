@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// ReportPath is the path to which a server posts its webhooks. Servers sign nothing: the secret in the path authenticates
-// them.
+// ReportPath is the path to which a server posts its webhooks. Servers sign nothing: the secret in the path
+// authenticates them.
 func ReportPath(lineID, secret string) string {
 	return "/carriers/bluebubbles/" + lineID + "/" + secret
 }
@@ -27,8 +27,8 @@ const (
 const maxReport = 1 << 20
 
 // ServeReport handles a webhook of a server. It returns false, and writes nothing, when line and secret do not belong
-// together; the caller answers as for a path that does not exist. Servers do not repeat a webhook that failed; the next poll
-// finds its message.
+// together; the caller answers as for a path that does not exist. Servers do not repeat a webhook that failed; the next
+// poll finds its message.
 func (a *Adapter) ServeReport(w http.ResponseWriter, r *http.Request, lineID, secret string) (found bool) {
 	const longest = 128
 	if len(secret) > longest || len(lineID) > longest || !strings.HasPrefix(lineID, "ln_") {

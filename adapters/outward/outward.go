@@ -1,5 +1,5 @@
-// Package outward makes HTTP clients for addresses that customers name. A name can resolve to any address, so the address is
-// checked when it is dialled: private machines cannot be reached.
+// Package outward makes HTTP clients for addresses that customers name. A name can resolve to any address, so the
+// address is checked when it is dialled: private machines cannot be reached.
 package outward
 
 import (
@@ -53,8 +53,8 @@ func Client(cfg Config) *http.Client {
 	}
 }
 
-// Outside returns ErrInside for an address that is not on the public internet. It is a Control function of net.Dialer, which
-// calls it with every address that is about to be dialled.
+// Outside returns ErrInside for an address that is not on the public internet. It is a Control function of net.Dialer,
+// which calls it with every address that is about to be dialled.
 func Outside(network, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil || network != "tcp4" && network != "tcp6" {
@@ -89,7 +89,8 @@ var reserved = []netip.Prefix{
 	netip.MustParsePrefix("192.88.99.0/24"),
 }
 
-// Public reports whether an address is on the public internet: not private, loopback, link-local, multicast or reserved.
+// Public reports whether an address is on the public internet: not private, loopback, link-local, multicast or
+// reserved.
 func Public(at netip.Addr) bool {
 	at = at.Unmap().WithZone("")
 	if !at.IsGlobalUnicast() || at.IsPrivate() {

@@ -14,8 +14,8 @@ import (
 	"ledgerline/adapters/outward"
 )
 
-// describe says in words for a user of the API why there was no answer. It never returns the text of an error, which could
-// contain an address inside our network.
+// describe says in words for a user of the API why there was no answer. It never returns the text of an error, which
+// could contain an address inside our network.
 func (p *Poster) describe(err error) string {
 	var (
 		dns         *net.DNSError

@@ -1,5 +1,5 @@
-// Package poster posts webhook deliveries to addresses that users name, and trusts none of them: the address is checked when
-// it is dialled, after the name was resolved, and little of the answer is read.
+// Package poster posts webhook deliveries to addresses that users name, and trusts none of them: the address is checked
+// when it is dialled, after the name was resolved, and little of the answer is read.
 package poster
 
 import (
@@ -40,8 +40,8 @@ type Poster struct {
 const (
 	// maxHeader bounds the header of an answer, in bytes.
 	maxHeader = 64 << 10
-	// maxDrain is how many bytes of a body are read so that the connection can be used again. The connection of a longer body
-	// is closed.
+	// maxDrain is how many bytes of a body are read so that the connection can be used again. The connection of a longer
+	// body is closed.
 	maxDrain = 16 << 10
 	// drainFor bounds that reading in time: the header is the answer, the body must not delay other attempts.
 	drainFor = time.Second

@@ -228,8 +228,8 @@ func TestARefusedConnectionIsReported(t *testing.T) {
 	require.Equal(t, "connection refused", post(t, open, "http://"+l.Addr().String()).Error)
 }
 
-// resolver answers queries with the addresses of a list, one after the other, and then always with the last one. Without
-// addresses it answers that there is no such host.
+// resolver answers queries with the addresses of a list, one after the other, and then always with the last one.
+// Without addresses it answers that there is no such host.
 func resolver(t *testing.T, answers ...string) *net.Resolver {
 	t.Helper()
 	var asked atomic.Int64

@@ -16,8 +16,9 @@ import (
 	"ledgerline/test/testpg"
 )
 
-// The simulator's contacts only follow the scripts of their numbers: the test gets a reply by sending a message that is echoed.
-// Arrived messages are counted by their id, which is part of the suite's texts, because the simulator stores no texts.
+// The simulator's contacts only follow the scripts of their numbers: the test gets a reply by sending a message that is
+// echoed. Arrived messages are counted by their id, which is part of the suite's texts, because the simulator stores no
+// texts.
 func TestTheSimulatorPassesTheCarrierSuite(t *testing.T) {
 	t.Parallel()
 	carriertest.Run(t, func(t *testing.T) *carriertest.World {

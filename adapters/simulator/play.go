@@ -79,8 +79,8 @@ func (s *Simulator) play(ctx context.Context) {
 	}
 }
 
-// steps makes the due steps of a batch of messages. It returns how many messages there were, how many reports failed, and
-// when the next step is due; nil when no later one is known.
+// steps makes the due steps of a batch of messages. It returns how many messages there were, how many reports failed,
+// and when the next step is due; nil when no later one is known.
 func (s *Simulator) steps(ctx context.Context) (taken, failures int, next *time.Time, err error) {
 	now := s.cfg.Clock.Now()
 	err = pgx.BeginFunc(context.WithoutCancel(ctx), s.cfg.Pool, func(tx pgx.Tx) error {

@@ -45,8 +45,8 @@ var (
 	failed    = step{receipt: carrier.ReceiptFailed, code: codeRejected}
 )
 
-// scripts are the scripts by name, as they run on chat. A reply comes as soon as the message is delivered, and the message
-// is read 2 s later like any other.
+// scripts are the scripts by name, as they run on chat. A reply comes as soon as the message is delivered, and the
+// message is read 2 s later like any other.
 var scripts = map[string]script{
 	"plain":  {steps: []step{delivered, read}},
 	"failed": {steps: []step{failed}},

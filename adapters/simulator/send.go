@@ -24,8 +24,8 @@ const maxSends = 256
 // commitTimeout bounds a commit. After it, the result is unknown.
 const commitTimeout = 30 * time.Second
 
-// acceptSQL accepts messages, or refuses them for now as often as their scripts say. A message that is sent again on the same
-// channel is counted, and its script goes on unchanged.
+// acceptSQL accepts messages, or refuses them for now as often as their scripts say. A message that is sent again on
+// the same channel is counted, and its script goes on unchanged.
 const acceptSQL = `
 insert into simulator.messages as m (message_id, channel, carrier_id, script, calls, refuses, sends, accepted_at, due_at, sealed)
 select id, channel, carrier, script, 1, greatest(refuses - 1, 0), case when refuses > 0 then 0 else 1 end, at, due, sealed
@@ -67,8 +67,8 @@ type answer struct {
 	err      error
 }
 
-// Send implements carrier.Carrier. It rejects numbers that are not on chat with not_on_chat, and numbers that end in 88 by
-// SMS too, with sms_undeliverable.
+// Send implements carrier.Carrier. It rejects numbers that are not on chat with not_on_chat, and numbers that end in 88
+// by SMS too, with sms_undeliverable.
 func (s *Simulator) Send(ctx context.Context, out carrier.Outbound) (carrier.Accepted, error) {
 	c := &call{sending: sending{out.MessageID, out.Channel}, script: scriptOf(out), at: s.cfg.Clock.Now(), answer: make(chan answer, 1)}
 	if c.script.rejects != "" {
@@ -116,7 +116,8 @@ func (s *Simulator) open(messageID string, sealed []byte) (payload, error) {
 	return p, nil
 }
 
-// commit accepts waiting calls in batches until ctx ends. A batch is what has arrived while the one before was committed.
+// commit accepts waiting calls in batches until ctx ends. A batch is what has arrived while the one before was
+// committed.
 func (s *Simulator) commit(ctx context.Context) {
 	var later []*call // calls whose message is in the batch already
 	for {

@@ -1,9 +1,9 @@
-// Package simulator is the carrier of sandbox lines and of the dev mode. What becomes of a message is decided by a script,
-// which the last two digits of the recipient's number choose (docs/reference).
+// Package simulator is the carrier of sandbox lines and of the dev mode. What becomes of a message is decided by a
+// script, which the last two digits of the recipient's number choose (docs/reference).
 //
-// It stands for an outside system: it keeps accepted messages in tables of its own and goes on with their scripts after its
-// process was killed. It does not recognise messages that it was given before: a message that is sent twice arrives twice,
-// and is counted.
+// It stands for an outside system: it keeps accepted messages in tables of its own and goes on with their scripts after
+// its process was killed. It does not recognise messages that it was given before: a message that is sent twice arrives
+// twice, and is counted.
 package simulator
 
 import (
@@ -78,8 +78,8 @@ func Open(cfg Config) (*Simulator, error) {
 	return s, nil
 }
 
-// Close ends the simulator, after it has committed what it has accepted and made the reports in progress. Call it once. Send
-// accepts nothing afterwards.
+// Close ends the simulator, after it has committed what it has accepted and made the reports in progress. Call it once.
+// Send accepts nothing afterwards.
 func (s *Simulator) Close() {
 	close(s.closed)
 	s.stop()
@@ -112,7 +112,8 @@ func (s *Simulator) Lookup(ctx context.Context, out carrier.Outbound) (carrier.A
 	return accepted, true, nil
 }
 
-// Sends counts the accepted calls of Send, on all nodes since the installation, and how many of them sent a message again.
+// Sends counts the accepted calls of Send, on all nodes since the installation, and how many of them sent a message
+// again.
 func (s *Simulator) Sends(ctx context.Context) (total, duplicates int64, err error) {
 	if err := s.cfg.Pool.QueryRow(ctx, sendsSQL).Scan(&total, &duplicates); err != nil {
 		return 0, 0, fmt.Errorf("simulator: count sends: %w", err)

@@ -129,7 +129,8 @@ func (w *world) eventually(t testing.TB, about string, want ...string) {
 	require.Equal(t, want, w.inbox.of(about))
 }
 
-// settled waits until the script of a message that is sent now is over: everything that was due earlier is over then, too.
+// settled waits until the script of a message that is sent now is over: everything that was due earlier is over then,
+// too.
 func (w *world) settled(t testing.TB) {
 	t.Helper()
 	require.Eventually(t, func() bool {

@@ -173,8 +173,8 @@ type Result struct {
 	At       time.Time
 }
 
-// ErrCredentialChanged refuses a command because the caller's credential or role, or the organisation, has changed since
-// the caller was authenticated. Nothing was written. Authenticate again on fresh state and repeat the command.
+// ErrCredentialChanged refuses a command because the caller's credential or role, or the organisation, has changed
+// since the caller was authenticated. Nothing was written. Authenticate again on fresh state and repeat the command.
 var ErrCredentialChanged = errors.New("commands: the credential that the caller was authenticated with has changed")
 
 // OnQuotaExceeded registers a function that is called whenever an append is refused because a quota has no room.

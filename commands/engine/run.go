@@ -123,8 +123,8 @@ func (e *Engine) VerifyCaller(ctx context.Context, req *Request) error {
 	return nil
 }
 
-// refusal returns a refusal, unless the caller's credential has changed, or the request repeats one that was carried out:
-// what the first request did may be the reason for the refusal now.
+// refusal returns a refusal, unless the caller's credential has changed, or the request repeats one that was carried
+// out: what the first request did may be the reason for the refusal now.
 func (e *Engine) refusal(ctx context.Context, u *Unit, refusal error) error {
 	if len(u.Request.Guards) > 0 {
 		if err := e.VerifyCaller(ctx, u.Request); err != nil {

@@ -153,8 +153,8 @@ func (u *Unit) build() *eventstore.Append {
 	return a
 }
 
-// Unreadable turns an error of reading the ledger into service_unavailable, unless the request was canceled or the stored
-// data cannot be decoded.
+// Unreadable turns an error of reading the ledger into service_unavailable, unless the request was canceled or the
+// stored data cannot be decoded.
 func Unreadable(err error) error {
 	undecodable := (*eventstore.UndecodableError)(nil)
 	if errors.As(err, &undecodable) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

@@ -53,9 +53,9 @@ type Begin struct {
 }
 
 // BeginAttempt evaluates the rules for a message and begins an attempt to send it. In one append it records the line
-// (message.routed, with its capacity reserved) and the attempt (message.sending), guarded by the contact, its number, the
-// organisation and the line. Therefore an opt-out that is committed first always wins, and no limit is exceeded, with any
-// number of nodes. If the rules say otherwise, it records message.deferred or message.failed instead.
+// (message.routed, with its capacity reserved) and the attempt (message.sending), guarded by the contact, its number,
+// the organisation and the line. Therefore an opt-out that is committed first always wins, and no limit is exceeded,
+// with any number of nodes. If the rules say otherwise, it records message.deferred or message.failed instead.
 func (s *Sender) BeginAttempt(ctx context.Context, req engine.Request, in Begin) (Attempt, error) {
 	var t Attempt
 	err := s.onMessage(ctx, req, in.MessageID, &t.Result, func(ctx context.Context, u *unit, m *engine.Aggregate[message.Message]) error {
@@ -99,8 +99,9 @@ func (u *unit) beginAttempt(ctx context.Context, m *engine.Aggregate[message.Mes
 	return nil
 }
 
-// evaluate applies the rules to a message that is not under way, and records a deferral or a failure. The departure is nil
-// when the message has ended, or is not due yet. With first, the message goes before all other entries of the queue.
+// evaluate applies the rules to a message that is not under way, and records a deferral or a failure. The departure is
+// nil when the message has ended, or is not due yet. With first, the message goes before all other entries of the
+// queue.
 func (u *unit) evaluate(
 	ctx context.Context, m *engine.Aggregate[message.Message], q Queue, first bool,
 ) (*departure, rules.Verdict, error) {
@@ -204,7 +205,8 @@ func (u *unit) route(d *departure, m *engine.Aggregate[message.Message], c *rule
 	l.Guard()
 }
 
-// reserve takes the message's capacity: of the line, of the contact's first messages, and of its service identity's day.
+// reserve takes the message's capacity: of the line, of the contact's first messages, and of its service identity's
+// day.
 func (u *unit) reserve(d *departure, m *message.Message, c *rules.Candidate) {
 	day := line.DayOf(u.Now)
 	limits := d.facts.Limits
@@ -269,9 +271,9 @@ func (s *Sender) Assign(ctx context.Context, req engine.Request, messageID strin
 	return did, err
 }
 
-// MayStillSend checks, at the head of the ledger, whether a message may be handed to its carrier now that its attempt has
-// begun: an opt-out that was committed since then wins (rule SND-4). Usually this is one question to the database: are
-// contact and number as they were when the attempt began?
+// MayStillSend checks, at the head of the ledger, whether a message may be handed to its carrier now that its attempt
+// has begun: an opt-out that was committed since then wins (rule SND-4). Usually this is one question to the database:
+// are contact and number as they were when the attempt began?
 func (s *Sender) MayStillSend(ctx context.Context, t *Attempt) (bool, error) {
 	m := &t.Message
 	_, err := s.engine.Ledger.VerifyGuards(ctx, t.Shard, t.recipient)

@@ -10,9 +10,9 @@ import (
 	"ledgerline/domain/number"
 )
 
-// Capability gives what a carrier said, within the last 30 days, about a number (E.164) being on the chat channel. known is
-// false when a carrier has to be asked; its answer is then stored with RecordCapability. Lookups, attempts and contacts
-// share this memory. The answer comes from this process's memory and may be a moment old.
+// Capability gives what a carrier said, within the last 30 days, about a number (E.164) being on the chat channel.
+// known is false when a carrier has to be asked; its answer is then stored with RecordCapability. Lookups, attempts and
+// contacts share this memory. The answer comes from this process's memory and may be a moment old.
 func (s *Sender) Capability(
 	ctx context.Context, organisation uuid.UUID, e164 string,
 ) (chat number.ChatCheck, known bool, err error) {
@@ -52,8 +52,8 @@ func (s *Sender) RecordCapability(
 	return result, err
 }
 
-// RecordCapabilityOn records what a carrier said on the number and, unless it is nil, on the message's timeline, as part
-// of another command.
+// RecordCapabilityOn records what a carrier said on the number and, unless it is nil, on the message's timeline, as
+// part of another command.
 func RecordCapabilityOn(
 	u *engine.Unit, num engine.Number, m *engine.Aggregate[message.Message], chat bool, lineID string,
 ) {

@@ -113,8 +113,8 @@ func (d *departure) readIdentity(ctx context.Context, m *message.Message) error 
 	return err
 }
 
-// guardLines makes the append depend on all lines that were read: a message that waits for a line is not evaluated again
-// before one of them changes.
+// guardLines makes the append depend on all lines that were read: a message that waits for a line is not evaluated
+// again before one of them changes.
 func (d *departure) guardLines() {
 	for _, l := range d.read {
 		l.Guard()
@@ -322,9 +322,10 @@ type Queue interface {
 // maxCounted bounds how many earlier entries are counted for one message.
 const maxCounted = 1000
 
-// inOrder defers a message to a new contact that would overtake messages which wait for the same capacity (rule SND-22).
-// When the earlier entries use up what the lines can take today, the reason is the limit of the day, so that it stays
-// true while the message waits. With first, no earlier entry counts: the caller goes by the order of the entries itself.
+// inOrder defers a message to a new contact that would overtake messages which wait for the same capacity (rule
+// SND-22). When the earlier entries use up what the lines can take today, the reason is the limit of the day, so that
+// it stays true while the message waits. With first, no earlier entry counts: the caller goes by the order of the
+// entries itself.
 func (d *departure) inOrder(ctx context.Context, q Queue, first bool, v rules.Verdict) (rules.Verdict, error) {
 	deferral := v.Deferral
 	switch {

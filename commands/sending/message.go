@@ -31,8 +31,8 @@ func (s *Sender) CancelByRequest(ctx context.Context, req engine.Request, messag
 	return result, err
 }
 
-// Cancel fails a message that no carrier can have yet (rule SND-5). A message that is under way or has ended stays as it
-// is.
+// Cancel fails a message that no carrier can have yet (rule SND-5). A message that is under way or has ended stays as
+// it is.
 func (s *Sender) Cancel(
 	ctx context.Context, req engine.Request, messageID, code string, details map[string]any,
 ) (message.Message, engine.Result, error) {
@@ -41,8 +41,8 @@ func (s *Sender) Cancel(
 
 // DeferBehindEarlier records that messages wait behind an earlier message to the same contact. due is when the first of
 // them has to be evaluated, by its own send_at or because its deferral expires; the zero time for never. unsettled are
-// those with an attempt of unknown result: the carrier is asked about them, whatever waits before them. Messages that are
-// deferred already cost no append.
+// those with an attempt of unknown result: the carrier is asked about them, whatever waits before them. Messages that
+// are deferred already cost no append.
 func (s *Sender) DeferBehindEarlier(
 	ctx context.Context, req engine.Request, messageIDs []string,
 ) (due time.Time, unsettled []string, err error) {
@@ -112,8 +112,8 @@ func (s *Sender) changeAfter(
 	return after, result, err
 }
 
-// fallBack replaces the failure of a message that was tried on chat by going on by SMS, where the pool, the sender and the
-// line allow it (rule SND-54).
+// fallBack replaces the failure of a message that was tried on chat by going on by SMS, where the pool, the sender and
+// the line allow it (rule SND-54).
 func (u *unit) fallBack(ctx context.Context, m *message.Message, decided []events.Event) ([]events.Event, error) {
 	if len(decided) == 0 || m.Attempt == 0 {
 		return decided, nil
@@ -204,8 +204,8 @@ func (s *Sender) onMessage(
 	return err
 }
 
-// releaseFirstMessage gives back, when a message fails without ever having been sent, its count among the messages before
-// the contact's first reply (rule SND-16).
+// releaseFirstMessage gives back, when a message fails without ever having been sent, its count among the messages
+// before the contact's first reply (rule SND-16).
 func (u *unit) releaseFirstMessage(ctx context.Context, m *engine.Aggregate[message.Message]) error {
 	counted := m.State.LineID != "" && m.State.Automatic == ""
 	failedNow := m.State.Status == message.Failed && m.Before().Status != message.Failed

@@ -32,8 +32,8 @@ type RejectedByCarrier struct {
 	Details map[string]any
 }
 
-// CompleteAttempt records the result of an attempt, and gives the message as it is then. The result of an attempt that is
-// not under way comes too late and changes nothing (rule SND-35).
+// CompleteAttempt records the result of an attempt, and gives the message as it is then. The result of an attempt that
+// is not under way comes too late and changes nothing (rule SND-35).
 func (s *Sender) CompleteAttempt(
 	ctx context.Context, req engine.Request, messageID string, attempt int, out AttemptResult,
 ) (message.Message, engine.Result, error) {
@@ -110,8 +110,8 @@ func (s *Sender) RecordReceipt(
 	})
 }
 
-// RecordReceiptMissing records that a message sent 24 hours ago has had no receipt. Earlier, or with a receipt, it changes
-// nothing (rule SND-37).
+// RecordReceiptMissing records that a message sent 24 hours ago has had no receipt. Earlier, or with a receipt, it
+// changes nothing (rule SND-37).
 func (s *Sender) RecordReceiptMissing(
 	ctx context.Context, req engine.Request, messageID string,
 ) (message.Message, engine.Result, error) {

@@ -20,9 +20,9 @@ import (
 )
 
 // usageCache remembers what lines and service identities have used. The quotas of the ledger decide whether there is
-// capacity; the cache only saves attempts that would be refused. It never holds more than was really used on a day, so a
-// line that is full in the cache is full. A line that is not may still be refused by the append; then it is read again.
-// It is safe for concurrent use.
+// capacity; the cache only saves attempts that would be refused. It never holds more than was really used on a day, so
+// a line that is full in the cache is full. A line that is not may still be refused by the append; then it is read
+// again. It is safe for concurrent use.
 type usageCache struct {
 	ledger     *eventstore.Ledger
 	lines      *lru.Cache[string, *lineUsage]
@@ -89,7 +89,8 @@ func (u *usageCache) identityOn(ctx context.Context, id string, day line.Day) (i
 	return sum(used[0]), nil
 }
 
-// rememberedIdentity is what a service identity is known to have sent on a usage day: its limit when that was reached, else 0.
+// rememberedIdentity is what a service identity is known to have sent on a usage day: its limit when that was reached,
+// else 0.
 func (u *usageCache) rememberedIdentity(id string, day line.Day) int {
 	if known, ok := u.identities.Get(id); ok && known.day == day.Date {
 		return known.used

@@ -23,7 +23,8 @@ const (
 	Closed  Status = "closed"
 )
 
-// The values of handled_by (rule INB-11): the team, an AI agent, or a run of a workflow. The prefixes are followed by an id.
+// The values of handled_by (rule INB-11): the team, an AI agent, or a run of a workflow. The prefixes are followed by
+// an id.
 const (
 	HandledByTeam  = "team"
 	AgentPrefix    = "agent:"

@@ -12,8 +12,8 @@ import (
 	"ledgerline/events"
 )
 
-// The longest confirmation, in characters, the most STOP words, and the longest of them, in characters (rules CON-20 and
-// CON-25).
+// The longest confirmation, in characters, the most STOP words, and the longest of them, in characters (rules CON-20
+// and CON-25).
 const (
 	maxConfirmation = 300
 	maxStopWords    = 20

@@ -35,9 +35,9 @@ type Capacity struct {
 	MaySendFrom func(identityID, lineID string) bool
 }
 
-// LineFor gives the line that takes a message with these wants; false when no line can. It follows the same order as the
-// choice of a line for a single message: the named or own line alone while that can send, else the least used line of
-// the pool.
+// LineFor gives the line that takes a message with these wants; false when no line can. It follows the same order as
+// the choice of a line for a single message: the named or own line alone while that can send, else the least used line
+// of the pool.
 func (c *Capacity) LineFor(w *events.WantedCapacity) (lineID string, fits bool) {
 	if c.Paused {
 		return "", false

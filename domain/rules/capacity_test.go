@@ -11,7 +11,8 @@ import (
 	"ledgerline/events"
 )
 
-// plan is a workspace with the lines own (no pool) and a, b (pool p), each with capacity for one message to a new contact.
+// plan is a workspace with the lines own (no pool) and a, b (pool p), each with capacity for one message to a new
+// contact.
 func plan(change func(*rules.Capacity)) *rules.Capacity {
 	c := &rules.Capacity{
 		Lines: map[string]*rules.LineCapacity{}, Pools: map[string][]string{"p": {"a", "b"}},

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// plain normalises a text to what a reader sees (rule SND-15): compatibility forms such as fullwidth letters become plain
-// ones, digits of all scripts become 0 to 9, dashes, spaces and full stops become the usual ones, and invisible characters
-// are removed.
+// plain normalises a text to what a reader sees (rule SND-15): compatibility forms such as fullwidth letters become
+// plain ones, digits of all scripts become 0 to 9, dashes, spaces and full stops become the usual ones, and invisible
+// characters are removed.
 func plain(text string) string {
 	if ascii(text) {
 		return text
@@ -45,7 +45,8 @@ func ascii(text string) bool {
 	return true
 }
 
-// digit gives 0 to 9 for a decimal digit of any script. In Unicode the ten digits of a script follow each other, from zero.
+// digit gives 0 to 9 for a decimal digit of any script. In Unicode the ten digits of a script follow each other, from
+// zero.
 func digit(r rune) rune {
 	const ten = 10
 	for _, block := range unicode.Nd.R16 {

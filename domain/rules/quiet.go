@@ -18,8 +18,8 @@ func PlatformQuietHours() events.QuietHours {
 	return events.QuietHours{Start: "20:00", End: "09:00"}
 }
 
-// WindowOf is the platform's window, narrowed by an organisation's quiet hours. Quiet hours that are not set or not valid
-// change nothing.
+// WindowOf is the platform's window, narrowed by an organisation's quiet hours. Quiet hours that are not set or not
+// valid change nothing.
 func WindowOf(q events.QuietHours) Window {
 	w := platformWindow
 	starts, ok1 := Minutes(q.Start)
@@ -58,11 +58,12 @@ func (w Window) opensNext(at time.Time, zone *time.Location) time.Time {
 	}
 }
 
-// maxMoves bounds the search for a time at which the window is open in all zones. Narrow windows in zones far apart are never
-// open together.
+// maxMoves bounds the search for a time at which the window is open in all zones. Narrow windows in zones far apart are
+// never open together.
 const maxMoves = 32
 
-// quietHours defers a message unless the window is open in every zone that the number may lie in (rules SND-10 and SND-11).
+// quietHours defers a message unless the window is open in every zone that the number may lie in (rules SND-10 and
+// SND-11).
 func quietHours(f *Facts) *Verdict {
 	closed := ""
 	at := f.Now

@@ -37,8 +37,9 @@ type choice struct {
 // newContactHour is the rolling hour of rule LIN-11.
 const newContactHour = time.Hour
 
-// choose takes the least used of the candidates with capacity (rule SND-41); equals are told apart by the contact's id, so
-// that contacts spread evenly over the lines. Without capacity the message waits for the candidate that has some first.
+// choose takes the least used of the candidates with capacity (rule SND-41); equals are told apart by the contact's id,
+// so that contacts spread evenly over the lines. Without capacity the message waits for the candidate that has some
+// first.
 func choose(f *Facts) choice {
 	day := line.DayOf(f.Now)
 	c := choice{deferral: message.Deferral{Reason: ReasonLineUnavailable, LineID: f.NamedLineID}}
@@ -62,7 +63,8 @@ func choose(f *Facts) choice {
 	return c
 }
 
-// lacks gives the limit that the line has reached and when it ends, the latest end first; nil when the line has capacity.
+// lacks gives the limit that the line has reached and when it ends, the latest end first; nil when the line has
+// capacity.
 func (c *Candidate) lacks(f *Facts, day line.Day) (d *message.Deferral, byText bool) {
 	if c.Reserved || c.Line.IsSandbox {
 		return nil, false

@@ -1,5 +1,5 @@
-// Package rules decides whether a message may leave. The rules are pure functions of the facts about a message. They are
-// applied when a message is accepted, and again when it is about to leave (rule SND-1).
+// Package rules decides whether a message may leave. The rules are pure functions of the facts about a message. They
+// are applied when a message is accepted, and again when it is about to leave (rule SND-1).
 package rules
 
 import (
@@ -156,9 +156,10 @@ func Expire(f *Facts, v Verdict) Verdict {
 	return v
 }
 
-// consentGiven is rules SND-2 and SND-3. The register counts as well as the contact: a contact whose consent was cleared is
-// refused while the register has its number. A contact that opted out gets only the confirmation of that, and not even
-// the confirmation once it has opted in again (rule SND-53). HELP is answered without an opt-in (rule SND-51).
+// consentGiven is rules SND-2 and SND-3. The register counts as well as the contact: a contact whose consent was
+// cleared is refused while the register has its number. A contact that opted out gets only the confirmation of that,
+// and not even the confirmation once it has opted in again (rule SND-53). HELP is answered without an opt-in (rule
+// SND-51).
 func consentGiven(f *Facts) *Verdict {
 	switch {
 	case f.Confirmation && !f.Registered && f.Consent != consent.OptedOut:
@@ -182,8 +183,8 @@ func identityLimit(f *Facts) *Verdict {
 	return deferFor(ReasonIdentity, &until, "")
 }
 
-// lineFor gives the message to a line that has capacity, or defers it until one has (rule SND-43). An automatic text needs
-// a line in service, but no capacity, and no pause of the organisation defers it (rules SND-29 and SND-52).
+// lineFor gives the message to a line that has capacity, or defers it until one has (rule SND-43). An automatic text
+// needs a line in service, but no capacity, and no pause of the organisation defers it (rules SND-29 and SND-52).
 func lineFor(f *Facts) Verdict {
 	if f.Automatic {
 		for i := range f.Candidates {

@@ -2,20 +2,21 @@
 //
 // # Checkpoints
 //
-// A consumer has a checkpoint for each shard: the position up to which it has applied the events. The rows that a consumer
-// writes and its checkpoint commit in one transaction, which fails if the checkpoint is not where the batch begins. So
-// several processes may run the same consumer, and every event is still applied exactly once.
+// A consumer has a checkpoint for each shard: the position up to which it has applied the events. The rows that a
+// consumer writes and its checkpoint commit in one transaction, which fails if the checkpoint is not where the batch
+// begins. So several processes may run the same consumer, and every event is still applied exactly once.
 //
 // # Revisions
 //
-// A revision is the set of tables that one version of a consumer's code has built. Each revision has its own checkpoints.
-// The feed writes to the active revision; when another one becomes active, the feed continues at its checkpoints.
+// A revision is the set of tables that one version of a consumer's code has built. Each revision has its own
+// checkpoints. The feed writes to the active revision; when another one becomes active, the feed continues at its
+// checkpoints.
 //
 // # Parked events
 //
-// When a batch fails because of an event itself, its events are applied one by one. An event that still fails is parked: it
-// is recorded in the table feed_parked, the checkpoint moves past it, and the consumer continues. An operator can retry or
-// remove parked events. Other errors, such as a broken connection, are retried without end.
+// When a batch fails because of an event itself, its events are applied one by one. An event that still fails is
+// parked: it is recorded in the table feed_parked, the checkpoint moves past it, and the consumer continues. An
+// operator can retry or remove parked events. Other errors, such as a broken connection, are retried without end.
 //
 // # Progress
 //
@@ -24,9 +25,9 @@
 //
 // # Transport
 //
-// The transport is watermill: its router runs the handlers, with recovery from panics, metrics and its poison queue, which
-// is where events get parked. Its SQL subscriber reads the ledger's own table through the adapters in subscriber.go. A
-// message stands for one batch of events of one consumer and shard.
+// The transport is watermill: its router runs the handlers, with recovery from panics, metrics and its poison queue,
+// which is where events get parked. Its SQL subscriber reads the ledger's own table through the adapters in
+// subscriber.go. A message stands for one batch of events of one consumer and shard.
 package feed
 
 import (
@@ -38,12 +39,12 @@ import (
 	"ledgerline/eventstore"
 )
 
-// BatchSize is the largest number of positions in a batch. Only checkpoints that are moved over events that a consumer does
-// not want span more.
+// BatchSize is the largest number of positions in a batch. Only checkpoints that are moved over events that a consumer
+// does not want span more.
 const BatchSize = 1000
 
-// Batch is the events of a shard with After < position <= Through that a consumer wants. There may be none: the checkpoint
-// then moves to Through all the same. Consumers share the events and must not change them.
+// Batch is the events of a shard with After < position <= Through that a consumer wants. There may be none: the
+// checkpoint then moves to Through all the same. Consumers share the events and must not change them.
 type Batch struct {
 	Consumer string
 	Revision int
@@ -72,8 +73,8 @@ type Consumer interface {
 	Committed(batch *Batch)
 }
 
-// ReadingConsumer is a Consumer whose statements depend on more than the events: it may read from the database and wait for
-// other read models.
+// ReadingConsumer is a Consumer whose statements depend on more than the events: it may read from the database and wait
+// for other read models.
 type ReadingConsumer interface {
 	Consumer
 	// WriteContext is called instead of Write. Its statements commit together with the checkpoint, and only if no other

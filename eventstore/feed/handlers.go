@@ -8,8 +8,8 @@ import (
 	"ledgerline/eventstore"
 )
 
-// Handlers calls the function that is registered for an event's type. A consumer derives its Types and its dispatch from
-// one Handlers, so that the types that it wants and the types that it handles are the same:
+// Handlers calls the function that is registered for an event's type. A consumer derives its Types and its dispatch
+// from one Handlers, so that the types that it wants and the types that it handles are the same:
 //
 //	var handlers = feed.NewHandlers(
 //		feed.On(func(c *Changes, e *events.LabelCreated, r *eventstore.Recorded) { … }),
@@ -18,8 +18,8 @@ import (
 //
 //	func (*Labels) Types() []string { return handlers.Types() }
 //
-// S is what the functions write to, for example the changes of a batch. Handlers do not change after NewHandlers and may
-// be used concurrently.
+// S is what the functions write to, for example the changes of a batch. Handlers do not change after NewHandlers and
+// may be used concurrently.
 type Handlers[S any] struct {
 	types  []string
 	byType map[string]func(S, *eventstore.Recorded)
@@ -45,8 +45,8 @@ func On[S any, E events.Event](handle func(state S, e E, r *eventstore.Recorded)
 	}}
 }
 
-// OnType registers a function for the events with a wire name, for consumers that treat many types alike. It panics when
-// the name is not in the registry of events.
+// OnType registers a function for the events with a wire name, for consumers that treat many types alike. It panics
+// when the name is not in the registry of events.
 func OnType[S any](name string, handle func(state S, r *eventstore.Recorded)) Handler[S] {
 	if events.Default.Version(name) == 0 {
 		panic("feed: unknown event type: " + name)
@@ -54,8 +54,8 @@ func OnType[S any](name string, handle func(state S, r *eventstore.Recorded)) Ha
 	return Handler[S]{name, handle}
 }
 
-// NewHandlers panics on an event type that is registered twice, and on an empty list: a consumer without types would get
-// every event.
+// NewHandlers panics on an event type that is registered twice, and on an empty list: a consumer without types would
+// get every event.
 func NewHandlers[S any](handlers ...Handler[S]) *Handlers[S] {
 	if len(handlers) == 0 {
 		panic("feed: no handlers")

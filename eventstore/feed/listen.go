@@ -18,9 +18,9 @@ const (
 	listenSQL    = `listen ` + headChannel + `; listen ` + movedChannel
 )
 
-// Listen receives the notifications of other processes until ctx ends, on a connection of its own: new heads of shards, which
-// wake the consumers, and new checkpoints, which go to progress. After a broken connection it connects again and reads the
-// heads, so that no notification is missed for good.
+// Listen receives the notifications of other processes until ctx ends, on a connection of its own: new heads of shards,
+// which wake the consumers, and new checkpoints, which go to progress. After a broken connection it connects again and
+// reads the heads, so that no notification is missed for good.
 func Listen(ctx context.Context, ledger *eventstore.Ledger, progress *Progress, log *slog.Logger) {
 	for pause := 50 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 2*time.Second) {
 		started := time.Now()
@@ -77,8 +77,8 @@ func listen(ctx context.Context, ledger *eventstore.Ledger, progress *Progress) 
 	}
 }
 
-// PublishProgress notifies other processes, until ctx ends, of positions that consumers of this process have reached without
-// moving their checkpoints in the database (see source). One notification holds as many positions as fit.
+// PublishProgress notifies other processes, until ctx ends, of positions that consumers of this process have reached
+// without moving their checkpoints in the database (see source). One notification holds as many positions as fit.
 func PublishProgress(ctx context.Context, ledger *eventstore.Ledger, progress *Progress, log *slog.Logger) {
 	const maxPayload = 7000 // bytes; PostgreSQL allows 8000
 	for {

@@ -14,8 +14,8 @@ import (
 	"ledgerline/eventstore"
 )
 
-// parker is the publisher of watermill's poison queue, which receives batches that failed because of their events. It applies
-// the events one by one and parks those that fail.
+// parker is the publisher of watermill's poison queue, which receives batches that failed because of their events. It
+// applies the events one by one and parks those that fail.
 type parker struct{ runner *Runner }
 
 const parkSQL = `insert into feed_parked (name, shard, position, event_id, type, reason, parked_at)
@@ -139,8 +139,8 @@ func SkipParkedEvent(ctx context.Context, ledger *eventstore.Ledger, consumer st
 
 const activeRevisionSQL = `select revision from feed_consumers where name = $1`
 
-// RetryParkedEvent applies a parked event now, after the later events that the consumer has applied since, and removes it when
-// that succeeds. It returns ErrNotParked when there is none.
+// RetryParkedEvent applies a parked event now, after the later events that the consumer has applied since, and removes
+// it when that succeeds. It returns ErrNotParked when there is none.
 func RetryParkedEvent(ctx context.Context, ledger *eventstore.Ledger, c Consumer, shard int, position int64) error {
 	found, err := ledger.ReadRange(ctx, shard, position-1, position)
 	if err != nil {

@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// EpochSQL is the SQL expression for the epoch: the start time of the database server. Consumers commit without waiting for
-// the disk, so after a crash of the server their checkpoints may be older than before. What a process knows from an earlier
-// epoch is therefore forgotten. Queries whose results go to Progress read the epoch with them.
+// EpochSQL is the SQL expression for the epoch: the start time of the database server. Consumers commit without waiting
+// for the disk, so after a crash of the server their checkpoints may be older than before. What a process knows from an
+// earlier epoch is therefore forgotten. Queries whose results go to Progress read the epoch with them.
 const EpochSQL = `(extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint`
 
-// Progress is what this process knows about how far consumers have come: at once for its own consumers, by notifications for
-// those of other processes. It is safe for concurrent use.
+// Progress is what this process knows about how far consumers have come: at once for its own consumers, by
+// notifications for those of other processes. It is safe for concurrent use.
 type Progress struct {
 	mu                sync.Mutex
 	epoch             int64
@@ -79,8 +79,8 @@ func (p *Progress) set(consumer string, shard int, position int64) {
 	}
 }
 
-// setWithoutCheckpoint stores a position that a consumer has reached without moving its checkpoint, and has it published to
-// other processes.
+// setWithoutCheckpoint stores a position that a consumer has reached without moving its checkpoint, and has it
+// published to other processes.
 func (p *Progress) setWithoutCheckpoint(consumer string, shard int, position int64) {
 	p.set(consumer, shard, position)
 	p.mu.Lock()

@@ -29,8 +29,8 @@ type Config struct {
 	Metrics   prometheus.Registerer // nil: no metrics
 }
 
-// Runner runs consumers over all shards. Several processes may run the same consumers: one of them writes a batch, the others
-// find that the checkpoint has moved and continue after it.
+// Runner runs consumers over all shards. Several processes may run the same consumers: one of them writes a batch, the
+// others find that the checkpoint has moved and continue after it.
 type Runner struct {
 	ledger   *eventstore.Ledger
 	progress *Progress
@@ -113,8 +113,8 @@ const (
 // revision is active.
 const codeCheckpointMoved = "LL001"
 
-// handle applies the batch of a message. The subscriber reads from the source again only after handle has returned, so the
-// two never use the source at the same time.
+// handle applies the batch of a message. The subscriber reads from the source again only after handle has returned, so
+// the two never use the source at the same time.
 func (r *Runner) handle(ctx context.Context, name string, msg *message.Message) error {
 	h := r.handlers[name]
 	b, err := h.source.batchOf(msg)
@@ -136,8 +136,8 @@ func (r *Runner) decode(ctx context.Context, b *Batch) error {
 	return r.ledger.Decode(ctx, b.Events)
 }
 
-// write commits the statements of a batch together with the checkpoint, in one round trip. It returns nil without an effect
-// when another process has written the batch.
+// write commits the statements of a batch together with the checkpoint, in one round trip. It returns nil without an
+// effect when another process has written the batch.
 func (r *Runner) write(ctx context.Context, h handler, b *Batch, addStatements func(*pgx.Batch) error) error {
 	var q pgx.Batch
 	q.Queue(beginSQL)

@@ -20,13 +20,13 @@ import (
 // slowPoll is how often a source reads although nothing has woken it, in case a wake-up was lost.
 const slowPoll = 5 * time.Second
 
-// source reads the next batch of one consumer and shard. It takes the place of the database that watermill-sql's subscriber
-// expects: that subscriber wraps each poll in a transaction and writes its offset there, while a poll of source is one plain
-// read, and an idle consumer writes nothing.
+// source reads the next batch of one consumer and shard. It takes the place of the database that watermill-sql's
+// subscriber expects: that subscriber wraps each poll in a transaction and writes its offset there, while a poll of
+// source is one plain read, and an idle consumer writes nothing.
 //
-// Events that the consumer does not want do not move its checkpoint in the database: source remembers how far it has seen
-// and reports it to Progress. The checkpoint moves with the next batch that has events, after maxUnwritten positions, or
-// when nothing is appended for a while.
+// Events that the consumer does not want do not move its checkpoint in the database: source remembers how far it has
+// seen and reports it to Progress. The checkpoint moves with the next batch that has events, after maxUnwritten
+// positions, or when nothing is appended for a while.
 type source struct {
 	ledger   *eventstore.Ledger
 	consumer Consumer
@@ -50,7 +50,8 @@ const checkpointSQL = `select f.revision, c.position, ` + EpochSQL + `
 	join feed_checkpoints c on c.name = f.name and c.revision = f.revision and c.shard = $2
 	where f.name = $1`
 
-// maxUnwritten is how many positions a checkpoint may stay behind what the consumer has seen: a restart reads them again.
+// maxUnwritten is how many positions a checkpoint may stay behind what the consumer has seen: a restart reads them
+// again.
 const maxUnwritten = 10 * BatchSize
 
 // next returns the batch after the checkpoint; nil when there is nothing new.
@@ -93,8 +94,8 @@ func (s *source) written(b *Batch) {
 	s.loaded, s.checkpoint, s.seen, s.movedAt = true, b.Through, b.Through, time.Now()
 }
 
-// revisionReplaced tells whether a batch failed because the tables of its revision were dropped after another revision became
-// active. The error of the missing tables comes first, since statements are prepared before any of them runs.
+// revisionReplaced tells whether a batch failed because the tables of its revision were dropped after another revision
+// became active. The error of the missing tables comes first, since statements are prepared before any of them runs.
 func (s *source) revisionReplaced(ctx context.Context, err error) bool {
 	refused := (*pgconn.PgError)(nil)
 	if !errors.As(err, &refused) || (refused.Code != codeUndefinedTable && refused.Code != codeUndefinedSchema) {
@@ -138,8 +139,8 @@ func (s *source) wanted(found []eventstore.Recorded) []eventstore.Recorded {
 	return wanted
 }
 
-// The types below implement the interfaces of watermill-sql. What it calls a transaction and a row is a read of source and
-// its batch.
+// The types below implement the interfaces of watermill-sql. What it calls a transaction and a row is a read of source
+// and its batch.
 
 type (
 	reader struct{ *source }
@@ -189,8 +190,8 @@ func (*oneRow) Close() error { return nil }
 
 func (noResult) RowsAffected() (int64, error) { return 0, nil }
 
-// schema is watermill-sql's SchemaAdapter and offsets its OffsetsAdapter: the table is the ledger's, and the offset is the
-// consumer's checkpoint, which the consumer's own transaction writes.
+// schema is watermill-sql's SchemaAdapter and offsets its OffsetsAdapter: the table is the ledger's, and the offset is
+// the consumer's checkpoint, which the consumer's own transaction writes.
 type (
 	schema  struct{}
 	offsets struct{}

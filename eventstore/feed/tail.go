@@ -9,13 +9,13 @@ import (
 	"ledgerline/eventstore"
 )
 
-// maxRecent is how many of the newest events of a shard stay in memory. All consumers of a process want the same events at
-// nearly the same moment, so one read serves all of them.
+// maxRecent is how many of the newest events of a shard stay in memory. All consumers of a process want the same events
+// at nearly the same moment, so one read serves all of them.
 const maxRecent = 4 * BatchSize
 
-// tail holds the newest events of a shard for the consumers of this process, which share them and must not change them. The
-// events are decoded. When one of them cannot be decoded, all events of that read stay encoded: each consumer decodes those
-// that it wants and parks the one at fault.
+// tail holds the newest events of a shard for the consumers of this process, which share them and must not change them.
+// The events are decoded. When one of them cannot be decoded, all events of that read stay encoded: each consumer
+// decodes those that it wants and parks the one at fault.
 type tail struct {
 	ledger *eventstore.Ledger
 	shard  int
@@ -26,8 +26,8 @@ type tail struct {
 	recent []eventstore.Recorded
 }
 
-// after returns events after a position, at most BatchSize, and the position up to which the shard was read. For a consumer
-// that is far behind it reads from the database, and only the given types.
+// after returns events after a position, at most BatchSize, and the position up to which the shard was read. For a
+// consumer that is far behind it reads from the database, and only the given types.
 func (t *tail) after(ctx context.Context, position int64, types []string) (events []eventstore.Recorded, through int64, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

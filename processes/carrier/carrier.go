@@ -1,6 +1,6 @@
 // Package carrier is the port through which the service sends messages over a carrier and gets its reports: a chat
-// network, an SMS provider, or the simulator. An adapter implements [Carrier] and reports to an [Inbox], which the service
-// provides. Package carriertest is the suite that every adapter passes.
+// network, an SMS provider, or the simulator. An adapter implements [Carrier] and reports to an [Inbox], which the
+// service provides. Package carriertest is the suite that every adapter passes.
 //
 // The service sends no message twice although it may crash at any time. It records an attempt before it calls Send, and
 // the result after. An attempt without a recorded result was cut off or ended with an error that leaves the result
@@ -22,9 +22,9 @@ const (
 	ChannelSMS  = "sms"
 )
 
-// Carrier carries messages. It is safe for concurrent use, and any number of nodes use the same outside system at the same
-// time. A message is identified by MessageID and Channel: a message that was accepted on chat can be sent again by SMS as
-// a fallback, and that is a message of its own to the carrier, with an id of its own.
+// Carrier carries messages. It is safe for concurrent use, and any number of nodes use the same outside system at the
+// same time. A message is identified by MessageID and Channel: a message that was accepted on chat can be sent again by
+// SMS as a fallback, and that is a message of its own to the carrier, with an id of its own.
 //
 // Texts of errors are logged. They must not contain personal data: no phone numbers, no message texts.
 type Carrier interface {
@@ -32,8 +32,8 @@ type Carrier interface {
 	//   - nil when the carrier has accepted the message for good, with the carrier's own id of it;
 	//   - an error that is a *Rejected when the carrier has refused it for good;
 	//   - an error that wraps ErrTransient when the message was certainly not accepted and may be sent again later;
-	//   - any other error when it is unknown whether the carrier has accepted it, also when ctx ended meanwhile. The service
-	//     asks Lookup before it sends the message again.
+	//   - any other error when it is unknown whether the carrier has accepted it, also when ctx ended meanwhile. The
+	//     service asks Lookup before it sends the message again.
 	// Send need not recognise a message that it was given before. Receipts and replies may reach the Inbox before Send has
 	// returned.
 	Send(context.Context, Outbound) (Accepted, error)
@@ -88,10 +88,10 @@ type Rejected struct {
 
 func (e *Rejected) Error() string { return "carrier: the carrier rejected the message: " + e.Code }
 
-// Inbox takes the reports of carriers into the ledger. A report is durable when the method has returned without an error.
-// After an error the carrier makes the same report again, with a pause, until it is taken. Carriers may make a report more
-// than once; repetitions change nothing. The reports about one message come in the order in which they happened; reports
-// about different messages come in any order. An Inbox is safe for concurrent use.
+// Inbox takes the reports of carriers into the ledger. A report is durable when the method has returned without an
+// error. After an error the carrier makes the same report again, with a pause, until it is taken. Carriers may make a
+// report more than once; repetitions change nothing. The reports about one message come in the order in which they
+// happened; reports about different messages come in any order. An Inbox is safe for concurrent use.
 type Inbox interface {
 	// Receipt takes what has become of a message that the carrier has accepted.
 	Receipt(context.Context, Receipt) error

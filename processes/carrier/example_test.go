@@ -32,8 +32,8 @@ func (m *memory) Send(_ context.Context, out carrier.Outbound) (carrier.Accepted
 	return a, nil
 }
 
-// Lookup always has a definite answer here: Send accepts a message before it returns. A carrier behind a network returns an
-// error for as long as the request may still arrive.
+// Lookup always has a definite answer here: Send accepts a message before it returns. A carrier behind a network
+// returns an error for as long as the request may still arrive.
 func (m *memory) Lookup(_ context.Context, out carrier.Outbound) (carrier.Accepted, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -31,10 +31,10 @@ const (
 // reads lines and usage once, walks the entries in the order of their positions while some line fits, and appends for
 // each the line with its reserved capacity (message.routed). The contact's task then begins the attempt.
 //
-// The plan (rules.Capacity) only says which entries to evaluate. The command evaluates each by all rules, and the quotas of
-// its append decide whether the capacity is there. An entry that turns out to wait for something else leaves its capacity
-// to the next entry in the same run. So does an entry that another node, or an earlier run, has assigned already: the
-// consumer has not followed yet.
+// The plan (rules.Capacity) only says which entries to evaluate. The command evaluates each by all rules, and the
+// quotas of its append decide whether the capacity is there. An entry that turns out to wait for something else leaves
+// its capacity to the next entry in the same run. So does an entry that another node, or an earlier run, has assigned
+// already: the consumer has not followed yet.
 func (p *Process) assign(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
 	organisation, workspace, err := parseWorkspaceKey(task.Key)
 	if err != nil {

@@ -1,9 +1,9 @@
 // Package dispatch brings accepted messages to their carriers. It is the process behind the rules of sending
 // (docs/reference/sending.md); docs/sending-internals.md draws how its parts work together.
 //
-// The consumer (outbox.go) follows the ledger and writes three things with its checkpoint: the outbox, with the messages
-// that still have to be brought to a carrier; the capacity queue, with those of them that wait for the capacity of lines;
-// and scheduled tasks:
+// The consumer (outbox.go) follows the ledger and writes three things with its checkpoint: the outbox, with the
+// messages that still have to be brought to a carrier; the capacity queue, with those of them that wait for the
+// capacity of lines; and scheduled tasks:
 //
 //   - "sending", one task for each contact: takes the contact's open messages in the order in which they were accepted,
 //     evaluates the rules, and calls the carrier (deliver.go);

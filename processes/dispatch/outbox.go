@@ -52,9 +52,9 @@ const (
 		where o.organisation_id = $3 and o.deferred = any($4) and ($5::uuid is null or o.workspace_id = $5) and (not $6 or o.line_id is not null))`
 )
 
-// priority is how much earlier than now the tasks for automatic texts and for messages of staff are due. The earliest due
-// time is taken first, so these messages do not wait behind a hundred thousand others whose quiet hours have just ended
-// (rule SND-23).
+// priority is how much earlier than now the tasks for automatic texts and for messages of staff are due. The earliest
+// due time is taken first, so these messages do not wait behind a hundred thousand others whose quiet hours have just
+// ended (rule SND-23).
 const priority = 24 * time.Hour
 
 // changes is the net effect of a batch of events on the outbox, the queue and the scheduled tasks.
@@ -262,14 +262,14 @@ func (c *changes) assign(r *eventstore.Recorded) {
 	c.tasks = append(c.tasks, tasks.Task{Process: assignProcess, Key: key, Shard: r.Shard, DueAt: r.OccurredAt, Position: r.Position})
 }
 
-// assignOrganisation makes the assign tasks of all workspaces of the organisation due. A workspace without a task has no
-// entries.
+// assignOrganisation makes the assign tasks of all workspaces of the organisation due. A workspace without a task has
+// no entries.
 func (c *changes) assignOrganisation(r *eventstore.Recorded) {
 	c.reruns = append(c.reruns, rerun{r, assignProcess, assignOrganisationSQL, []any{r.OrganisationID.String(), r.OccurredAt, r.Position}})
 }
 
-// lineChanged evaluates again the messages that may wait for a line: by their entries, those that were routed to the line,
-// and the automatic texts of the workspace.
+// lineChanged evaluates again the messages that may wait for a line: by their entries, those that were routed to the
+// line, and the automatic texts of the workspace.
 func (c *changes) lineChanged(lineID string, r *eventstore.Recorded) {
 	c.assign(r)
 	c.reruns = append(c.reruns,
@@ -283,15 +283,15 @@ func (c *changes) choiceChanged(r *eventstore.Recorded) {
 		rules.ReasonLineUnavailable, rules.ReasonNewHour, rules.ReasonNewDay, rules.ReasonSendsDay)
 }
 
-// runDeferred evaluates again the messages that were deferred for some reasons, in the organisation or in one workspace;
-// with routed only those that have a line.
+// runDeferred evaluates again the messages that were deferred for some reasons, in the organisation or in one
+// workspace; with routed only those that have a line.
 func (c *changes) runDeferred(r *eventstore.Recorded, workspace *uuid.UUID, routed bool, reasons ...string) {
 	args := []any{r.OccurredAt, r.Position, r.OrganisationID, reasons, workspace, routed}
 	c.reruns = append(c.reruns, rerun{r, sendingProcess, runDeferredSQL, args})
 }
 
-// addTo adds the statements to a batch. Rows are closed before they are opened: a message that fell back to SMS is both,
-// and takes its new position.
+// addTo adds the statements to a batch. Rows are closed before they are opened: a message that fell back to SMS is
+// both, and takes its new position.
 func (c *changes) addTo(b *pgx.Batch, wakeups *tasks.Wakeups) error {
 	if len(c.closed) > 0 {
 		b.Queue(closeSQL, keys(c.closed))

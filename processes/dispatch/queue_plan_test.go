@@ -55,7 +55,8 @@ func TestALongQueueIsReadByStepsOfItsIndex(t *testing.T) {
 	}
 }
 
-// rowsRead runs a statement in a transaction that is rolled back, and gives the number of rows of the queue that it read.
+// rowsRead runs a statement in a transaction that is rolled back, and gives the number of rows of the queue that it
+// read.
 func rowsRead(t *testing.T, conn *pgx.Conn, sql string, args []any) int {
 	t.Helper()
 	tx, err := conn.Begin(t.Context())

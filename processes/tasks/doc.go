@@ -1,16 +1,17 @@
 // Package tasks runs scheduled tasks: work that a process has to do for a key, now or at a known time.
 //
-// A process reads the events of the ledger as a consumer of a feed and schedules tasks. A [Runner] runs the tasks that are
-// due: the process's function loads the present state from the ledger, acts (sends a message, posts a webhook), and
+// A process reads the events of the ledger as a consumer of a feed and schedules tasks. A [Runner] runs the tasks that
+// are due: the process's function loads the present state from the ledger, acts (sends a message, posts a webhook), and
 // appends what came of it.
 //
 // # One row for each key
 //
-// A scheduled task is a row of the table scheduled_tasks. Its primary key is the name of the process and a key, which names
-// an entity: a contact, a line, a webhook endpoint. Whatever happens to the entity, it has at most one task in a process,
-// and at most one worker runs that task at a time. [Schedule] inserts the row, or merges into the row that is there: the
-// earlier due time and the later ledger position win. A process schedules tasks in the transaction that also moves its
-// checkpoint, so every event schedules its task exactly once. Processes have no replay: an effect is never repeated.
+// A scheduled task is a row of the table scheduled_tasks. Its primary key is the name of the process and a key, which
+// names an entity: a contact, a line, a webhook endpoint. Whatever happens to the entity, it has at most one task in a
+// process, and at most one worker runs that task at a time. [Schedule] inserts the row, or merges into the row that is
+// there: the earlier due time and the later ledger position win. A process schedules tasks in the transaction that also
+// moves its checkpoint, so every event schedules its task exactly once. Processes have no replay: an effect is never
+// repeated.
 //
 // # Due times
 //
@@ -29,16 +30,16 @@
 // # Results
 //
 // A task run ends with [Finished], [RunAgain] or an error. Finished removes the row only if nothing scheduled the key
-// again since the lease was taken: if the row's due time or position has changed, the row stays and is due. For the same
-// reason RunAgain sets the due time only if nothing scheduled the key meanwhile. After an error the task is retried after
-// a pause in real time, and scheduling it again does not shorten the pause.
+// again since the lease was taken: if the row's due time or position has changed, the row stays and is due. For the
+// same reason RunAgain sets the due time only if nothing scheduled the key meanwhile. After an error the task is
+// retried after a pause in real time, and scheduling it again does not shorten the pause.
 //
-// A task may therefore run with nothing left to do, or run again for work that is done. The function that runs it decides
-// by the ledger and never by the row.
+// A task may therefore run with nothing left to do, or run again for work that is done. The function that runs it
+// decides by the ledger and never by the row.
 //
 // # Wake-ups
 //
-// A runner that knows of no due task does not ask the database. The code that schedules tasks wakes the runner after its
-// transaction has committed: [Runner.Wake], or [Wakeups] for a feed consumer. A wake-up is an optimisation within one node.
-// When it is lost, or the runner is on another node, the runner finds the task at its next poll.
+// A runner that knows of no due task does not ask the database. The code that schedules tasks wakes the runner after
+// its transaction has committed: [Runner.Wake], or [Wakeups] for a feed consumer. A wake-up is an optimisation within
+// one node. When it is lost, or the runner is on another node, the runner finds the task at its next poll.
 package tasks

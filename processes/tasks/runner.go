@@ -47,7 +47,8 @@ type RunnerConfig struct {
 	Logger  *slog.Logger // default: slog.Default()
 }
 
-// Runner runs the due tasks of one process. Any number of runners, on any number of nodes, share the tasks of a process.
+// Runner runs the due tasks of one process. Any number of runners, on any number of nodes, share the tasks of a
+// process.
 type Runner struct {
 	cfg  RunnerConfig
 	wake chan struct{}
@@ -89,8 +90,8 @@ func NewRunner(cfg RunnerConfig) (*Runner, error) {
 	}, nil
 }
 
-// defaultBackoff is 1 s, 2 s, 4 s … up to 1 min, less up to half of it, so that tasks that failed together are not retried
-// together; never under 1 s.
+// defaultBackoff is 1 s, 2 s, 4 s … up to 1 min, less up to half of it, so that tasks that failed together are not
+// retried together; never under 1 s.
 func defaultBackoff(failures int) time.Duration {
 	full := time.Minute
 	if failures < 7 {
@@ -99,8 +100,8 @@ func defaultBackoff(failures int) time.Duration {
 	return max(full-rand.N(full/2), time.Second) //nolint:gosec // jitter is no secret
 }
 
-// Wake makes the runner look for due tasks now. Call it after the commit of a transaction that scheduled a task. It never
-// blocks, and may be called before Run and from any goroutine.
+// Wake makes the runner look for due tasks now. Call it after the commit of a transaction that scheduled a task. It
+// never blocks, and may be called before Run and from any goroutine.
 func (r *Runner) Wake() {
 	select {
 	case r.wake <- struct{}{}:
@@ -144,9 +145,9 @@ func (r *Runner) LeaseHolds(ctx context.Context, t Leased) (bool, error) {
 	return holds, nil
 }
 
-// Run runs tasks until ctx ends. Then it leases no more of them, waits up to Grace for those that run, cancels the rest,
-// waits for them to return, and writes all results: finished tasks are removed, cancelled ones lose their lease. It returns
-// an error only if the results could not be written; those tasks are run again when their leases end.
+// Run runs tasks until ctx ends. Then it leases no more of them, waits up to Grace for those that run, cancels the
+// rest, waits for them to return, and writes all results: finished tasks are removed, cancelled ones lose their lease.
+// It returns an error only if the results could not be written; those tasks are run again when their leases end.
 func (r *Runner) Run(ctx context.Context) error {
 	l := newLoop(r)
 	outlasting := context.WithoutCancel(ctx)
@@ -197,8 +198,8 @@ func (r *Runner) runTask(ctx context.Context, task Leased) ended {
 	return e
 }
 
-// workRecovered calls Work and makes an error of a panic. The value of a panic may contain personal data, so the error has
-// it only if it is an error of the Go runtime.
+// workRecovered calls Work and makes an error of a panic. The value of a panic may contain personal data, so the error
+// has it only if it is an error of the Go runtime.
 func (r *Runner) workRecovered(ctx context.Context, task Leased) (result Result, err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -27,12 +27,12 @@ type Leased struct {
 // Result is what a task run ends with: Finished or RunAgain.
 type Result struct{ again *time.Time }
 
-// Finished is the result of a task run that leaves nothing to do. It removes the task, unless something has scheduled the
-// key again since the lease was taken: then the task stays and is due.
+// Finished is the result of a task run that leaves nothing to do. It removes the task, unless something has scheduled
+// the key again since the lease was taken: then the task stays and is due.
 var Finished = Result{}
 
-// RunAgain is the result of a task run that leaves work for a time by the service's clock. If something has scheduled the
-// key again since the lease was taken, the task is due at once instead.
+// RunAgain is the result of a task run that leaves work for a time by the service's clock. If something has scheduled
+// the key again since the lease was taken, the task is due at once instead.
 func RunAgain(at time.Time) Result { return Result{again: &at} }
 
 // scheduleSQL never moves a due time back: the task run that comes earlier decides when the next one is due.
@@ -43,10 +43,10 @@ on conflict (process, key) do update set
     due_at = least(t.due_at, excluded.due_at),
     scheduled_at_position = greatest(t.scheduled_at_position, excluded.scheduled_at_position)`
 
-// Schedule adds to a batch the one statement that schedules all given tasks. Run the batch in the transaction that moves
-// the process's checkpoint, and wake the Runner after its commit. Tasks with the same key become one with the earliest due
-// time and the latest position. Call Schedule once for each transaction: the statement locks rows in the order of their
-// keys, and two statements could lock rows in the opposite order of another transaction.
+// Schedule adds to a batch the one statement that schedules all given tasks. Run the batch in the transaction that
+// moves the process's checkpoint, and wake the Runner after its commit. Tasks with the same key become one with the
+// earliest due time and the latest position. Call Schedule once for each transaction: the statement locks rows in the
+// order of their keys, and two statements could lock rows in the opposite order of another transaction.
 func Schedule(batch *pgx.Batch, tasks ...Task) {
 	if len(tasks) == 0 {
 		return

@@ -30,8 +30,8 @@ select exists (select from scheduled_tasks where process = $1 and key = $2 and f
 )
 
 // LockSQL locks the tasks of a process ($1) with some keys ($2). It comes first in a transaction in which several
-// statements write tasks: when all transactions lock rows in the order of their keys, as Schedule does, no two of them can
-// wait for each other.
+// statements write tasks: when all transactions lock rows in the order of their keys, as Schedule does, no two of them
+// can wait for each other.
 const LockSQL = `select scheduled_tasks_lock($1, $2)`
 
 // ended is a task run that has ended, with what is to be written about it.
@@ -58,8 +58,8 @@ type roundTrip struct {
 }
 
 // run makes the round trip, in one transaction; with nothing to write it writes nothing. After an error it is unknown
-// whether the transaction has committed. Writing the results again does no harm then, and tasks that were leased without
-// our knowledge are run when those leases end.
+// whether the transaction has committed. Writing the results again does no harm then, and tasks that were leased
+// without our knowledge are run when those leases end.
 func (t *roundTrip) run(ctx context.Context, r *Runner) error {
 	var batch pgx.Batch
 	t.addTo(&batch, r)

@@ -7,9 +7,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Wakeups wakes runners for the tasks that a feed consumer schedules, after the consumer's transaction has committed. Only
-// runners with a newly scheduled task are woken: to wake each of them for every batch of events would cost more than the
-// work. It is safe for concurrent use; a consumer handles the shards at the same time.
+// Wakeups wakes runners for the tasks that a feed consumer schedules, after the consumer's transaction has committed.
+// Only runners with a newly scheduled task are woken: to wake each of them for every batch of events would cost more
+// than the work. It is safe for concurrent use; a consumer handles the shards at the same time.
 type Wakeups struct {
 	runners map[string]*Runner // by process
 

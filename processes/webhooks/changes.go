@@ -128,8 +128,8 @@ func (c *changes) setVersion(r *eventstore.Recorded, id string) *endpointRow {
 	return row
 }
 
-// setStatus sets the version and the status of an endpoint, and schedules its task. It returns nil when there is no such
-// endpoint.
+// setStatus sets the version and the status of an endpoint, and schedules its task. It returns nil when there is no
+// such endpoint.
 func (c *changes) setStatus(r *eventstore.Recorded, id string, status webhook.Status) *endpointRow {
 	row := c.setVersion(r, id)
 	if row != nil {
@@ -225,9 +225,9 @@ const (
 		on conflict do nothing`
 	replaySQL = `update webhook_deliveries d set status = 'pending', error = null, replays = d.replays + 1, next_attempt_at = u.at
 		from unnest($1::uuid[], $2::timestamptz[]) u (id, at) where d.id = u.id and d.status <> 'pending'`
-	// An attempt is applied once, however often its result is in the ledger. Here and below the status is inside a function,
-	// so that the planner looks the rows up by their ids. It knows no better than to read the index of pending deliveries
-	// instead, which can be long.
+	// An attempt is applied once, however often its result is in the ledger. Here and below the status is inside a
+	// function, so that the planner looks the rows up by their ids. It knows no better than to read the index of pending
+	// deliveries instead, which can be long.
 	applyAttemptsSQL = `update webhook_deliveries d set attempt = u.number, status = u.status, status_code = u.code, latency_ms = u.latency, error = u.error,
 			delivered_at = coalesce(u.delivered, d.delivered_at), next_attempt_at = u.next,
 			attempts = case when jsonb_array_length(d.attempts) >= 100 then d.attempts - 0 else d.attempts end || u.entry::jsonb

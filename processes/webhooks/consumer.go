@@ -79,8 +79,8 @@ type payloadKey struct {
 	webhookType string
 }
 
-// WriteContext implements feed.ReadingConsumer. It reads the endpoints as of the checkpoint. If another node moves the checkpoint
-// meanwhile, the transaction with these statements does not commit.
+// WriteContext implements feed.ReadingConsumer. It reads the endpoints as of the checkpoint. If another node moves the
+// checkpoint meanwhile, the transaction with these statements does not commit.
 func (p *Process) WriteContext(ctx context.Context, b *pgx.Batch, _ int, recorded []eventstore.Recorded) error {
 	if len(recorded) == 0 {
 		return nil

@@ -38,8 +38,8 @@ const (
 	// duePage is how many deliveries are read at a time.
 	duePage = 64
 	// After failuresInARow failures without a success, the run pauses for failurePause in real time before it reads the
-	// next, smaller page (rule WHK-13): a hundred thousand deliveries to a receiver that refuses each at once must not keep
-	// the node busy.
+	// next, smaller page (rule WHK-13): a hundred thousand deliveries to a receiver that refuses each at once must not
+	// keep the node busy.
 	failuresInARow = 32
 	failurePause   = time.Second
 	failingPage    = 8
@@ -64,8 +64,8 @@ type delivering struct {
 	err      error              // the first error
 }
 
-// deliverDue attempts everything that is due, and returns when every result is in the ledger. gone says that the receiver
-// answered 410.
+// deliverDue attempts everything that is due, and returns when every result is in the ledger. gone says that the
+// receiver answered 410.
 func (p *Process) deliverDue(ctx context.Context, task tasks.Leased, e *endpoint) (gone bool, err error) {
 	d := &delivering{
 		Process: p, task: task, e: e, slots: make(chan struct{}, webhook.MaxInFlight), ended: make(chan struct{}, 1), started: map[uuid.UUID]bool{},

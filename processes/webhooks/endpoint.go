@@ -114,8 +114,8 @@ func (p *Process) disable(ctx context.Context, e *endpoint) (tasks.Result, error
 	return tasks.Finished, nil
 }
 
-// giveUpPaused fails the deliveries that have waited too long for a paused endpoint (rule WHK-4), and runs again when the
-// next one has. A delivery waits from its due time, or from the pause if that was later.
+// giveUpPaused fails the deliveries that have waited too long for a paused endpoint (rule WHK-4), and runs again when
+// the next one has. A delivery waits from its due time, or from the pause if that was later.
 func (p *Process) giveUpPaused(ctx context.Context, e *endpoint, now time.Time) (tasks.Result, error) {
 	if first := e.ChangedAt.Add(webhook.MaxPausedWait); !now.Before(first) {
 		if err := p.giveUpDue(ctx, e, now.Add(-webhook.MaxPausedWait), webhook.ErrorPaused); err != nil {
@@ -220,8 +220,8 @@ type startedAttempt struct {
 	Single     bool // a test or a replay: there is no further attempt
 }
 
-// settleInterrupted records the attempts that were interrupted: the worker that had the endpoint before has died or has lost
-// its lease (rule WHK-14). It first waits for results that are in the ledger and have not reached the consumer.
+// settleInterrupted records the attempts that were interrupted: the worker that had the endpoint before has died or has
+// lost its lease (rule WHK-14). It first waits for results that are in the ledger and have not reached the consumer.
 func (p *Process) settleInterrupted(ctx context.Context, task tasks.Leased, e *endpoint) error {
 	for try := range 2 {
 		rows, err := p.ledger.Pool().Query(ctx, interruptedSQL, e.ID)
@@ -250,8 +250,8 @@ func (p *Process) settleInterrupted(ctx context.Context, task tasks.Leased, e *e
 	return nil
 }
 
-// interrupted is the record of an attempt whose result nobody knows. The next attempt is due at once, as long as the number
-// of attempts allows one.
+// interrupted is the record of an attempt whose result nobody knows. The next attempt is due at once, as long as the
+// number of attempts allows one.
 func (p *Process) interrupted(started startedAttempt) events.WebhookAttempt {
 	a := events.WebhookAttempt{
 		DeliveryID: started.DeliveryID, EventID: started.EventID, Number: started.Number, At: started.At,

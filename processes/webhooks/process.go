@@ -3,10 +3,10 @@
 // The consumer of the feed creates the deliveries, in the order of the ledger, in the transaction of its checkpoint. It
 // keeps its own table of endpoints as of that checkpoint, and renders the bodies with package payload.
 //
-// A scheduled task for each endpoint attempts what is due, at most five deliveries at once, in no promised order. The start
-// of an attempt is recorded in the table webhook_started_attempts before the request is made, so that an attempt which a
-// crash interrupts is counted. The results of attempts are appended to the ledger, many in one append, and reach the
-// deliveries through the consumer: nothing but the consumer changes a delivery.
+// A scheduled task for each endpoint attempts what is due, at most five deliveries at once, in no promised order. The
+// start of an attempt is recorded in the table webhook_started_attempts before the request is made, so that an attempt
+// which a crash interrupts is counted. The results of attempts are appended to the ledger, many in one append, and
+// reach the deliveries through the consumer: nothing but the consumer changes a delivery.
 package webhooks
 
 import (
@@ -49,8 +49,8 @@ var _ processes.Process = (*Process)(nil)
 // processName is the name of the scheduled tasks. Their keys are endpoints, and cleanupKey.
 const processName = "webhooks"
 
-// workers is how many endpoints a node serves at the same time. A slow receiver keeps its worker busy, so there are many
-// more workers than would be needed otherwise. Each costs a goroutine.
+// workers is how many endpoints a node serves at the same time. A slow receiver keeps its worker busy, so there are
+// many more workers than would be needed otherwise. Each costs a goroutine.
 const workers = 512
 
 // New makes the process. The poster posts its deliveries.
@@ -70,8 +70,8 @@ func New(cfg processes.Config, poster Poster) (*Process, error) {
 	return p, nil
 }
 
-// Run implements processes.Process. When it returns, the results of all attempts that were made are in the ledger, unless
-// the database could not be reached.
+// Run implements processes.Process. When it returns, the results of all attempts that were made are in the ledger,
+// unless the database could not be reached.
 func (p *Process) Run(ctx context.Context) error {
 	if err := p.scheduleCleanup(ctx); err != nil {
 		return err

@@ -82,8 +82,8 @@ func (p *Process) writeStarts(ctx context.Context) {
 	}
 }
 
-// collect waits for one value and takes up to limit values that are there by then. It returns none when ctx has ended and
-// no value is there.
+// collect waits for one value and takes up to limit values that are there by then. It returns none when ctx has ended
+// and no value is there.
 func collect[T any](ctx context.Context, from <-chan T, limit int) []T {
 	var batch []T
 	select {
@@ -140,7 +140,8 @@ func (p *Process) writeStartBatch(ctx context.Context, batch []startRequest) err
 	return nil
 }
 
-// execByIndex runs statements in a transaction in which the planner uses indexes, whatever the statistics of the tables say.
+// execByIndex runs statements in a transaction in which the planner uses indexes, whatever the statistics of the tables
+// say.
 func (p *Process) execByIndex(ctx context.Context, b *pgx.Batch) error {
 	err := pgx.BeginFunc(ctx, p.ledger.Pool(), func(tx pgx.Tx) error {
 		all := pgx.Batch{}
@@ -196,8 +197,8 @@ func byOrganisation(batch []attemptResult) map[uuid.UUID][]commands.WebhookResul
 	return all
 }
 
-// appendResults appends results to the ledger, and retries while the database cannot be reached. A result that is appended twice
-// does no harm: the consumer applies an attempt once.
+// appendResults appends results to the ledger, and retries while the database cannot be reached. A result that is
+// appended twice does no harm: the consumer applies an attempt once.
 func (p *Process) appendResults(ctx context.Context, organisation uuid.UUID, results []commands.WebhookResult) {
 	for failures := 1; ; failures++ {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)

@@ -63,7 +63,8 @@ func (b *builder) build(ctx context.Context) error {
 	})
 }
 
-// begin creates the tables of the next revision, and drops what unfinished replays left. It returns the active revision.
+// begin creates the tables of the next revision, and drops what unfinished replays left. It returns the active
+// revision.
 func (b *builder) begin(ctx context.Context) (active int, err error) {
 	err = pgx.BeginFunc(ctx, b.ledger.Pool(), func(tx pgx.Tx) error {
 		if err := tx.QueryRow(ctx, consumerSQL, b.p.ID).Scan(&active, new(int)); err != nil {
@@ -105,8 +106,8 @@ const (
 	deadlock        = "40P01"
 )
 
-// yieldToReaders runs a transaction that locks tables of readers. When the transaction cannot get a lock in time, it rolls
-// back and is tried again.
+// yieldToReaders runs a transaction that locks tables of readers. When the transaction cannot get a lock in time, it
+// rolls back and is tried again.
 func yieldToReaders(ctx context.Context, pool *pgxpool.Pool, do func(pgx.Tx) error) error {
 	for attempt := 1; ; attempt++ {
 		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
@@ -128,8 +129,8 @@ func yieldToReaders(ctx context.Context, pool *pgxpool.Pool, do func(pgx.Tx) err
 	}
 }
 
-// swap makes the new revision the active one. It locks the checkpoints of the old revision, so that no consumer moves on,
-// and writes the few events that the new revision still misses in the same transaction.
+// swap makes the new revision the active one. It locks the checkpoints of the old revision, so that no consumer moves
+// on, and writes the few events that the new revision still misses in the same transaction.
 func (b *builder) swap(ctx context.Context, active int, reached []int64) error {
 	caughtUp := reached
 	return yieldToReaders(ctx, b.ledger.Pool(), func(tx pgx.Tx) error {
@@ -272,8 +273,8 @@ func (b *builder) addTo(batch *pgx.Batch, shard int, to int64, found []eventstor
 	return nil
 }
 
-// send runs a batch that begins and commits by itself. After an error the connection, which may be within the transaction,
-// is closed.
+// send runs a batch that begins and commits by itself. After an error the connection, which may be within the
+// transaction, is closed.
 func (b *builder) send(ctx context.Context, batch *pgx.Batch) error {
 	conn, err := b.ledger.Pool().Acquire(ctx)
 	if err != nil {

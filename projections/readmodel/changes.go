@@ -19,11 +19,11 @@ type Row map[string]any
 type Add int
 
 // Changes collects what a batch of events does to the tables of a read model, and writes the net effect with few
-// statements: a row that is inserted and updated ten times within a batch is written by one insert. This is what makes a
-// replay fast.
+// statements: a row that is inserted and updated ten times within a batch is written by one insert. This is what makes
+// a replay fast.
 //
-// A column that its table does not have is a mistake in the program. The batch then fails as a whole, and the feed parks
-// the event.
+// A column that its table does not have is a mistake in the program. The batch then fails as a whole, and the feed
+// parks the event.
 type Changes struct {
 	tables map[*Table]*tableChanges
 	order  []*Table
@@ -163,8 +163,9 @@ func (c *Changes) BlankWhere(t *Table, by, value string, columns ...string) {
 	tc.blanked[k] = append(tc.blanked[k], value)
 }
 
-// After runs a statement once after the tables are written. Its $1 is the sorted array of all values that the batch passed
-// with the same statement; @ stands for the schema. Use it for rows that are derived from other rows of the read model.
+// After runs a statement once after the tables are written. Its $1 is the sorted array of all values that the batch
+// passed with the same statement; @ stands for the schema. Use it for rows that are derived from other rows of the read
+// model.
 func (c *Changes) After(sql, value string) {
 	if c.after[sql] == nil {
 		c.after[sql] = map[string]bool{}
@@ -187,7 +188,8 @@ func (tc *tableChanges) drop(k string) {
 	}
 }
 
-// addTo adds the statements to a batch. Deletions come first: rows that were inserted after a deletion are written later.
+// addTo adds the statements to a batch. Deletions come first: rows that were inserted after a deletion are written
+// later.
 func (c *Changes) addTo(b *pgx.Batch, schema string) error {
 	if c.err != nil {
 		return &feed.UnprocessableError{Cause: c.err}

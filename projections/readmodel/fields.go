@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// The struct that the API shows is the one table of a resource's fields. The JSON answer, the columns of the SQL table and
-// the scan all follow from it:
+// The struct that the API shows is the one table of a resource's fields. The JSON answer, the columns of the SQL table
+// and the scan all follow from it:
 //
 //	type Contact struct {
 //		ID        string   `json:"id" sql:"text not null"`
@@ -22,12 +22,12 @@ import (
 //		Labels    []string `json:"labels"` // no column: Select gets an expression
 //	}
 //
-// sql is the type of the column with its constraints. Its name is the JSON name, or the tag column where that differs; with
-// column and json:"-", a field is read and not shown. merge is "first" or "latest", see Merge. Times are texts with
-// format:"date-time". UUIDs are texts in a column of type uuid.
+// sql is the type of the column with its constraints. Its name is the JSON name, or the tag column where that differs;
+// with column and json:"-", a field is read and not shown. merge is "first" or "latest", see Merge. Times are texts
+// with format:"date-time". UUIDs are texts in a column of type uuid.
 
-// TableOf makes a table from the fields of T with the tag sql, and columns that are not shown. It panics on a mistake in
-// the tags.
+// TableOf makes a table from the fields of T with the tag sql, and columns that are not shown. It panics on a mistake
+// in the tags.
 func TableOf[T any](name string, key []string, hidden ...Column) *Table {
 	t := &Table{Name: name, Key: key}
 	eachField(reflect.TypeFor[T](), "", nil, func(path string, f reflect.StructField) bool {
@@ -81,8 +81,8 @@ func columnName(path string, f reflect.StructField) string {
 	return path
 }
 
-// eachField calls visit for each field with a JSON name or a tag column. The fields of embedded structs count as fields of
-// the struct itself; those of other structs follow under "name." when visit returns true.
+// eachField calls visit for each field with a JSON name or a tag column. The fields of embedded structs count as fields
+// of the struct itself; those of other structs follow under "name." when visit returns true.
 func eachField(t reflect.Type, prefix string, index []int, visit func(path string, f reflect.StructField) bool) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -120,9 +120,9 @@ type selected struct {
 // FilledIn as an expression in Select marks a field that is not selected: code sets it after the scan.
 const FilledIn = ""
 
-// Select derives a selection from a table that the query calls alias. expressions gives SQL for fields that have no column
-// in the table, by JSON name; fields of a struct within T are "name.field". A field without a column and without an
-// expression is a mistake in the program, as is an expression without a field: Select panics.
+// Select derives a selection from a table that the query calls alias. expressions gives SQL for fields that have no
+// column in the table, by JSON name; fields of a struct within T are "name.field". A field without a column and without
+// an expression is a mistake in the program, as is an expression without a field: Select panics.
 func Select[T any](t *Table, alias string, expressions map[string]string) *Selection[T] {
 	s := &Selection[T]{}
 	var list []string
@@ -181,8 +181,8 @@ func (s *Selection[T]) Into(v *T) []any {
 	return into
 }
 
-// Of is the value that a row of the table shows, as Scan reads it after the row is written. Only fields that have columns
-// are set.
+// Of is the value that a row of the table shows, as Scan reads it after the row is written. Only fields that have
+// columns are set.
 func (s *Selection[T]) Of(r Row) (T, error) {
 	var v T
 	shown := map[string]any{}

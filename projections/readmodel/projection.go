@@ -1,8 +1,9 @@
-// Package readmodel is the engine of the read models: tables that are built from the ledger's events, and queries on them.
+// Package readmodel is the engine of the read models: tables that are built from the ledger's events, and queries on
+// them.
 //
-// Writing: a Projection turns events into Changes of its Tables. Each program version and each replay has a revision of its
-// own: its tables are in the schema p_<id>_<revision>, and the views in the schema "read" show the active revision. Prepare
-// creates what is missing, Replay builds a new revision beside the active one and swaps the two.
+// Writing: a Projection turns events into Changes of its Tables. Each program version and each replay has a revision of
+// its own: its tables are in the schema p_<id>_<revision>, and the views in the schema "read" show the active revision.
+// Prepare creates what is missing, Replay builds a new revision beside the active one and swaps the two.
 //
 // Reading: a Reader runs queries on the views, and waits until they show an event. Filter, List, One and Page build the
 // queries; Select derives columns and scan from the struct that the API shows.
@@ -25,8 +26,8 @@ type Projection struct {
 	// start builds a new revision: count it up with every change of either.
 	Program int
 	Tables  []*Table
-	// Triggers maintain tables that are derived from other tables of the same projection. They are created with the tables;
-	// @ stands for the schema.
+	// Triggers maintain tables that are derived from other tables of the same projection. They are created with the
+	// tables; @ stands for the schema.
 	Triggers []string
 	// Indexes are created after a replay has written the rows; @ stands for the schema.
 	Indexes []string

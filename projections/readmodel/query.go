@@ -31,8 +31,8 @@ func (f *Filter) Equal(column, value string) {
 	}
 }
 
-// After requires that a row comes after the cursor in a list by time and id, both descending. It does nothing on the first
-// page, when the cursor is nil. idType is the SQL type of the id.
+// After requires that a row comes after the cursor in a list by time and id, both descending. It does nothing on the
+// first page, when the cursor is nil. idType is the SQL type of the id.
 func (f *Filter) After(cursor *Cursor, at, id, idType string) {
 	if cursor != nil {
 		f.Add("("+at+", "+id+") < (%s::timestamptz, "+f.Arg(cursor.ID)+"::text::"+idType+")", cursor.At)

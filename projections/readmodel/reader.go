@@ -20,8 +20,8 @@ const Bound = 5 * time.Second
 // pollInterval is how long a wait relies on notifications before it asks the database again.
 const pollInterval = 100 * time.Millisecond
 
-// Reader runs queries on the read models, and waits until they show what the ledger holds: a caller that got the answer to
-// a write sees it in every later read, on any node. A Reader may be used concurrently.
+// Reader runs queries on the read models, and waits until they show what the ledger holds: a caller that got the answer
+// to a write sees it in every later read, on any node. A Reader may be used concurrently.
 type Reader struct {
 	pool     *pgxpool.Pool
 	ledger   *eventstore.Ledger

@@ -29,9 +29,10 @@ type Replayed struct {
 	Took       time.Duration `json:"took_ns"`
 }
 
-// Replay builds a new revision of a projection from the first event, beside the active one, and swaps the two when the new
-// one has caught up. Readers see either the old or the new revision, never a half-built one. Parked events are tried again
-// with all others; an event that fails makes the replay fail. report, if not nil, is called as positions are read.
+// Replay builds a new revision of a projection from the first event, beside the active one, and swaps the two when the
+// new one has caught up. Readers see either the old or the new revision, never a half-built one. Parked events are
+// tried again with all others; an event that fails makes the replay fail. report, if not nil, is called as positions
+// are read.
 func Replay(ctx context.Context, ledger *eventstore.Ledger, p *Projection, report func(done, head int64)) (Replayed, error) {
 	started := time.Now()
 	ledger, done, err := withOwnPool(ctx, ledger)
@@ -63,8 +64,8 @@ func Replay(ctx context.Context, ledger *eventstore.Ledger, p *Projection, repor
 	return Replayed{p.ID, b.revision, b.read.Load(), time.Since(started)}, nil
 }
 
-// withOwnPool gives a builder connections of its own: while it swaps revisions, workers that wait for its locks occupy the
-// connections of the shared pool.
+// withOwnPool gives a builder connections of its own: while it swaps revisions, workers that wait for its locks occupy
+// the connections of the shared pool.
 func withOwnPool(ctx context.Context, ledger *eventstore.Ledger) (*eventstore.Ledger, func(), error) {
 	const connections = 6 // the lock, the swap, the events, their keys, the batch being written, and one in reserve
 	cfg := ledger.Pool().Config()
@@ -96,8 +97,8 @@ func ReplayAll(ctx context.Context, ledger *eventstore.Ledger, ps []*Projection,
 
 var schemaName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
 
-// AsOf builds the read models as they were at a time, from the events that occurred until then, in a new schema. It fails
-// when the schema exists. Data that was erased later is missing.
+// AsOf builds the read models as they were at a time, from the events that occurred until then, in a new schema. It
+// fails when the schema exists. Data that was erased later is missing.
 func AsOf(ctx context.Context, ledger *eventstore.Ledger, ps []*Projection, at time.Time, schema string, report func(p *Projection, done, head int64)) (failed error) {
 	if !schemaName.MatchString(schema) || strings.HasPrefix(schema, "pg_") || strings.HasPrefix(schema, "p_") || schema == "read" || schema == "public" {
 		return fmt.Errorf("projections: %q cannot be the schema's name: use lower-case letters, digits and _, not beginning with p_ or pg_", schema)

@@ -24,8 +24,8 @@ const (
 	viewsLockSQL = `select pg_advisory_xact_lock(hashtext('ledgerline views'), 0)`
 )
 
-// Prepare creates the tables of projections that have none yet, and replays those that another program version built. It
-// returns when all of them can be read. Any number of processes may call it at once.
+// Prepare creates the tables of projections that have none yet, and replays those that another program version built.
+// It returns when all of them can be read. Any number of processes may call it at once.
 func Prepare(ctx context.Context, ledger *eventstore.Ledger, ps []*Projection, log *slog.Logger) error {
 	for _, p := range ps {
 		outdated, err := p.prepare(ctx, ledger)
@@ -42,7 +42,8 @@ func Prepare(ctx context.Context, ledger *eventstore.Ledger, ps []*Projection, l
 	return nil
 }
 
-// prepare creates the first revision when there is none; outdated tells that the active one is of another program version.
+// prepare creates the first revision when there is none; outdated tells that the active one is of another program
+// version.
 func (p *Projection) prepare(ctx context.Context, ledger *eventstore.Ledger) (outdated bool, err error) {
 	err = pgx.BeginFunc(ctx, ledger.Pool(), func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, prepareLockSQL, p.ID); err != nil {

@@ -119,8 +119,8 @@ func (c *Column) assignment(v any) string {
 	return fmt.Sprintf("%[1]s = u.%[1]s", c.Name)
 }
 
-// merge combines two values in memory as assignment does in SQL. Latest compares texts; times are texts of a fixed width
-// (see Stamp), which sort as the times do.
+// merge combines two values in memory as assignment does in SQL. Latest compares texts; times are texts of a fixed
+// width (see Stamp), which sort as the times do.
 func (c *Column) merge(old any, had bool, v any) any {
 	if n, counts := v.(Add); counts && had {
 		switch was := old.(type) {
@@ -141,8 +141,8 @@ func (c *Column) merge(old any, had bool, v any) any {
 	return v
 }
 
-// insertSQL inserts rows, given as JSON, and overwrites those that exist: an event that was parked and is retried may find
-// its row already inserted.
+// insertSQL inserts rows, given as JSON, and overwrites those that exist: an event that was parked and is retried may
+// find its row already inserted.
 func (t *Table) insertSQL(name string) string {
 	var columns, set []string
 	for _, c := range t.Columns {

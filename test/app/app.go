@@ -243,8 +243,8 @@ func (a *App) Advance(d time.Duration) {
 }
 
 // unsettledSQL describes, in one snapshot, everything that can still change without a request: consumers that have not
-// applied an event of theirs, scheduled tasks that are due or leased, and steps of the simulator's scripts that are due.
-// $2 and $3 are pairs of a consumer and an event type that it handles.
+// applied an event of theirs, scheduled tasks that are due or leased, and steps of the simulator's scripts that are
+// due. $2 and $3 are pairs of a consumer and an event type that it handles.
 const unsettledSQL = `select coalesce(string_agg(what, '; '), '') from (
 	select format('%s has not applied an event after %s on shard %s', f.name, c.position, c.shard)
 		from feed_consumers f join feed_checkpoints c on c.name = f.name and c.revision = f.revision

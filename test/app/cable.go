@@ -9,8 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cable is all that lies between a node and its database, so that it can be cut: what the node was doing then stays as it
-// is, with its leases, and nothing that it does later reaches anything. To the others that is a process that was killed.
+// cable is all that lies between a node and its database, so that it can be cut: what the node was doing then stays as
+// it is, with its leases, and nothing that it does later reaches anything. To the others that is a process that was
+// killed.
 type proxy struct {
 	listener net.Listener
 	target   string

@@ -17,8 +17,8 @@ import (
 	"ledgerline/service"
 )
 
-// The raw baseline of an append: the very row, numbered by the shard's head, in a transaction of its own, and written as
-// well as it can be: one statement, one round trip.
+// The raw baseline of an append: the very row, numbered by the shard's head, in a transaction of its own, and written
+// as well as it can be: one statement, one round trip.
 const rawAppendSQL = `with head as (update ledger_heads set position = position + 1 where shard = 0 returning position)
 	insert into ledger_events (shard, position, id, stream, version, type, schema, organisation_id, workspace_id,
 		occurred_at, actor_type, actor_id, request_id, correlation_id, data)

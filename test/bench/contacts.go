@@ -44,8 +44,9 @@ func (s *site) bulk(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// fillContacts writes an address book straight into the read model. Names repeat, numbers and addresses do not; companies
-// lie together, 200 contacts each, as imports leave them; labels, owners and lines are common, rare, or had by the oldest only.
+// fillContacts writes an address book straight into the read model. Names repeat, numbers and addresses do not;
+// companies lie together, 200 contacts each, as imports leave them; labels, owners and lines are common, rare, or had
+// by the oldest only.
 func (s *site) fillContacts(ctx context.Context, count int) error {
 	var labels [4]string
 	for i := range labels {

@@ -15,7 +15,8 @@ import (
 // inbox is how many conversations the lists are taken from.
 const inbox = 1_000_000
 
-// measureConversations takes the inbox's lists, as the API asks for them, from a million conversations of one workspace.
+// measureConversations takes the inbox's lists, as the API asks for them, from a million conversations of one
+// workspace.
 func measureConversations(ctx context.Context, b *bench) error {
 	s, err := b.site(ctx, service.All)
 	if err != nil {
@@ -103,8 +104,9 @@ func personID(n int) uuid.UUID {
 
 func contactID(n int) string { return fmt.Sprintf("ctc_%026d", n) }
 
-// fillInbox writes straight into the read models: what is measured is reading. Of a hundred conversations 94 are closed, 5
-// open and one is snoozed; a fifth is nobody's, the rest belongs to 50 people; one more has 100 of a million, far apart.
+// fillInbox writes straight into the read models: what is measured is reading. Of a hundred conversations 94 are
+// closed, 5 open and one is snoozed; a fifth is nobody's, the rest belongs to 50 people; one more has 100 of a million,
+// far apart.
 func (s *site) fillInbox(ctx context.Context, count int) error {
 	const person = `('00000000-0000-0000-0000-' || lpad(to_hex(%s), 12, '0'))::uuid`
 	statements := []string{

@@ -13,8 +13,8 @@ import (
 	"ledgerline/service"
 )
 
-// maxOpen is how many messages may be on their way at once: the load waits for the service, so that what is measured can go on for
-// ever.
+// maxOpen is how many messages may be on their way at once: the load waits for the service, so that what is measured
+// can go on for ever.
 const maxOpen = 600
 
 // askOpen is how often the load asks how many those are. In between it counts what it lets in.
@@ -29,8 +29,8 @@ const (
 		where q.type = 'message.queued' and q.occurred_at >= $1`
 )
 
-// measureDelivery takes messages from POST /v1/messages through the simulator with everything on: first as many as go, then
-// half as many.
+// measureDelivery takes messages from POST /v1/messages through the simulator with everything on: first as many as go,
+// then half as many.
 func measureDelivery(ctx context.Context, b *bench) error {
 	s, err := b.site(ctx, service.All)
 	if err != nil {

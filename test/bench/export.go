@@ -16,8 +16,8 @@ import (
 const exported = 1_000_000
 
 const (
-	// Address books differ; this one has names, an e-mail address and a note that needs quotes for half of them, a few fields
-	// and two labels each.
+	// Address books differ; this one has names, an e-mail address and a note that needs quotes for half of them, a few
+	// fields and two labels each.
 	exportLabelsSQL = `insert into read.labels (id, workspace_id, name, folded_name, created_at)
 		select ('00000000-0000-0000-0000-' || lpad(i::text, 12, '0'))::uuid, $1, 'Label ' || i, 'label ' || i, now() from generate_series(1, 20) i`
 	exportContactsSQL = `insert into read.contacts (id, workspace_id, position, number_hash, phone, first_name, last_name, company, email, fields, consent_status,

@@ -26,7 +26,8 @@ const (
 	importPace   = 100.0  // messages/s that are accepted meanwhile
 )
 
-// measureImport imports the largest file there may be, while messages are accepted at a steady pace and everything is on.
+// measureImport imports the largest file there may be, while messages are accepted at a steady pace and everything is
+// on.
 func measureImport(ctx context.Context, b *bench) error {
 	s, err := b.site(ctx, service.All)
 	if err != nil {
@@ -148,8 +149,8 @@ func (s *site) importFile(ctx context.Context, url, body string) (took, accepted
 	}
 }
 
-// sends posts messages at a steady pace, over as many connections as there are callers, until the time is over or ctx ends,
-// and gives how long each took from the moment at which it was due.
+// sends posts messages at a steady pace, over as many connections as there are callers, until the time is over or ctx
+// ends, and gives how long each took from the moment at which it was due.
 func (s *site) sends(ctx context.Context, address string, callers int, d time.Duration, n *atomic.Int64) (latencies []time.Duration, failed error) {
 	ctx, stop := context.WithTimeout(ctx, d)
 	defer stop()

@@ -16,8 +16,8 @@ import (
 	"ledgerline/service"
 )
 
-// measureVisible appends at a steady pace with all projections on, and takes the time from the append's answer until the
-// row can be read, as a client's next request would.
+// measureVisible appends at a steady pace with all projections on, and takes the time from the append's answer until
+// the row can be read, as a client's next request would.
 func measureVisible(ctx context.Context, b *bench) error {
 	const pace = 1000.0 // events/s
 	s, err := b.site(ctx, service.All)

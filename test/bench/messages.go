@@ -172,8 +172,8 @@ func (b *bench) load(ctx context.Context, address string, pace float64, call fun
 
 var tps = regexp.MustCompile(`tps = ([0-9.]+)`)
 
-// singleRowInserts is pgbench's rate of single-row inserts of about the size of a message with the same connections; where
-// there is no pgbench, ours over pgx.
+// singleRowInserts is pgbench's rate of single-row inserts of about the size of a message with the same connections;
+// where there is no pgbench, ours over pgx.
 func (b *bench) singleRowInserts(ctx context.Context) (rate float64, how string, err error) {
 	dsn, err := b.database(ctx)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// What the sending process keeps of messages that wait, as it leaves them behind itself: half for a time of day, half for
-	// the capacity of a line for new contacts.
+	// What the sending process keeps of messages that wait, as it leaves them behind itself: half for a time of day, half
+	// for the capacity of a line for new contacts.
 	waitOutboxSQL = `insert into sending_outbox (message_id, contact_id, workspace_id, organisation_id, shard, position, deferred)
 		select e.data->>'message_id', e.data->>'contact_id', e.workspace_id, e.organisation_id, e.shard, e.position,
 			case when e.position % 4 = 1 then 'quiet_hours' else 'line_new_contacts_hour' end from ledger_events e where e.type = 'message.queued'`
@@ -35,8 +35,8 @@ const (
 	walSQL        = `select (pg_current_wal_insert_lsn() - '0/0')::bigint`
 )
 
-// measureWaiting has as many deferred messages wait as the ledger of a replay has events, and looks at what they cost: when the
-// service starts, while nothing happens, and while other messages pass.
+// measureWaiting has as many deferred messages wait as the ledger of a replay has events, and looks at what they cost:
+// when the service starts, while nothing happens, and while other messages pass.
 func measureWaiting(ctx context.Context, b *bench) error {
 	s, err := b.site(ctx, service.All) // whoever follows the ledger is known from here on
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 // checkers is how many requests are made at once while the node is only looked at.
 const checkers = 32
 
-// checkAnswers holds what was answered against what the service says now: what is still unanswered is asked again first,
-// then every key is used once more, which must give the same answer and change nothing, then everything is read.
+// checkAnswers holds what was answered against what the service says now: what is still unanswered is asked again
+// first, then every key is used once more, which must give the same answer and change nothing, then everything is read.
 func (t *trial) checkAnswers(ctx context.Context) error {
 	client := t.httpClient()
 	last := &caller{trial: t, client: client}

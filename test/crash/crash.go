@@ -1,7 +1,8 @@
 // Package crash kills the service and its PostgreSQL again and again under load, and counts what that costs. A trial is
-// an installation of its own: a private server that flushes what it promises (fsync on), a node with all roles as a process of its
-// own, and callers that write over HTTP as careful clients do, with an idempotency key that they repeat until they are
-// answered. Afterwards everything that was answered must be there, and everything that happened must have happened once.
+// an installation of its own: a private server that flushes what it promises (fsync on), a node with all roles as a
+// process of its own, and callers that write over HTTP as careful clients do, with an idempotency key that they repeat
+// until they are answered. Afterwards everything that was answered must be there, and everything that happened must
+// have happened once.
 package crash
 
 import (
@@ -50,8 +51,8 @@ type Report struct {
 // ErrViolated says that a trial has found violations; they are in its report.
 var ErrViolated = errors.New("crash: what was promised did not hold")
 
-// Run makes the trials one after the other and prints what they found. The error wraps ErrViolated when there was anything
-// wrong; any other error means that a trial could not be made.
+// Run makes the trials one after the other and prints what they found. The error wraps ErrViolated when there was
+// anything wrong; any other error means that a trial could not be made.
 func Run(ctx context.Context, cfg Config) ([]Report, error) {
 	if cfg.Seed == 0 {
 		cfg.Seed = rand.Uint64() //nolint:gosec // a seed to be told is no secret

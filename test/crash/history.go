@@ -63,7 +63,7 @@ const (
 	read
 )
 
-// status is the word for it (interface 2.4).
+// status is the name of a status in the API.
 func (m *lifetime) status() string {
 	switch {
 	case m.inbound:

@@ -18,8 +18,8 @@ import (
 	"ledgerline/service"
 )
 
-// nodeConfig is what a node reads from its standard input, one line of JSON. The end of that input ends the node, so that
-// it never outlives who started it.
+// nodeConfig is what a node reads from its standard input, one line of JSON. The end of that input ends the node, so
+// that it never outlives who started it.
 type nodeConfig struct {
 	DSN     string        `json:"dsn"`
 	Keyring string        `json:"keyring"` // file

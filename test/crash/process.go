@@ -16,8 +16,8 @@ import (
 	"ledgerline/adapters/simulator"
 )
 
-// lease is how long the keys of a killed node stay its own. Shorter than the default, so that each round has the work of
-// the round before taken over by a node that knows nothing of it.
+// lease is how long the keys of a killed node stay its own. Shorter than the default, so that each round has the work
+// of the round before taken over by a node that knows nothing of it.
 const lease = 2 * time.Second
 
 const (

@@ -39,8 +39,8 @@ func (s *server) start(ctx context.Context) error {
 	return nil
 }
 
-// kill ends the postmaster and all its children at the same moment, as a machine that stops does. The postmaster is held
-// first: it would otherwise see its first child die, tell the others to quit in order, and begin to recover.
+// kill ends the postmaster and all its children at the same moment, as a machine that stops does. The postmaster is
+// held first: it would otherwise see its first child die, tell the others to quit in order, and begin to recover.
 func (s *server) kill() error {
 	pid := s.running.PID()
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {

@@ -9,9 +9,10 @@ import (
 	"ledgerline/service"
 )
 
-// settledSQL looks at everything that can still move without a request, in one snapshot: keys that are due or worked on,
-// steps of the simulator's scripts that are due, and events that a consumer wants and has not written. $2 and $3 are the
-// consumers and the events that they want, in pairs. It also tells how many messages are open and what is due next.
+// settledSQL looks at everything that can still move without a request, in one snapshot: keys that are due or worked
+// on, steps of the simulator's scripts that are due, and events that a consumer wants and has not written. $2 and $3
+// are the consumers and the events that they want, in pairs. It also tells how many messages are open and what is due
+// next.
 const settledSQL = `select
 	not exists (select from scheduled_tasks where due_at <= $1 or lease_until > now())
 	and not exists (select from simulator.messages where due_at <= $1 and sends > 0)

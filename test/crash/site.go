@@ -135,7 +135,8 @@ func (t *trial) furnish(ctx context.Context) error {
 	return nil
 }
 
-// newPerHour is how many new contacts a line may have in an hour: fewer than there are, so that many wait for their turn.
+// newPerHour is how many new contacts a line may have in an hour: fewer than there are, so that many wait for their
+// turn.
 const newPerHour = 20
 
 // sendingLimits let every message leave within the day, with waiting in between.
@@ -186,7 +187,7 @@ func (o *tenant) furnish(ctx context.Context, app *commands.App, index int) erro
 	return nil
 }
 
-// endings are the scripts of the numbers that are written to (decisions, section 14), so many out of a hundred numbers,
+// endings are the scripts of the numbers that are written to (rule SND-60), so many out of a hundred numbers,
 // and how many out of a hundred messages go to them. Numbers that refuse twice are written to seldom: each message
 // holds up the ones behind it for two and a half minutes of the clock.
 var endings = []struct {

@@ -18,7 +18,7 @@ import (
 	"ledgerline/test/app"
 )
 
-// route is one row of the table of decisions section 2, for what is served.
+// route is a request and the scope that it needs.
 type route struct {
 	method, path string
 	body         any

@@ -91,7 +91,7 @@ func TestLabelsAreAddedAndRemovedByName(t *testing.T) {
 	a.Live.Post("/v1/contacts/"+id+"/labels", app.Map{"add": []string{"ok", wide(65)}}).Refused(400, "validation_failed", "body /add/1 too_long")
 }
 
-// The last row of interface 3.1.
+// A changed number that opted out before makes the contact opted_out.
 func TestChangedPhoneInTheRegisterOptsTheContactOut(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {

@@ -1,5 +1,5 @@
-// Package e2e_test shows the rules of the interface on the whole service: over real HTTP, on a real PostgreSQL, with the
-// simulator as the carrier and a clock that is moved by hand.
+// Package e2e_test shows the rules of the interface on the whole service: over real HTTP, on a real PostgreSQL, with
+// the simulator as the carrier and a clock that is moved by hand.
 package e2e_test
 
 import (

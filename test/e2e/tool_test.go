@@ -196,7 +196,7 @@ func TestHandoffGivesTheConversationToTheTeam(t *testing.T) {
 	})
 }
 
-// runs says which endpoint each tool runs (interface 4.5).
+// runs says which endpoint each tool runs .
 var runs = map[string]string{
 	"check_chat": "lookup", "get_contact": "get_contact", "get_conversation": "get_conversation", "get_message_status": "list_message_events",
 	"handoff_to_human": "update_conversation", "list_conversations": "list_conversations", "list_lines": "list_lines", "reply_to_conversation": "reply_to_conversation",

@@ -89,8 +89,8 @@ func (s *site) limit(r *rand.Rand, g *ground) {
 	})
 }
 
-// quieten gives an organisation quiet hours of its own, for a while. With the last of them there is no time for a number that may be
-// on either coast.
+// quieten gives an organisation quiet hours of its own, for a while. With the last of them there is no time for a
+// number that may be on either coast.
 func (s *site) quieten(r *rand.Rand, g *ground) {
 	own := []events.QuietHours{{Start: "19:00", End: "10:00"}, {Start: "17:30", End: "11:15"}, {Start: "13:00", End: "11:00"}}[r.IntN(3)]
 	s.comply(r, g, organisation.ComplianceChange{QuietHours: &own}, organisation.ComplianceChange{QuietHours: &events.QuietHours{}})
@@ -178,8 +178,8 @@ func (s *site) erase(r *rand.Rand, g *ground, p *person) {
 	p.met(k)
 }
 
-// renumber gives a contact another number, now and then the one that it had before. What holds for its consent then, the load does not
-// follow.
+// renumber gives a contact another number, now and then the one that it had before. What holds for its consent then,
+// the load does not follow.
 func (s *site) renumber(r *rand.Rand, g *ground, p *person) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

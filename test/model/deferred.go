@@ -31,8 +31,8 @@ func text(s *string) string {
 	return *s
 }
 
-// untrue says why a reason to wait does not hold at a moment; "" when it does. until is looked at when the reason was just
-// given: a queue for room is not told anew whenever that moves.
+// untrue says why a reason to wait does not hold at a moment; "" when it does. until is looked at when the reason was
+// just given: a queue for room is not told anew whenever that moves.
 func (m *Model) untrue(msg *message, e *events.MessageDeferred, at time.Time, until bool) string {
 	c := msg.contact
 	o := m.of(c)

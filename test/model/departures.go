@@ -7,8 +7,8 @@ import (
 	"ledgerline/test/hostile"
 )
 
-// End is a request that was answered: an opt-out, an erasure, another number. From then on nothing may leave to the contact, or to
-// the number that it had, until something else was asked for.
+// End is a request that was answered: an opt-out, an erasure, another number. From then on nothing may leave to the
+// contact, or to the number that it had, until something else was asked for.
 type End struct {
 	What      string
 	ContactID string

@@ -127,8 +127,8 @@ func (m *Model) roll(l *line, at time.Time) {
 	l.newTimes = slices.DeleteFunc(l.newTimes, func(t time.Time) bool { return t.Before(at.Add(-24 * time.Hour)) })
 }
 
-// newInHour counts the contacts that were new in the hour before. What is counted lies in no order: of two messages that were decided
-// before and after a jump of the clock, either may be written first.
+// newInHour counts the contacts that were new in the hour before. What is counted lies in no order: of two messages
+// that were decided before and after a jump of the clock, either may be written first.
 func (l *line) newInHour(at time.Time) (n int) {
 	for _, t := range l.newTimes {
 		if t.After(at.Add(-time.Hour)) {

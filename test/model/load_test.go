@@ -143,7 +143,8 @@ func (s *site) reply(r *rand.Rand, g *ground, p *person) bool {
 	return s.accepted(g, p, k, true, status, answer, code)
 }
 
-// accepted takes the answer to a message; false when it was refused as it may be. byID tells that the contact was named by its id.
+// accepted takes the answer to a message; false when it was refused as it may be. byID tells that the contact was named
+// by its id.
 func (s *site) accepted(g *ground, p *person, k known, byID bool, status int, answer app.Map, code string) bool {
 	switch {
 	case code == "contact_opted_out", code == "consent_required", code == "org_paused", code == "not_found" && byID && p.was(k.id):

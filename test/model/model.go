@@ -238,7 +238,7 @@ func (m *Model) number(stream string) *number {
 	return n
 }
 
-// refused tells whether a contact may not be written to, and with which code (interface section 1 rules 1 and 2).
+// refused gives the error code with which a contact is not messaged (rules SND-2 and SND-3); "" for none.
 func (m *Model) refused(c *contact) string {
 	switch {
 	case c.consent == "opted_out" || c.number != nil && c.number.optedOut:

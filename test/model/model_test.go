@@ -136,8 +136,8 @@ func (s *site) advance(d time.Duration) {
 	require.NoError(s.t, err)
 }
 
-// burst runs all callers concurrently until so many messages are accepted, while the clock jumps and, if kill is true, a
-// node is killed and another one started.
+// burst runs all callers concurrently until so many messages are accepted, while the clock jumps and, if kill is true,
+// a node is killed and another one started.
 func (s *site) burst(seed uint64, nth, messages int, kill bool) {
 	var left, done atomic.Int64
 	left.Store(int64(messages))

@@ -15,7 +15,7 @@ func (m *Model) final(msg *message) {
 	msg.contact.closed(msg)
 }
 
-// patience is how long it may be held (decisions section 7). An automatic text answers within the hour or not at all.
+// patience is how long a message may be deferred (rule SND-26). An automatic text answers within an hour or not at all.
 func (msg *message) patience() time.Duration {
 	if msg.automatic != "" {
 		return time.Hour

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Rest holds what is still open against the rules while nothing moves: what waits must wait for something that is true. It
-// gives the messages that could leave and do not; a queue for room is worked off in steps of some seconds, so they are
-// wrong only when moving the clock by that does not help.
+// Rest holds what is still open against the rules while nothing moves: what waits must wait for something that is true.
+// It gives the messages that could leave and do not; a queue for room is worked off in steps of some seconds, so they
+// are wrong only when moving the clock by that does not help.
 func (m *Model) Rest(now time.Time) (stuck []string) {
 	for _, c := range m.contacts {
 		blocked := ""
@@ -118,7 +118,8 @@ func (m *Model) Contacts() map[string]Contact {
 	return all
 }
 
-// MissedReceipts checks that receipt_missing is recorded for every message without a receipt for 24 hours (rule SND-37).
+// MissedReceipts checks that receipt_missing is recorded for every message without a receipt for 24 hours (rule
+// SND-37).
 func (m *Model) MissedReceipts(now time.Time) {
 	for _, msg := range m.messages {
 		if msg.status == "sent" && !msg.missed && !now.Before(msg.sentAt.Add(24*time.Hour)) && !msg.resend && !msg.underway {

@@ -37,7 +37,7 @@ import (
 // lease is short, so that the work of a node that was killed is soon taken over.
 const lease = 2 * time.Second
 
-// areas are the area codes of the load and the zones that decisions section 7 gives them.
+// areas are the area codes of the load and the time zones in which their numbers may lie (rule SND-11).
 var areas = []struct {
 	code   string
 	weight int

@@ -35,8 +35,8 @@ func windowOf(q events.QuietHours) window {
 	return w
 }
 
-// open reports whether messages may leave to a number at a time: within the window in every zone that it may lie in (rule
-// SND-11).
+// open reports whether messages may leave to a number at a time: within the window in every zone that it may lie in
+// (rule SND-11).
 func (m *Model) open(w window, phone string, at time.Time) bool {
 	for _, name := range m.Zones(phone) {
 		if minute := minuteOf(at.In(m.zone(name))); minute < w.opens || minute >= w.closes {

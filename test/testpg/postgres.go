@@ -182,7 +182,8 @@ const (
 )
 
 // baseDir returns where the server's directory is created; "" is the system's temporary directory. It prefers memory: a
-// test database has 300 files, which take 15 times longer on an ordinary disk (300 ms against 20 ms). TMPDIR overrides it.
+// test database has 300 files, which take 15 times longer on an ordinary disk (300 ms against 20 ms). TMPDIR overrides
+// it.
 func baseDir() string {
 	var disk syscall.Statfs_t
 	if os.Getenv("TMPDIR") != "" || syscall.Statfs(memoryDir, &disk) != nil || disk.Bavail*uint64(disk.Bsize) < minFreeMemory { //nolint:unconvert // the types differ between systems

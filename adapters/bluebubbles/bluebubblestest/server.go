@@ -1,5 +1,5 @@
-// Package bluebubblestest is a BlueBubbles server for tests: its REST API and webhooks, as far as the adapter uses them,
-// with what can go wrong. It answers in the form that servers 1.9 do, and is as strict.
+// Package bluebubblestest is a BlueBubbles server for tests: its REST API and webhooks, as far as the adapter uses
+// them, with what can go wrong. It answers in the form that servers 1.9 do, and is as strict.
 package bluebubblestest
 
 import (
@@ -148,7 +148,8 @@ func (s *Server) To(address string) []Message {
 	return list
 }
 
-// Put puts a message into the database and reports it as new, once and without looking what becomes of it, as servers do.
+// Put puts a message into the database and reports it as new, once and without looking what becomes of it, as servers
+// do.
 func (s *Server) Put(m Message) Message {
 	s.mu.Lock()
 	s.complete(&m)

@@ -69,8 +69,8 @@ func (b *Inbox) Message(_ context.Context, in carrier.Inbound) (string, error) {
 	return "msg_of_" + in.CarrierID, nil
 }
 
-// Receipts are the receipts of a message in the order in which they came. A repetition (same kind, same carrier's id) is
-// left out.
+// Receipts are the receipts of a message in the order in which they came. A repetition (same kind, same carrier's id)
+// is left out.
 func (b *Inbox) Receipts(messageID string) []carrier.Receipt {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"ledgerline/processes/carrier"
 )
 
-// World is a carrier in front of a stand-in for the outside world. The test of an adapter fills it in. A nil function says
-// that the event cannot happen with this carrier.
+// World is a carrier in front of a stand-in for the outside world. The test of an adapter fills it in. A nil function
+// says that the event cannot happen with this carrier.
 type World struct {
 	Carrier carrier.Carrier
 	Inbox   *Inbox // the carrier reports to it

@@ -76,8 +76,8 @@ func renderReceived(r *eventstore.Recorded, e *events.MessageReceived, res *reso
 	return rendered{m, e.IsTest, e.ContactID}, ok
 }
 
-// sendStatus is the rule for one type of event that may change the status of a message. The message is rendered as it was
-// right after the event, whatever has happened to it since.
+// sendStatus is the rule for one type of event that may change the status of a message. The message is rendered as it
+// was right after the event, whatever has happened to it since.
 func sendStatus[E any](messageID func(*E) string) rule {
 	return send("message.status", func(_ *eventstore.Recorded, e *E, res *resources) { res.addStream(messageID(e)) },
 		func(r *eventstore.Recorded, e *E, res *resources) (rendered, bool) {
@@ -99,8 +99,8 @@ func renderConsent(r *eventstore.Recorded, e *events.ConsentEvidence, res *resou
 	return rendered{ContactConsent{c, e.From}, res.isSandboxConsent(e), e.ContactID}, ok && e.From != e.To
 }
 
-// isSandboxConsent reports whether a change of consent is sandbox traffic: it came in through a sandbox line, or its contact
-// was created with a test key.
+// isSandboxConsent reports whether a change of consent is sandbox traffic: it came in through a sandbox line, or its
+// contact was created with a test key.
 func (res *resources) isSandboxConsent(e *events.ConsentEvidence) bool {
 	if e.LineID != nil {
 		return res.lines[*e.LineID].IsSandbox

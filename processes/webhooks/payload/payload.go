@@ -1,8 +1,8 @@
-// Package payload renders events of the ledger as the bodies that webhook deliveries carry. It also has the types of the
-// bodies and an example of each, from which /openapi.json is documented.
+// Package payload renders events of the ledger as the bodies that webhook deliveries carry. It also has the types of
+// the bodies and an example of each, from which /openapi.json is documented.
 //
-// The data of a body is the resource as the API shows it, at the time of the event. Its table of rules says which events
-// of the ledger are sent, as which webhook type (rule WHK-20), and how their data is rendered.
+// The data of a body is the resource as the API shows it, at the time of the event. Its table of rules says which
+// events of the ledger are sent, as which webhook type (rule WHK-20), and how their data is rendered.
 package payload
 
 import (
@@ -19,7 +19,8 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// WebhookEvent is the body of a delivery (rule WHK-8). Data is the resource as the API shows it, at the time of the event.
+// WebhookEvent is the body of a delivery (rule WHK-8). Data is the resource as the API shows it, at the time of the
+// event.
 type WebhookEvent[T any] struct {
 	ID          string    `json:"id" doc:"evt_ id; the same on every attempt and replay"`
 	Type        string    `json:"type"`
@@ -161,9 +162,9 @@ func WebhookTypes(ledgerType string) []string {
 	return types
 }
 
-// Render renders some events of one shard, in their order. It waits until the read models that it reads show the last of
-// the events, so that a resource is shown with what happened to it. What an event itself says of a resource goes before
-// what came later. Events of contacts that were erased meanwhile are left out.
+// Render renders some events of one shard, in their order. It waits until the read models that it reads show the last
+// of the events, so that a resource is shown with what happened to it. What an event itself says of a resource goes
+// before what came later. Events of contacts that were erased meanwhile are left out.
 func Render(ctx context.Context, store *projections.Store, recorded []*eventstore.Recorded) ([]Payload, error) {
 	if len(recorded) == 0 {
 		return nil, nil
