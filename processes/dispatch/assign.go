@@ -27,9 +27,10 @@ const (
 	assignMost = 2000
 )
 
-// assign gives the free capacity of a workspace's lines to the messages that wait for it, first come first served. It
-// reads lines and usage once, walks the entries in the order of their positions while some line fits, and appends for
-// each the line with its reserved capacity (message.routed). The contact's task then begins the attempt.
+// assign gives the free capacity of a workspace's lines to the messages that wait for it, first come, first served
+// (rule SND-22). It reads lines and usage once, walks the entries in the order of their positions while some line fits,
+// and appends for each the line with its reserved capacity (message.routed). The contact's task then begins the
+// attempt.
 //
 // The plan (rules.Capacity) only says which entries to evaluate. The command evaluates each by all rules, and the
 // quotas of its append decide whether the capacity is there. An entry that turns out to wait for something else leaves
