@@ -29,7 +29,15 @@ func (r resource[Row]) view(ctx context.Context, c *httpapi.Call, w httpapi.Writ
 		var none Row
 		return none, err
 	}
-	return r.row(ctx, viewer(c, w.Shard), w.Ref)
+	v := viewer(c, w.Shard)
+	row, ok, err := r.find(ctx, v, w.Ref)
+	if err != nil || ok {
+		return row, err
+	}
+	if err := r.store.ConfirmReached(ctx, w.Shard, w.Position, r.shownBy...); err != nil {
+		return row, err
+	}
+	return r.row(ctx, v, w.Ref)
 }
 
 // current returns the row as of the head of the ledger, for writes that depend on what the read model shows. Its errors

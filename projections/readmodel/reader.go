@@ -65,6 +65,13 @@ func (r *Reader) ReachedBy(ctx context.Context, shard int, position int64, consu
 	return nil
 }
 
+// ConfirmReached is ReachedBy that asks the database in any case. What this process remembers may be of a run of the
+// database server that has crashed since: consumers commit without waiting for the disk, so their last rows may be lost
+// and are written again.
+func (r *Reader) ConfirmReached(ctx context.Context, shard int, position int64, consumers ...string) error {
+	return r.wait(ctx, shard, position, consumers)
+}
+
 func names(ps []*Projection) []string {
 	list := make([]string, len(ps))
 	for i, p := range ps {
