@@ -102,7 +102,7 @@ func (a *App) UpdateConversation(ctx context.Context, req Request, id string, in
 		if err := issues.collect(
 			err,
 			u.checkMember(ctx, conv.State.Assignee, in.Assignee.Value, "/assignee_user_id"),
-			u.checkTeam(ctx, in.Team.Value, "/team_id"),
+			u.checkTeam(ctx, in.Team.Value),
 			u.checkHandler(in.HandledBy),
 			u.replaceContactLabels(ctx, conv, in.Labels),
 		); err != nil {
@@ -198,7 +198,7 @@ func (a *App) HandOff(ctx context.Context, req Request, id string, in Handoff) (
 		}
 		u.Ref = id
 		var issues issueList
-		if err := issues.collect(u.checkTeam(ctx, in.TeamID, "/team_id")); err != nil {
+		if err := issues.collect(u.checkTeam(ctx, in.TeamID)); err != nil {
 			return err
 		}
 		issues = append(issues, conversation.ReasonIssues(in.Reason)...)

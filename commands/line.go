@@ -57,7 +57,7 @@ func (a *App) ProvisionLine(ctx context.Context, req Request, in ProvisionLine) 
 		if poolID == "" {
 			poolID = workspace.State.DefaultPoolID
 		}
-		if err := u.checkPool(ctx, &poolID, "/pool_id"); err != nil {
+		if err := u.checkPool(ctx, &poolID); err != nil {
 			return err
 		}
 		u.Ref = id
@@ -146,7 +146,7 @@ func (a *App) UpdateLine(ctx context.Context, req Request, lineID string, c line
 		before := l.State.PoolID
 		changed, err := l.State.Update(c)
 		var issues issueList
-		if err := issues.collect(u.checkPool(ctx, c.Pool.Value, "/pool_id"), err); err != nil {
+		if err := issues.collect(u.checkPool(ctx, c.Pool.Value), err); err != nil {
 			return err
 		}
 		if err := issues.fault(); err != nil {

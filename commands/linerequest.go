@@ -25,7 +25,7 @@ func (a *App) RequestLines(ctx context.Context, req Request, in RequestLines) (R
 	return a.changeLineRequest(ctx, req, id, func(ctx context.Context, u *unit, r line.Requests) ([]events.Event, error) {
 		request := events.LineRequestMade{RequestID: id, Count: in.Count, AreaCodes: in.AreaCodes, Note: in.Note, PoolID: in.PoolID}
 		var issues issueList
-		if err := issues.collect(line.CheckRequest(&request), u.checkPool(ctx, in.PoolID, "/pool_id")); err != nil {
+		if err := issues.collect(line.CheckRequest(&request), u.checkPool(ctx, in.PoolID)); err != nil {
 			return nil, err
 		}
 		if err := issues.fault(); err != nil {

@@ -86,7 +86,7 @@ func (u *unit) checkMessage(ctx context.Context, in *AcceptMessage) (issueList, 
 	if in.SendAt != nil && in.SendAt.After(u.Now.Add(message.MaxScheduleAhead)) {
 		issues.add("/send_at", "too_late", "A message is scheduled at most 365 days ahead.")
 	}
-	if err := issues.collect(u.checkPool(ctx, in.PoolID, "/pool_id")); err != nil {
+	if err := issues.collect(u.checkPool(ctx, in.PoolID)); err != nil {
 		return nil, err
 	}
 	err := u.checkRequestedLine(ctx, in.LineID, &issues)

@@ -32,8 +32,8 @@ func (u *unit) checkMember(ctx context.Context, current, id *uuid.UUID, pointer 
 	return fault.Invalid(pointer, "not_a_member", "The user is not a member of this workspace.")
 }
 
-// checkTeam refuses a team that the request's workspace does not have.
-func (u *unit) checkTeam(ctx context.Context, id *uuid.UUID, pointer string) error {
+// checkTeam refuses, at /team_id, a team that the request's workspace does not have.
+func (u *unit) checkTeam(ctx context.Context, id *uuid.UUID) error {
 	if id == nil {
 		return nil
 	}
@@ -42,19 +42,19 @@ func (u *unit) checkTeam(ctx context.Context, id *uuid.UUID, pointer string) err
 		return err
 	}
 	if team.State.ID == uuid.Nil || team.State.Workspace != u.Request.Workspace {
-		return fault.Invalid(pointer, "not_found", "There is no such team in this workspace.")
+		return fault.Invalid("/team_id", "not_found", "There is no such team in this workspace.")
 	}
 	return nil
 }
 
-// checkPool refuses a pool that the request's workspace does not have.
-func (u *unit) checkPool(ctx context.Context, id *string, pointer string) error {
+// checkPool refuses, at /pool_id, a pool that the request's workspace does not have.
+func (u *unit) checkPool(ctx context.Context, id *string) error {
 	if id == nil {
 		return nil
 	}
 	_, err := pools.load(ctx, u, *id)
 	if fault.Is(err, fault.NotFound) {
-		return fault.Invalid(pointer, "not_found", "There is no such pool.")
+		return fault.Invalid("/pool_id", "not_found", "There is no such pool.")
 	}
 	return err
 }

@@ -27,7 +27,7 @@ func (a *App) CreateSavedReply(ctx context.Context, req Request, in savedreply.T
 	return savedReplies.create(ctx, a, req, id, func(ctx context.Context, u *unit) ([]events.Event, error) {
 		created, err := savedreply.Create(id, in)
 		var issues issueList
-		if err := issues.collect(err, u.checkTeam(ctx, in.TeamID, "/team_id")); err != nil {
+		if err := issues.collect(err, u.checkTeam(ctx, in.TeamID)); err != nil {
 			return nil, err
 		}
 		return created, issues.fault()
@@ -58,7 +58,7 @@ func (a *App) UpdateSavedReply(ctx context.Context, req Request, id uuid.UUID, i
 		}
 		changed, err := s.Update(text)
 		var issues issueList
-		if err := issues.collect(err, u.checkTeam(ctx, text.TeamID, "/team_id")); err != nil {
+		if err := issues.collect(err, u.checkTeam(ctx, text.TeamID)); err != nil {
 			return nil, err
 		}
 		return changed, issues.fault()

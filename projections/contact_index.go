@@ -1,9 +1,10 @@
 package projections
 
 import (
-	"ledgerline/projections/readmodel"
 	"strconv"
 	"strings"
+
+	"ledgerline/projections/readmodel"
 )
 
 // The list of contacts has many filters. Each may match few or many contacts, among the newest or the oldest. One index

@@ -28,10 +28,15 @@ const (
 		where o.message_id = u.message_id`
 	routedSQL = `update sending_outbox o set line_id = u.line_id from unnest($1::text[], $2::text[]) u (message_id, line_id)
 		where o.message_id = u.message_id`
+	// An entry whose quiet hours are over stays in its group when it is deferred again: the assign task reads one group
+	// after the other, and must not miss an entry that moves between them.
 	enqueueSQL = `insert into capacity_queue as q (message_id, contact_id, workspace_id, wants_key, wants, not_before, position)
-		select o.message_id, o.contact_id, o.workspace_id, u.wants_key, u.wants, u.not_before, o.position
-		from unnest($1::text[], $2::bytea[], $3::text[], $4::timestamptz[]) u (message_id, wants_key, wants, not_before)
-		join sending_outbox o on o.message_id = u.message_id
+		select o.message_id, o.contact_id, o.workspace_id, u.wants_key, u.wants,
+			case when e.wants_key = u.wants_key and e.not_before <= u.deferred_at and u.not_before <= u.deferred_at
+				then e.not_before else u.not_before end, o.position
+		from unnest($1::text[], $2::bytea[], $3::text[], $4::timestamptz[], $5::timestamptz[])
+			u (message_id, wants_key, wants, not_before, deferred_at)
+		join sending_outbox o on o.message_id = u.message_id left join capacity_queue e on e.message_id = u.message_id
 		on conflict (message_id) do update set wants_key = excluded.wants_key, wants = excluded.wants, not_before = excluded.not_before`
 	dequeueSQL         = `delete from capacity_queue where message_id = any($1)`
 	dropReceiptTaskSQL = `select scheduled_tasks_delete('` + receiptProcess + `', $1)`
@@ -83,8 +88,9 @@ type openedMessage struct {
 
 // entry is an entry of the capacity queue.
 type entry struct {
-	wants     *events.WantedCapacity
-	notBefore time.Time
+	wants      *events.WantedCapacity
+	notBefore  time.Time
+	deferredAt time.Time
 }
 
 // cancellation ends the messages that a contact was to get.
@@ -138,7 +144,7 @@ var handlers = feed.NewHandlers(
 			}
 			return
 		}
-		waits := &entry{wants: e.Wants, notBefore: time.Unix(0, 0)}
+		waits := &entry{wants: e.Wants, notBefore: time.Unix(0, 0), deferredAt: r.OccurredAt}
 		if e.Reason == rules.ReasonQuietHours {
 			if waits.notBefore = farAhead; e.Until != nil {
 				waits.notBefore = *e.Until
@@ -343,7 +349,7 @@ func (c *changes) addOpened(b *pgx.Batch) {
 func (c *changes) addEntries(b *pgx.Batch) error {
 	var gone, messages, wants []string
 	var wantsKeys [][]byte
-	var notBefore []time.Time
+	var notBefore, deferredAt []time.Time
 	for _, id := range slices.Sorted(maps.Keys(c.entries)) {
 		e := c.entries[id]
 		if e == nil {
@@ -355,13 +361,13 @@ func (c *changes) addEntries(b *pgx.Batch) error {
 			return err
 		}
 		messages, wants, wantsKeys = append(messages, id), append(wants, text), append(wantsKeys, key)
-		notBefore = append(notBefore, e.notBefore)
+		notBefore, deferredAt = append(notBefore, e.notBefore), append(deferredAt, e.deferredAt)
 	}
 	if len(gone) > 0 {
 		b.Queue(dequeueSQL, gone)
 	}
 	if len(messages) > 0 {
-		b.Queue(enqueueSQL, messages, wantsKeys, wants, notBefore)
+		b.Queue(enqueueSQL, messages, wantsKeys, wants, notBefore, deferredAt)
 	}
 	return nil
 }
