@@ -14,8 +14,8 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// APIKey is an API key as the API shows it, and the table of its fields: see readmodel.TableOf. The token of a service
-// identity is an API key with the scopes of the identity.
+// APIKey is an API key as the API shows it, and defines the columns of its table: see readmodel.TableOf. The token of a
+// service identity is an API key with the scopes of the identity.
 type APIKey struct {
 	ID          string   `json:"id" doc:"key_ id" sql:"text collate \"C\" not null"`
 	Name        string   `json:"name" sql:"text not null"`

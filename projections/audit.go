@@ -15,7 +15,8 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// AuditEntry is one entry of the audit log as the API shows it, and the table of its fields: see readmodel.TableOf.
+// AuditEntry is one entry of the audit log as the API shows it, and defines the columns of its table: see
+// readmodel.TableOf.
 type AuditEntry struct {
 	ID         string         `json:"id" format:"uuid" doc:"Of the event in the ledger" sql:"uuid not null"`
 	Type       string         `json:"type" doc:"What happened, for example api_key.rotated" sql:"text collate \"C\" not null"`
@@ -24,7 +25,7 @@ type AuditEntry struct {
 	Changes    map[string]any `json:"changes" doc:"What it is from then on; never a secret, and no personal data" sql:"jsonb not null"`
 	RequestID  *string        `json:"request_id" doc:"x-request-id of the request that did it" sql:"text"`
 	OccurredAt string         `json:"occurred_at" format:"date-time" sql:"timestamptz not null"`
-	Position   int64          `json:"position" doc:"Place in the ledger" sql:"bigint not null"`
+	Position   int64          `json:"position" doc:"Position in the ledger" sql:"bigint not null"`
 }
 
 // AuditTarget is the resource that changed.

@@ -12,7 +12,7 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// ConsentEvent is one change of consent as auditors see it (rule CON-17), and the table of its fields: see
+// ConsentEvent is one change of consent as auditors see it (rule CON-17), and defines the columns of its table: see
 // readmodel.TableOf.
 type ConsentEvent struct {
 	ID         string  `json:"id" format:"uuid" sql:"uuid not null"`
@@ -31,7 +31,7 @@ type ConsentEvent struct {
 	Channel    *string `json:"channel" sql:"text"`
 	IP         *string `json:"ip" sql:"text"`
 	UserAgent  *string `json:"user_agent" sql:"text"`
-	Position   int64   `json:"position" doc:"Place in the ledger" sql:"bigint not null"`
+	Position   int64   `json:"position" doc:"Position in the ledger" sql:"bigint not null"`
 	Hash       *string `json:"hash" doc:"Hash of the event in the ledger's chain, hex; null until its block is closed"`
 }
 

@@ -10,7 +10,7 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// Contact is a contact as the API shows it, and the table of its fields: see readmodel.TableOf. A field of
+// Contact is a contact as the API shows it, and defines the columns of its table: see readmodel.TableOf. A field of
 // events.ContactPersonal is stored in the column of the same name. The tag search marks texts that the parameter q
 // searches; each has a second column with the text folded for comparison without regard to case.
 type Contact struct {
@@ -44,7 +44,7 @@ const foldedPrefix = "folded_"
 
 var contactsTable = readmodel.TableOf[Contact]("contacts", []string{"id"}, slices.Concat([]readmodel.Column{
 	{Name: "workspace_id", Type: "uuid not null"},
-	{Name: "position", Type: "bigint not null"}, // of the event that created the contact: the order of lists
+	{Name: "position", Type: "bigint not null"}, // of the event that created the contact; lists have this order
 	{Name: "number_hash", Type: `text collate "C" not null`},
 	{Name: "has_conversation", Type: "boolean not null"},
 	{Name: "conversation_assignee", Type: "uuid"},
@@ -78,7 +78,7 @@ var Contacts = &readmodel.Projection{
 		`create index on @labels (workspace_id, folded_name)`,
 		`create index on @contact_labels (label_id, contact_id)`,
 		`create index on @contact_index (workspace_id, position desc)`,
-		// Without a list of pending entries: every query would have to read all of it.
+		// fastupdate would collect new entries in a pending list, and every query has to read that list completely.
 		`create index on @contact_index using gin (tags, search gin_trgm_ops) with (fastupdate = off)`,
 	},
 	Handlers: feed.NewHandlers(
@@ -95,7 +95,7 @@ var Contacts = &readmodel.Projection{
 		feed.On(func(c *readmodel.Changes, e *events.ContactLineAssigned, r *eventstore.Recorded) {
 			c.Update(contactsTable, readmodel.Row{"id": e.ContactID, "assigned_line_id": e.LineID, "updated_at": readmodel.Stamp(r.OccurredAt)})
 		}),
-		feed.On(func(c *readmodel.Changes, e *events.NumberLinked, _ *eventstore.Recorded) { // to a new contact, or by a changed phone
+		feed.On(func(c *readmodel.Changes, e *events.NumberLinked, _ *eventstore.Recorded) { // the contact is new, or its phone changed
 			c.Update(contactsTable, readmodel.Row{
 				"id": e.ContactID, "chat_capable": e.Chat, "capability_checked_at": readmodel.StampOrNull(e.CheckedAt),
 			})
@@ -155,7 +155,8 @@ func contactUpdated(c *readmodel.Changes, e *events.ContactUpdated, r *eventstor
 	c.Update(contactsTable, row)
 }
 
-// fold adds to a row the folded texts of its searched columns, and what its custom fields are compared by.
+// fold adds derived columns to a row: the folded texts of its searched columns, and the forms of its custom fields that
+// segments compare.
 func fold(row readmodel.Row) {
 	for _, name := range searchedColumns {
 		if value, set := row[name]; set {

@@ -150,7 +150,7 @@ func (q *contactQuery) inSegment(ctx context.Context, s *Store, id string) error
 	q.Require(segmentSQL(node, q.Filter, s.Ledger().Now()))
 	q.needsContact = true
 	var terms indexTerms
-	terms.implied(node)
+	terms.addImplied(node)
 	q.require(&terms)
 	return nil
 }

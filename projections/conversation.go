@@ -11,7 +11,7 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// Conversation is a conversation as the API lists it, and the table of its fields: see readmodel.TableOf.
+// Conversation is a conversation as the API lists it, and defines the columns of its table: see readmodel.TableOf.
 type Conversation struct {
 	ID             string              `json:"id" doc:"cnv_ id" sql:"text collate \"C\" not null"`
 	Contact        ConversationContact `json:"contact"`
@@ -21,10 +21,10 @@ type Conversation struct {
 	TeamID         *string             `json:"team_id" format:"uuid"`
 	HandledBy      string              `json:"handled_by" doc:"team, agent:<agent id> or workflow:<run id>" sql:"text not null"`
 	Labels         []string            `json:"labels" nullable:"false" doc:"The contact's labels"`
-	LineID         *string             `json:"line_id" doc:"ln_ id of the line that was written on last" sql:"text collate \"C\""`
+	LineID         *string             `json:"line_id" doc:"ln_ id of the line that sent or received the last message" sql:"text collate \"C\""`
 	LastMessage    *LastMessage        `json:"last_message"`
 	LastMessageAt  *string             `json:"last_message_at" format:"date-time"`
-	UnreadCount    int                 `json:"unread_count" minimum:"0" doc:"Messages that came in since a person of the team read or answered" sql:"integer not null"`
+	UnreadCount    int                 `json:"unread_count" minimum:"0" doc:"Messages received since a person of the team last read or answered the conversation" sql:"integer not null"`
 	CreatedAt      string              `json:"created_at" format:"date-time" sql:"timestamptz not null"`
 	UpdatedAt      string              `json:"updated_at" format:"date-time" sql:"timestamptz not null" merge:"latest"`
 }
@@ -45,9 +45,10 @@ type LastMessage struct {
 	Preview   string `json:"preview" maxLength:"200" doc:"The beginning of the text, or the name of an attachment"`
 }
 
-// The key is the contact, which has one conversation, because every event that changes a conversation names the
-// contact. The zero UUID stands for no assignee and no team: an index on null gives no order. The columns last_* and
-// active_at are of the newest message; active_at of a conversation without messages is its creation.
+// The key is the contact: a contact has one conversation, and every event that changes a conversation names the
+// contact. The zero UUID stands for no assignee and no team, so that an index orders these rows as well. The columns
+// last_* and active_at describe the newest message. A conversation without messages has the time of its creation in
+// active_at.
 var conversationsTable = readmodel.TableOf[Conversation]("conversations", []string{"contact_id"},
 	readmodel.Column{Name: "workspace_id", Type: "uuid not null"},
 	readmodel.Column{Name: "contact_id", Type: `text collate "C" not null`},
@@ -59,8 +60,8 @@ var conversationsTable = readmodel.TableOf[Conversation]("conversations", []stri
 	readmodel.Column{Name: "active_at", Type: "timestamptz not null", Merge: readmodel.Latest},
 )
 
-// labelled_conversations serves lists by label: the labels of each contact, with a copy of the conversation's columns
-// by which such a list filters and sorts. The copies are null until the conversation has started.
+// labelledTable serves lists by label. It has the labels of each contact, with copies of the conversation's columns by
+// which such a list filters and sorts. The copies are null until the conversation has started.
 var labelledTable = &readmodel.Table{Name: "labelled_conversations", Key: []string{"contact_id", "label_id"}, Columns: []readmodel.Column{
 	{Name: "contact_id", Type: `text collate "C" not null`},
 	{Name: "label_id", Type: "uuid not null"},
@@ -69,6 +70,7 @@ var labelledTable = &readmodel.Table{Name: "labelled_conversations", Key: []stri
 	{Name: "active_at", Type: "timestamptz"},
 }}
 
+// copyToLabelledSQL brings the copies in labelled_conversations up to date for the contacts in $1.
 const copyToLabelledSQL = `update @labelled_conversations l set id = v.id, status = v.status, active_at = v.active_at from @conversations v
 	where l.contact_id = any($1) and v.contact_id = l.contact_id and (l.id, l.status, l.active_at) is distinct from (v.id, v.status, v.active_at)`
 
@@ -77,7 +79,7 @@ const copyToLabelledSQL = `update @labelled_conversations l set id = v.id, statu
 var Conversations = &readmodel.Projection{
 	ID: "conversations", Program: 2,
 	Tables: []*readmodel.Table{conversationsTable, labelledTable, notesTable},
-	// Each index gives its conversations by activity. See Store.Conversations for how a list uses them.
+	// Each index orders conversations by activity. See Store.Conversations for how a list uses them.
 	Indexes: []string{
 		`create index on @conversations (workspace_id, active_at desc, id desc)`,
 		`create index on @conversations (workspace_id, status, active_at desc, id desc)`,

@@ -12,7 +12,8 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// conversationExpressions are the fields of conversation v of contact c that are no columns.
+// conversationExpressions gives SQL for the fields that are not columns of conversations. In it v is the conversation
+// and c its contact.
 var conversationExpressions = map[string]string{
 	"contact.id": "c.id", "contact.phone": "c.phone", "contact.first_name": "c.first_name", "contact.last_name": "c.last_name",
 	"contact.company":  "c.company",
@@ -46,8 +47,9 @@ type ConversationFilter struct {
 	Q         string // part of the contact's name, phone number, e-mail address or company
 }
 
-// assignees are those whose conversations a list shows; any is true when the list shows conversations whatever their
-// assignee. An agent sees its own conversations and those that are assigned to nobody (rule ACC-18).
+// assignees lists the assignees whose conversations a list shows; uuid.Nil stands for nobody. anyone is true when the
+// list shows conversations whatever their assignee. An agent sees its own conversations and those that are assigned to
+// nobody (rule ACC-18).
 func (v Viewer) assignees(filter *uuid.UUID) (list []uuid.UUID, anyone bool) {
 	switch {
 	case v.Agent == uuid.Nil && filter == nil:
@@ -66,18 +68,20 @@ func (v Viewer) assignees(filter *uuid.UUID) (list []uuid.UUID, anyone bool) {
 // all matching contacts. A frequent text is found among them; a rare one matches few contacts.
 const recentConversations = 2000
 
-// inboxQuery builds the statement of a list: x is a conversation, before it is selected as v.
+// inboxQuery builds the statement of a list. In the inner selects the conversation is x; selectSQL selects from them as
+// v.
 type inboxQuery struct {
 	f         *readmodel.Filter
 	by        *ConversationFilter
 	v         Viewer
 	assignees []uuid.UUID
-	anyone    bool // the assignee does not matter
+	anyone    bool // conversations of any assignee are listed
 	label     *uuid.UUID
 	after     *readmodel.Cursor
 }
 
-// newInboxQuery reads the ids that the filters need; nil when no conversation can match.
+// newInboxQuery reads the id of the label in the filter, and adds the conditions that all statements share. It returns
+// nil when no conversation can match.
 func (s *Store) newInboxQuery(ctx context.Context, v Viewer, by *ConversationFilter, after *readmodel.Cursor) (*inboxQuery, error) {
 	q := &inboxQuery{f: &readmodel.Filter{}, by: by, v: v, after: after}
 	if q.assignees, q.anyone = v.assignees(by.Assignee); !q.anyone && len(q.assignees) == 0 {
@@ -99,17 +103,18 @@ func (s *Store) newInboxQuery(ctx context.Context, v Viewer, by *ConversationFil
 	return q, nil
 }
 
-// newestSQL selects the newest conversations that meet further conditions, in the order of one index.
+// newestSQL selects the newest conversations that meet further conditions. It sorts by the columns of one table,
+// sorted, so that one index gives the order.
 func (q *inboxQuery) newestSQL(limitArg string, conditions ...string) string {
-	from, at := "read.conversations x", "x"
+	from, sorted := "read.conversations x", "x"
 	if q.label != nil {
-		from, at = "read.labelled_conversations l join read.conversations x on x.contact_id = l.contact_id", "l"
+		from, sorted = "read.labelled_conversations l join read.conversations x on x.contact_id = l.contact_id", "l"
 		conditions = append(conditions, "l.label_id = "+q.f.Arg(*q.label))
 	}
 	if q.after != nil {
-		conditions = append(conditions, fmt.Sprintf("(%[1]s.active_at, %[1]s.id) < (%[2]s::timestamptz, %[3]s)", at, q.f.Arg(q.after.At), q.f.Arg(q.after.ID)))
+		conditions = append(conditions, fmt.Sprintf("(%[1]s.active_at, %[1]s.id) < (%[2]s::timestamptz, %[3]s)", sorted, q.f.Arg(q.after.At), q.f.Arg(q.after.ID)))
 	}
-	return fmt.Sprintf("(select x.* from %s%s order by %[3]s.active_at desc, %[3]s.id desc limit %[4]s)", from, q.f.Where(conditions...), at, limitArg)
+	return fmt.Sprintf("(select x.* from %s%s order by %[3]s.active_at desc, %[3]s.id desc limit %[4]s)", from, q.f.Where(conditions...), sorted, limitArg)
 }
 
 // filteredSQL selects the newest conversations of every status and every assignee that the list shows. The list merges
@@ -166,7 +171,7 @@ func (q *inboxQuery) byContactSQL(limit int) string {
 	return q.selectSQL(q.newestSQL(q.f.Arg(limit+1)), limit)
 }
 
-// selectSQL selects the newest of some conversations with all that the API shows.
+// selectSQL selects the newest of the conversations that a statement returns, with all that the API shows.
 func (q *inboxQuery) selectSQL(conversations string, limit int) string {
 	return `select ` + listedConversationFields.SQL + ` from (` + conversations + `) v join read.contacts c on c.id = v.contact_id
 		order by v.active_at desc, v.id desc limit ` + q.f.Arg(limit+1)

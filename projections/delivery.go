@@ -15,8 +15,8 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// DeliveriesBy is the name of the consumer that writes the deliveries, for readers that wait for it. It is the process
-// that delivers them and not a projection (package processes/webhooks).
+// DeliveriesBy names the feed consumer that writes the deliveries, for readers that wait for it. This consumer is not a
+// projection: it is the process that also makes the deliveries (package processes/webhooks).
 const DeliveriesBy = "process_webhooks"
 
 // DeliveryAttempt is one attempt of a delivery.
@@ -54,7 +54,7 @@ type Delivery struct {
 func EventID(id uuid.UUID) string {
 	text, err := typeid.FromUUID("evt", id.String())
 	if err != nil {
-		panic(err) // only for another prefix
+		panic(err) // cannot happen: evt is a valid prefix
 	}
 	return text.String()
 }

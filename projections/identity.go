@@ -11,8 +11,8 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// Identity is a service identity as the API shows it, and the table of its fields: see readmodel.TableOf. The table
-// belongs to the projection Credentials.
+// Identity is a service identity as the API shows it, and defines the columns of its table: see readmodel.TableOf. The
+// table belongs to the projection Credentials.
 type Identity struct {
 	ID             string   `json:"id" format:"uuid" sql:"uuid not null"`
 	Name           string   `json:"name" sql:"text not null"`

@@ -12,7 +12,7 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// ImportJob is an import of contacts as the API shows it, and the table of its fields: see readmodel.TableOf.
+// ImportJob is an import of contacts as the API shows it, and defines the columns of its table: see readmodel.TableOf.
 type ImportJob struct {
 	ID        string        `json:"id" format:"uuid" sql:"uuid not null"`
 	Status    string        `json:"status" enum:"queued,running,completed,failed" sql:"text not null"`

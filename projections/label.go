@@ -12,8 +12,8 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// Label is a label as the API shows it, and the table of its fields: see readmodel.TableOf. The table belongs to the
-// projection Contacts.
+// Label is a label as the API shows it, and defines the columns of its table: see readmodel.TableOf. The table belongs
+// to the projection Contacts.
 type Label struct {
 	ID           string  `json:"id" format:"uuid" sql:"uuid not null"`
 	Name         string  `json:"name" sql:"text not null"`

@@ -8,7 +8,7 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// Line is a line as the API shows it, and the table of its fields: see readmodel.TableOf.
+// Line is a line as the API shows it, and defines the columns of its table: see readmodel.TableOf.
 type Line struct {
 	ID             string      `json:"id" doc:"ln_ id" sql:"text collate \"C\" not null"`
 	Phone          string      `json:"phone" doc:"E.164" sql:"text not null"`

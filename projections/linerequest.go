@@ -11,7 +11,7 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// LineRequest is a request for lines as the API shows it, and the table of its fields: see readmodel.TableOf.
+// LineRequest is a request for lines as the API shows it, and defines the columns of its table: see readmodel.TableOf.
 type LineRequest struct {
 	ID        string   `json:"id" format:"uuid" sql:"uuid not null"`
 	Count     int      `json:"count" minimum:"1" column:"wanted" sql:"integer not null"`

@@ -14,7 +14,7 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// Message is a message as the API shows it, and the table of its fields: see readmodel.TableOf.
+// Message is a message as the API shows it, and defines the columns of its table: see readmodel.TableOf.
 type Message struct {
 	ID             string          `json:"id" doc:"msg_ id" sql:"text collate \"C\" not null"`
 	ConversationID string          `json:"conversation_id" doc:"cnv_ id" sql:"text collate \"C\" not null"`
@@ -175,9 +175,9 @@ func (s *Store) AcceptedMessage(ctx context.Context, v Viewer, id string) (m Mes
 	return NewMessage(e, first.OccurredAt), true, nil
 }
 
-// MessageAt is a message as the read model showed it after the event with a version of its stream, and its status
-// before that event. history is the message's stream from its first event on. ok is false when the message did not
-// exist yet or its contact was erased.
+// MessageAt returns a message as the read model showed it right after the event with the given version, and the status
+// that it had before that event. history is the message's stream from its first event on. ok is false when the message
+// did not exist yet or its contact was erased.
 func (s *Store) MessageAt(history []eventstore.Recorded, version int) (m Message, before string, ok bool) {
 	c := readmodel.NewChanges(messagesTable)
 	for i := range history {
@@ -212,9 +212,9 @@ func (s *Store) completeURLs(media []Media) {
 	}
 }
 
-// scanMessage reads a message as it is now. scheduled_for is not shown after that time when the message is still
-// deferred: the message then waits for capacity, and its next attempt has no known time. The row keeps the old time, so
-// that a million waiting messages need no update every hour.
+// scanMessage reads a message as it is now. It omits a scheduled_for that has passed while the message is still
+// deferred: the message then waits for capacity, and the time of its next attempt is not known. The row keeps the old
+// time, so that the rows of a million deferred messages need no update every hour.
 func (s *Store) scanMessage(row pgx.CollectableRow) (Message, error) {
 	m, err := messageFields.Scan(row)
 	if m.ScheduledFor != nil && m.Status != "scheduled" && *m.ScheduledFor <= readmodel.Stamp(s.Ledger().Now()) {
@@ -224,8 +224,8 @@ func (s *Store) scanMessage(row pgx.CollectableRow) (Message, error) {
 	return m, err
 }
 
-// messages filters message m by what the viewer may see: an agent sees the messages of conversations that are assigned
-// to it or to nobody (rule ACC-18).
+// messages returns a filter of the messages m that the viewer may see. An agent sees the messages of conversations that
+// are assigned to it or to nobody (rule ACC-18).
 func (v Viewer) messages() *readmodel.Filter {
 	f := &readmodel.Filter{}
 	f.Add("m.workspace_id = %s", v.Workspace)

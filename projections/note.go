@@ -10,7 +10,7 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// Note is a note of the team on a conversation, and the table of its fields.
+// Note is a note of the team on a conversation, and defines the columns of its table.
 type Note struct {
 	ID             string  `json:"id" format:"uuid" sql:"uuid not null"`
 	ConversationID string  `json:"conversation_id" doc:"cnv_ id" sql:"text collate \"C\" not null"`

@@ -9,7 +9,7 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// Pool is a pool as the API shows it, and the table of its fields: see readmodel.TableOf.
+// Pool is a pool as the API shows it, and defines the columns of its table: see readmodel.TableOf.
 type Pool struct {
 	ID              string `json:"id" doc:"pool_ id" sql:"text collate \"C\" not null"`
 	Name            string `json:"name" sql:"text not null"`

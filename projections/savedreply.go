@@ -11,7 +11,7 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// SavedReply is a saved reply as the API shows it, and the table of its fields: see readmodel.TableOf.
+// SavedReply is a saved reply as the API shows it, and defines the columns of its table: see readmodel.TableOf.
 type SavedReply struct {
 	ID        string  `json:"id" format:"uuid" sql:"uuid not null"`
 	Title     string  `json:"title" sql:"text not null"`

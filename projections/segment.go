@@ -64,13 +64,13 @@ func segmentLabels(labels []events.SegmentLabel) map[string]uuid.UUID {
 	return ids
 }
 
-// Segment is a segment as the API shows it. A label that was renamed after the definition was written has its new name
-// in it (rule CON-38).
+// Segment is a segment as the API shows it. Its definition shows a label that was renamed since by its new name (rule
+// CON-38).
 type Segment struct {
 	ID           string `json:"id" format:"uuid"`
 	Name         string `json:"name"`
-	Definition   any    `json:"definition" doc:"Which contacts are meant; labels by the names that they have now"`
-	ContactCount *int64 `json:"contact_count" minimum:"0" doc:"How many contacts of the workspace are meant, whoever asks; null when that is not known in time"`
+	Definition   any    `json:"definition" doc:"The condition on contacts; labels have their present names"`
+	ContactCount *int64 `json:"contact_count" minimum:"0" doc:"How many contacts of the workspace match, also those that the caller cannot see; null when they were not counted in time"`
 	CreatedAt    string `json:"created_at" format:"date-time"`
 }
 
@@ -79,7 +79,7 @@ type segmentRow struct {
 	Segment
 	node   *segment.Node
 	labels map[string]uuid.UUID
-	text   string // definition and labels as stored
+	text   string // definition and labels as stored, which identify a stored count
 }
 
 const segmentColumnsSQL = `select g.id::text, g.name, g.definition::text, g.labels::text, g.created_at from read.segments g where g.workspace_id = $1`
@@ -104,7 +104,7 @@ func scanSegment(row pgx.CollectableRow) (s segmentRow, err error) {
 	return s, s.node.BindLabels(func(name string) (uuid.UUID, bool) { return s.labels[labelKey(name)], true })
 }
 
-// labelKey is the form in which the label names of a definition are stored.
+// labelKey normalises a label name. Segments store the ids of labels by this form of the names.
 func labelKey(name string) string { return segment.Fold(segment.Clean(name)) }
 
 // Segments lists the segments of the workspace by name, with their counts.
@@ -113,7 +113,7 @@ func (s *Store) Segments(ctx context.Context, v Viewer) ([]Segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.shown(ctx, v, rows)
+	return s.withCounts(ctx, v, rows)
 }
 
 // Segment finds a segment of the workspace; found is false when there is none.
@@ -122,7 +122,7 @@ func (s *Store) Segment(ctx context.Context, v Viewer, id string) (found Segment
 	if err != nil || !ok {
 		return Segment{}, false, err
 	}
-	shown, err := s.shown(ctx, v, []segmentRow{row})
+	shown, err := s.withCounts(ctx, v, []segmentRow{row})
 	if err != nil {
 		return Segment{}, false, err
 	}
@@ -138,8 +138,8 @@ func (s *Store) SegmentDefinition(ctx context.Context, v Viewer, id string) (nod
 
 const labelNamesSQL = `select l.id, l.name from read.labels l where l.workspace_id = $1 and l.id = any($2)`
 
-// shown adds counts, and the present names of labels, to segments.
-func (s *Store) shown(ctx context.Context, v Viewer, rows []segmentRow) ([]Segment, error) {
+// withCounts converts rows to segments as the API shows them: with counts and the present names of labels.
+func (s *Store) withCounts(ctx context.Context, v Viewer, rows []segmentRow) ([]Segment, error) {
 	var ids []uuid.UUID
 	for i := range rows {
 		for _, id := range rows[i].labels {

@@ -15,8 +15,8 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// segmentSQL is the condition on contact c that is true exactly when the definition matches the contact in memory at
-// that time (segment.Node.Matches). It is never null, so that it can be negated.
+// segmentSQL returns a condition on contact c. It is true exactly when segment.Node.Matches would be true for the
+// contact at the time now. It is never null, so that it can be negated.
 func segmentSQL(n *segment.Node, f *readmodel.Filter, now time.Time) string {
 	switch {
 	case n.All != nil:
@@ -50,7 +50,7 @@ func segmentColumn(field segment.Field) string {
 	return "c." + name
 }
 
-// leafSQL is null when the contact does not have the field.
+// leafSQL returns the condition of a leaf. The condition is null when the contact does not have the field.
 func leafSQL(l *segment.Leaf, f *readmodel.Filter, now time.Time) string {
 	switch l.Field {
 	case segment.Labels:
@@ -78,7 +78,7 @@ func leafSQL(l *segment.Leaf, f *readmodel.Filter, now time.Time) string {
 }
 
 func textSQL(l *segment.Leaf, column string, f *readmodel.Filter) string {
-	switch l.Op { //nolint:exhaustive // Parse lets no other through
+	switch l.Op { //nolint:exhaustive // segment.Parse accepts no other operator
 	case segment.In:
 		return column + " = any(" + f.Arg(textValues(l.Values)) + "::text[])"
 	case segment.Ne:
@@ -103,20 +103,21 @@ func textValues(values []any) []string {
 	return found
 }
 
-// labelsSQL joins labels: rows of contact_labels with a deleted label do not count.
+// labelsSQL returns the condition of a leaf about labels. It joins labels, because contact_labels may have rows of
+// deleted labels, which do not count.
 func labelsSQL(l *segment.Leaf, f *readmodel.Filter) string {
-	const on = `exists (select from read.contact_labels cl join read.labels l on l.id = cl.label_id where cl.contact_id = c.id`
+	const hasLabel = `exists (select from read.contact_labels cl join read.labels l on l.id = cl.label_id where cl.contact_id = c.id`
 	if l.Op == segment.Exists {
 		if l.Wanted {
-			return on + ")"
+			return hasLabel + ")"
 		}
-		return "not " + on + ")"
+		return "not " + hasLabel + ")"
 	}
-	named := on + " and cl.label_id = any(" + f.Arg(labelIDs(l)) + "::uuid[]))"
+	hasNamed := hasLabel + " and cl.label_id = any(" + f.Arg(labelIDs(l)) + "::uuid[]))"
 	if l.Op == segment.NotContains {
-		return "(" + on + ") and not " + named + ")"
+		return "(" + hasLabel + ") and not " + hasNamed + ")"
 	}
-	return named
+	return hasNamed
 }
 
 func labelIDs(l *segment.Leaf) []uuid.UUID {
@@ -129,7 +130,8 @@ func labelIDs(l *segment.Leaf) []uuid.UUID {
 	return ids
 }
 
-// customSQL compares custom fields. Texts and the elements of lists are stored folded. JSON null counts as missing.
+// customSQL returns the condition of a leaf about a custom field. Texts and the elements of lists are stored folded.
+// JSON null counts as missing.
 func customSQL(l *segment.Leaf, f *readmodel.Filter, now time.Time) string {
 	key := f.Arg(l.Key) + "::text"
 	value := "(c.folded_fields -> " + key + ")"
@@ -164,11 +166,11 @@ func customSQL(l *segment.Leaf, f *readmodel.Filter, now time.Time) string {
 		if part, ok := l.Values[0].(string); ok {
 			text = value + " #>> '{}' like " + f.Arg(readmodel.Containing(part)) + "::text"
 		}
-		held := "case " + kind + " when 'string' then " + text + " when 'array' then " + value + " @> " + f.Arg(scalarJSON(l.Values[0])) + "::text::jsonb else false end"
+		contains := "case " + kind + " when 'string' then " + text + " when 'array' then " + value + " @> " + f.Arg(scalarJSON(l.Values[0])) + "::text::jsonb else false end"
 		if l.Op == segment.NotContains {
-			return "(" + kind + " <> 'null' and not (" + held + "))"
+			return "(" + kind + " <> 'null' and not (" + contains + "))"
 		}
-		return held
+		return contains
 	default:
 		return value + " = " + f.Arg(scalarJSON(l.Values[0])) + "::text::jsonb"
 	}
@@ -177,7 +179,7 @@ func customSQL(l *segment.Leaf, f *readmodel.Filter, now time.Time) string {
 func scalarJSON(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {
-		return fmt.Sprintf("%q", value) // Parse lets only texts, finite numbers and truths through
+		return fmt.Sprintf("%q", value) // cannot happen: segment.Parse accepts only texts, finite numbers and booleans
 	}
 	return string(text)
 }
@@ -190,22 +192,22 @@ type indexTerms struct {
 	like   []string
 }
 
-// shortestTerm is the fewest characters of a text that the trigram index can find.
+// shortestTerm is the smallest number of characters of a text that the trigram index can find.
 const shortestTerm = 3
 
-// implied adds what every contact that matches a definition has. It may add nothing: the definition is then evaluated
-// for every contact.
-func (w *indexTerms) implied(n *segment.Node) {
+// addImplied adds the terms that every contact has that matches a definition. If there are none, the definition is
+// evaluated for every contact.
+func (w *indexTerms) addImplied(n *segment.Node) {
 	switch {
 	case n.All != nil:
 		for i := range n.All {
-			w.implied(&n.All[i])
+			w.addImplied(&n.All[i])
 		}
 	case n.Any != nil:
 		var group []string
 		for i := range n.Any {
 			var one indexTerms
-			one.implied(&n.Any[i])
+			one.addImplied(&n.Any[i])
 			switch {
 			case len(one.tags) > 0:
 				group = append(group, one.tags[0])
@@ -217,11 +219,11 @@ func (w *indexTerms) implied(n *segment.Node) {
 		}
 		w.anyTag = append(w.anyTag, group)
 	case n.Leaf != nil:
-		w.impliedByLeaf(n.Leaf)
+		w.addImpliedByLeaf(n.Leaf)
 	}
 }
 
-func (w *indexTerms) impliedByLeaf(l *segment.Leaf) {
+func (w *indexTerms) addImpliedByLeaf(l *segment.Leaf) {
 	if l.Op == segment.Exists || l.Op == segment.Ne || l.Op == segment.NotContains {
 		return
 	}
@@ -242,7 +244,7 @@ func (w *indexTerms) impliedByLeaf(l *segment.Leaf) {
 	}
 	switch {
 	case l.Field == segment.Custom:
-		w.impliedByCustom(l)
+		w.addImpliedByCustom(l)
 	case l.Field == segment.Phone, slices.Contains(searchedColumns, string(l.Field)):
 		if len(l.Values) == 1 && utf8.RuneCountInString(l.Text()) >= shortestTerm {
 			w.like = append(w.like, readmodel.Containing(l.Text()))
@@ -250,8 +252,8 @@ func (w *indexTerms) impliedByLeaf(l *segment.Leaf) {
 	}
 }
 
-// impliedByCustom handles short texts, since only those have tags: see tagField.
-func (w *indexTerms) impliedByCustom(l *segment.Leaf) {
+// addImpliedByCustom adds the tags of short texts. Longer texts have no tags: see tagField.
+func (w *indexTerms) addImpliedByCustom(l *segment.Leaf) {
 	if (l.Op != segment.Eq && l.Op != segment.In) || utf8.RuneCountInString(l.Key) > longestFieldTag {
 		return
 	}

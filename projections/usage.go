@@ -76,8 +76,8 @@ func FailedOnLine(code string) bool {
 const lineFactsSQL = `select coalesce(sum(sends), 0), coalesce(sum(failed), 0), coalesce(sum(opt_outs), 0), coalesce(sum(new_contacts), 0), coalesce(sum(replied), 0)
 	from read.line_days where line_id = $1 and day > $2::date - $3::int and day <= $2::date`
 
-// LineFacts is what the health score of a line is computed from: the sums of the last usage days, up to that of now
-// (rule LIN-21).
+// LineFacts returns the numbers from which the health score of a line is computed: the sums of the last usage days, up
+// to the day of now (rule LIN-21).
 func (s *Store) LineFacts(ctx context.Context, lineID string, now time.Time) (events.HealthFacts, error) {
 	f, _, err := readmodel.One(ctx, s.Reader, "line facts", pgx.RowToStructByPos[events.HealthFacts], lineFactsSQL, lineID, line.DayOf(now).Date, line.HealthDays)
 	return f, err

@@ -107,10 +107,11 @@ func (w Webhook) Rotated(secret string, at time.Time) WebhookWithSecret {
 	return WebhookWithSecret{w, secret}
 }
 
-// rateOver is the period of the failure rate.
-const rateOver = 7 * 24 * time.Hour
+// ratePeriod is the period of the failure rate.
+const ratePeriod = 7 * 24 * time.Hour
 
-// %s is the parameter with the start of the period of the failure rate.
+// webhookColumns are the selected columns of an endpoint. %s stands for the parameter with the start of the failure
+// rate's period.
 const webhookColumns = `w.id, w.url, w.events, w.status, w.disabled_at, w.disabled_reason,
 	coalesce((select sum(failed)::float8 / nullif(sum(attempts), 0) from webhook_rates r where r.endpoint_id = w.id and r.hour > %s), 0),
 	w.created_at, w.updated_at`
@@ -128,7 +129,7 @@ func scanWebhook(row pgx.CollectableRow) (Webhook, error) {
 func (s *Store) webhooks(v Viewer) (sql string, f *readmodel.Filter) {
 	f = &readmodel.Filter{}
 	f.Add("w.workspace_id = %s", v.Workspace)
-	since := f.Arg(s.Ledger().Now().Add(-rateOver))
+	since := f.Arg(s.Ledger().Now().Add(-ratePeriod))
 	return `select ` + strings.Replace(webhookColumns, "%s", since, 1) + ` from read.webhooks w`, f
 }
 

@@ -16,8 +16,8 @@ import (
 	"ledgerline/eventstore"
 )
 
-// replayBatch is how many positions one transaction of a replay covers: large enough that most messages begin and end
-// within one batch and are written as one row, small enough that memory stays flat.
+// replayBatch is how many positions one transaction of a replay covers. It is so large that most messages reach their
+// last status within one batch, which writes them as one row, and so small that the memory for a batch stays moderate.
 const replayBatch = 5000
 
 // builder fills the tables of one new revision, or of one state of the past.
@@ -39,6 +39,7 @@ const (
 	deleteParkedSQL      = `delete from feed_parked where name = $1`
 )
 
+// build fills a new revision, makes it the active one and drops the old one.
 func (b *builder) build(ctx context.Context) error {
 	active, err := b.begin(ctx)
 	if err != nil {
@@ -63,8 +64,8 @@ func (b *builder) build(ctx context.Context) error {
 	})
 }
 
-// begin creates the tables of the next revision, and drops what unfinished replays left. It returns the active
-// revision.
+// begin creates the tables of the next revision, and drops the schemas and checkpoints of unfinished replays. It
+// returns the active revision.
 func (b *builder) begin(ctx context.Context) (active int, err error) {
 	err = pgx.BeginFunc(ctx, b.ledger.Pool(), func(tx pgx.Tx) error {
 		if err := tx.QueryRow(ctx, consumerSQL, b.p.ID).Scan(&active, new(int)); err != nil {
@@ -106,8 +107,8 @@ const (
 	deadlock        = "40P01"
 )
 
-// yieldToReaders runs a transaction that locks tables of readers. When the transaction cannot get a lock in time, it
-// rolls back and is tried again.
+// yieldToReaders runs a transaction that locks tables which readers use. When the transaction cannot get a lock in
+// time, it is rolled back and tried again.
 func yieldToReaders(ctx context.Context, pool *pgxpool.Pool, do func(pgx.Tx) error) error {
 	for attempt := 1; ; attempt++ {
 		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
@@ -129,19 +130,19 @@ func yieldToReaders(ctx context.Context, pool *pgxpool.Pool, do func(pgx.Tx) err
 	}
 }
 
-// swap makes the new revision the active one. It locks the checkpoints of the old revision, so that no consumer moves
-// on, and writes the few events that the new revision still misses in the same transaction.
-func (b *builder) swap(ctx context.Context, active int, reached []int64) error {
-	caughtUp := reached
+// swap makes the new revision the active one. It locks the checkpoints of the old revision, so that no consumer
+// advances them. In the same transaction it writes the few events that the old revision has and the new one lacks.
+// caughtUp has the new revision's position in each shard.
+func (b *builder) swap(ctx context.Context, active int, caughtUp []int64) error {
 	return yieldToReaders(ctx, b.ledger.Pool(), func(tx pgx.Tx) error {
-		reached := slices.Clone(caughtUp)
+		reached := slices.Clone(caughtUp) // a failed attempt must not change caughtUp
 		rows, err := tx.Query(ctx, lockCheckpointsSQL, b.p.ID, active)
 		if err != nil {
 			return err
 		}
 		var shard int
 		var position int64
-		goals := map[int]int64{}
+		goals := map[int]int64{} // by shard, the position of the old revision
 		if _, err := pgx.ForEachRow(rows, []any{&shard, &position}, func() error { goals[shard] = position; return nil }); err != nil {
 			return err
 		}
@@ -173,6 +174,7 @@ func (b *builder) swap(ctx context.Context, active int, reached []int64) error {
 	})
 }
 
+// buildAsOf fills a schema of its own with the state of the past. It writes no checkpoints.
 func (b *builder) buildAsOf(ctx context.Context) error {
 	if err := pgx.BeginFunc(ctx, b.ledger.Pool(), func(tx pgx.Tx) error { return b.p.createTables(ctx, tx, b.into) }); err != nil {
 		return err
@@ -198,16 +200,17 @@ func (b *builder) catchUp(ctx context.Context, reached []int64) error {
 	return nil
 }
 
-// stretch is the events up to a position.
-type stretch struct {
+// eventRange is the events of a range of positions that the projection handles. to is the last position of the range.
+type eventRange struct {
 	to     int64
 	events []eventstore.Recorded
 }
 
-// catchUpShard reads and writes in two stages that overlap. At most three batches are in memory.
+// catchUpShard writes the events of a shard after from, up to head. One goroutine reads the next batch while another
+// one writes. At most three batches are in memory.
 func (b *builder) catchUpShard(ctx context.Context, shard int, from, head int64) error {
 	g, ctx := errgroup.WithContext(ctx)
-	ready := make(chan stretch, 1)
+	ready := make(chan eventRange, 1)
 	g.Go(func() error {
 		defer close(ready)
 		for after := from; after < head; {
@@ -217,7 +220,7 @@ func (b *builder) catchUpShard(ctx context.Context, shard int, from, head int64)
 				return err
 			}
 			select {
-			case ready <- stretch{to, found}:
+			case ready <- eventRange{to, found}:
 			case <-ctx.Done():
 				return ctx.Err()
 			}
@@ -250,7 +253,8 @@ func (b *builder) catchUpShard(ctx context.Context, shard int, from, head int64)
 	return g.Wait()
 }
 
-// fetch reads the events that the projection handles, with their personal data opened.
+// fetch reads the events that the projection handles and decrypts their personal data. For a state of the past it
+// leaves out events that occurred after asOf.
 func (b *builder) fetch(ctx context.Context, shard int, after, to int64) ([]eventstore.Recorded, error) {
 	found, err := b.ledger.ReadRange(ctx, shard, after, to, b.p.Types()...)
 	if err != nil {
@@ -262,7 +266,8 @@ func (b *builder) fetch(ctx context.Context, shard int, after, to int64) ([]even
 	return found, b.ledger.Decode(ctx, found)
 }
 
-// addTo adds the rows of some events to a batch, with the checkpoint of the revision.
+// addTo adds statements to a batch that write the rows of events and move the revision's checkpoint to a position. A
+// state of the past has no checkpoint.
 func (b *builder) addTo(batch *pgx.Batch, shard int, to int64, found []eventstore.Recorded) error {
 	if err := b.p.write(batch, b.into, found); err != nil {
 		return err

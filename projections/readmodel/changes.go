@@ -15,7 +15,8 @@ import (
 // Row holds values of a table's columns by name; nil is null.
 type Row map[string]any
 
-// Add as a column's value in an update adds to the stored number instead of replacing it. The column must not be null.
+// Add is a column's value in an update that is added to the stored number instead of replacing it. The column must not
+// be null.
 type Add int
 
 // Changes collects what a batch of events does to the tables of a read model, and writes the net effect with few
@@ -27,7 +28,7 @@ type Add int
 type Changes struct {
 	tables map[*Table]*tableChanges
 	order  []*Table
-	after  map[string]map[string]bool // statements that run last, and the values that each gets
+	after  map[string]map[string]bool // statements that run after the tables are written -> the values for their $1
 	err    error                      // the first mistake
 }
 
@@ -36,10 +37,10 @@ type tableChanges struct {
 	order   []string
 	deleted map[string]Row      // by key
 	cleared map[string][]string // column -> values whose rows are deleted
-	blanked map[blank][]string  // columns set to null -> values of the rows
+	blanked map[blank][]string  // values of the column by whose rows are updated
 }
 
-// blank names columns that are set to null in the rows where the column by has a value.
+// blank is an update that sets columns to null in the rows where the column by has given values. set is its set clause.
 type blank struct{ by, set string }
 
 type rowChange struct {
@@ -66,7 +67,7 @@ func (c *Changes) of(t *Table) *tableChanges {
 	return tc
 }
 
-// check remembers the first column that a table does not have.
+// check stores an error for the first column in r that the table does not have.
 func (c *Changes) check(t *Table, r Row) {
 	for name := range r {
 		if c.err == nil {
@@ -188,8 +189,8 @@ func (tc *tableChanges) drop(k string) {
 	}
 }
 
-// addTo adds the statements to a batch. Deletions come first: rows that were inserted after a deletion are written
-// later.
+// addTo adds the statements to a batch. Those of a table delete rows before they write any, so that a row that is
+// inserted after its deletion within the batch stays.
 func (c *Changes) addTo(b *pgx.Batch, schema string) error {
 	if c.err != nil {
 		return &feed.UnprocessableError{Cause: c.err}
@@ -229,7 +230,7 @@ func (tc *tableChanges) addTo(b *pgx.Batch, t *Table, schema string) error {
 			continue
 		}
 		set := t.assignments(r.set)
-		if set == "" { // the key alone
+		if set == "" { // the update has no column besides the key
 			continue
 		}
 		if updates[set] == nil {

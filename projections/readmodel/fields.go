@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// The struct that the API shows is the one table of a resource's fields. The JSON answer, the columns of the SQL table
-// and the scan all follow from it:
+// The struct that the API shows is the only definition of a resource's fields. The JSON answer, the columns of the SQL
+// table and the scan are all derived from it:
 //
 //	type Contact struct {
 //		ID        string   `json:"id" sql:"text not null"`
@@ -22,12 +22,12 @@ import (
 //		Labels    []string `json:"labels"` // no column: Select gets an expression
 //	}
 //
-// sql is the type of the column with its constraints. Its name is the JSON name, or the tag column where that differs;
-// with column and json:"-", a field is read and not shown. merge is "first" or "latest", see Merge. Times are texts
-// with format:"date-time". UUIDs are texts in a column of type uuid.
+// sql is the type of the column with its constraints. The column's name is the JSON name, or the tag column where the
+// two differ. A field with the tags column and json:"-" is read from the table but is not part of the JSON. merge is
+// "first" or "latest", see Merge. Times are texts with format:"date-time". UUIDs are texts in a column of type uuid.
 
-// TableOf makes a table from the fields of T with the tag sql, and columns that are not shown. It panics on a mistake
-// in the tags.
+// TableOf makes a table from the fields of T that have the tag sql, and hidden columns, which the API does not show. It
+// panics on a mistake in the tags.
 func TableOf[T any](name string, key []string, hidden ...Column) *Table {
 	t := &Table{Name: name, Key: key}
 	eachField(reflect.TypeFor[T](), "", nil, func(path string, f reflect.StructField) bool {
@@ -166,7 +166,8 @@ func (s *Selection[T]) Scan(row pgx.CollectableRow) (T, error) {
 	return v, err
 }
 
-// Into lists where a row of the selection goes in v, for a query that selects more.
+// Into returns scan targets in v for the columns of the selection. It is for a query that selects other columns as
+// well.
 func (s *Selection[T]) Into(v *T) []any {
 	into := make([]any, len(s.fields))
 	root := reflect.ValueOf(v).Elem()
@@ -181,8 +182,7 @@ func (s *Selection[T]) Into(v *T) []any {
 	return into
 }
 
-// Of is the value that a row of the table shows, as Scan reads it after the row is written. Only fields that have
-// columns are set.
+// Of returns the value that Scan would read from the row r of the table. Only fields that have columns are set.
 func (s *Selection[T]) Of(r Row) (T, error) {
 	var v T
 	shown := map[string]any{}

@@ -33,7 +33,7 @@ type thing struct {
 
 var thingsTable = TableOf[thing]("things", []string{"id"}, Column{Name: "position", Type: "bigint not null"}, Column{Name: "title", Type: "text"})
 
-func TestTheStructIsTheTable(t *testing.T) {
+func TestStructDefinesTableAndSelection(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []Column{
 		{Name: "id", Type: "uuid not null"}, {Name: "sender", Type: "text"}, {Name: "seen_at", Type: "timestamptz", Merge: Latest},
@@ -50,7 +50,7 @@ func TestTheStructIsTheTable(t *testing.T) {
 	require.Zero(t, v.unrelated)
 }
 
-func TestAMistakeInTheFieldsPanics(t *testing.T) {
+func TestMistakeInFieldsPanics(t *testing.T) {
 	t.Parallel()
 	require.PanicsWithValue(t, "readmodel: readmodel.thing.card.title is no column of table things and has no expression", func() {
 		Select[thing](&Table{Name: "things", Columns: thingsTable.Columns[:3]}, "x", nil)
@@ -67,7 +67,7 @@ func TestAMistakeInTheFieldsPanics(t *testing.T) {
 	}, "an unknown merge")
 }
 
-func TestAColumnThatTheTableDoesNotHaveIsAnError(t *testing.T) {
+func TestUnknownColumnIsAnError(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(c *Changes){
 		"insert":       func(c *Changes) { c.Insert(thingsTable, Row{"id": 1, "sendr": 1}) },

@@ -22,8 +22,8 @@ import (
 type Projection struct {
 	// ID names the projection, its schemas and its consumer.
 	ID string
-	// Program is the version of the tables and of the meaning of their rows. When it differs from the stored one, the next
-	// start builds a new revision: count it up with every change of either.
+	// Program is the version of the tables and of the meaning of their rows. Increment it with every change of either.
+	// When it differs from the stored version, the next start builds a new revision.
 	Program int
 	Tables  []*Table
 	// Triggers maintain tables that are derived from other tables of the same projection. They are created with the

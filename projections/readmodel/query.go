@@ -53,7 +53,7 @@ func (f *Filter) Arg(v any) string {
 	return fmt.Sprintf("$%d", len(f.Args))
 }
 
-// likeEscaper makes a text match itself in a pattern.
+// likeEscaper escapes a text for a like pattern, so that the pattern matches that text only.
 var likeEscaper = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 
 // Containing is the like pattern of the texts that contain q.
@@ -68,7 +68,7 @@ type Page[T any] struct {
 	Next *Cursor // nil on the last page
 }
 
-// Cursor is the sort key of a page's last row: the next page begins behind it.
+// Cursor is the sort key of a page's last row. The next page begins after that row.
 type Cursor struct {
 	At string `json:"a"`
 	ID string `json:"i"`
@@ -83,7 +83,7 @@ func PageOf[T any](rows []T, limit int, key func(*T) Cursor) Page[T] {
 	return Page[T]{Rows: rows, Next: new(key(&rows[limit-1]))}
 }
 
-// List reads all rows of a query. The name says in errors what was read.
+// List reads all rows of a query. The name identifies the query in errors.
 func List[T any](ctx context.Context, r *Reader, name string, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
 	rows, err := r.pool.Query(ctx, sql, args...)
 	if err != nil {

@@ -86,7 +86,7 @@ const reachedSQL = `select h.position, ` + feed.EpochSQL + `,
 		where f.name = any($2) and c.position >= case when $3::bigint < 0 then h.position else $3 end)
 	from ledger_heads h where h.shard = $1`
 
-// wait waits until consumers have reached a position, -1 for the head at the time of the call.
+// wait waits until consumers have reached a position; -1 stands for the head at the time of the call.
 func (r *Reader) wait(ctx context.Context, shard int, position int64, consumers []string) error {
 	ctx, cancel := context.WithTimeout(ctx, Bound)
 	defer cancel()
@@ -103,9 +103,9 @@ func (r *Reader) wait(ctx context.Context, shard int, position int64, consumers 
 		// lost checkpoints.
 		r.progress.SetEpoch(epoch)
 		behind := slices.DeleteFunc(slices.Clone(consumers), func(n string) bool { return slices.Contains(reached, n) })
-		short, done := context.WithTimeout(ctx, pollInterval)
-		err := r.progress.Wait(short, shard, position, behind...)
-		done()
+		polling, stop := context.WithTimeout(ctx, pollInterval)
+		err := r.progress.Wait(polling, shard, position, behind...)
+		stop()
 		if err == nil {
 			return nil
 		}
@@ -115,7 +115,8 @@ func (r *Reader) wait(ctx context.Context, shard int, position int64, consumers 
 	}
 }
 
-// unavailable is the error of a wait that ended without an answer, also when the database does not answer.
+// unavailable returns the error of a wait that failed, for example because the database does not answer. It is
+// fault.Unavailable, unless the caller has canceled the wait.
 func unavailable(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("projections: wait: %w", err)

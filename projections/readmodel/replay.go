@@ -15,7 +15,8 @@ import (
 	"ledgerline/eventstore"
 )
 
-// replayLockSQL lets one process at a time replay a projection. The lock is held by a connection.
+// replayLockSQL allows one process at a time to replay a projection. The lock belongs to a connection, and is released
+// when that closes.
 const replayLockSQL = `select pg_try_advisory_lock(hashtext('ledgerline builder'), hashtext($1))`
 
 // ErrBusy says that another process is replaying the projection.
@@ -108,7 +109,7 @@ func AsOf(ctx context.Context, ledger *eventstore.Ledger, ps []*Projection, at t
 		return fmt.Errorf("projections: as of: %w", err)
 	}
 	defer done()
-	into := pgx.Identifier{schema}.Sanitize() // the name may be a key word of SQL
+	into := pgx.Identifier{schema}.Sanitize() // the name may be a keyword of SQL
 	if _, err := ledger.Pool().Exec(ctx, "create schema "+into); err != nil {
 		return fmt.Errorf("projections: create schema %s: %w", schema, err)
 	}

@@ -42,8 +42,8 @@ func Prepare(ctx context.Context, ledger *eventstore.Ledger, ps []*Projection, l
 	return nil
 }
 
-// prepare creates the first revision when there is none; outdated tells that the active one is of another program
-// version.
+// prepare creates the first revision when there is none. outdated says that another program version built the active
+// revision.
 func (p *Projection) prepare(ctx context.Context, ledger *eventstore.Ledger) (outdated bool, err error) {
 	err = pgx.BeginFunc(ctx, ledger.Pool(), func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, prepareLockSQL, p.ID); err != nil {

@@ -119,8 +119,9 @@ func (c *Column) assignment(v any) string {
 	return fmt.Sprintf("%[1]s = u.%[1]s", c.Name)
 }
 
-// merge combines two values in memory as assignment does in SQL. Latest compares texts; times are texts of a fixed
-// width (see Stamp), which sort as the times do.
+// merge combines an old and a new value in memory as assignment does in SQL. had says that there is an old value, which
+// may be null. Latest compares texts; times are texts of a fixed width (see Stamp), so their order as texts is their
+// order in time.
 func (c *Column) merge(old any, had bool, v any) any {
 	if n, counts := v.(Add); counts && had {
 		switch was := old.(type) {

@@ -6,8 +6,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Stamp is a time as tables and the API have it: RFC 3339 in UTC with milliseconds. The width is fixed, so that texts
-// compare as the times do.
+// Stamp formats a time for tables and the API: RFC 3339 in UTC with milliseconds. The width is fixed, so that the order
+// of texts is the order of the times.
 func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
 // StampOrNull is Stamp for a time that may be missing.
