@@ -1,6 +1,6 @@
 // Package readapi holds the endpoints that only read, one file per resource. Every read waits until the read models
-// show what the ledger held when the request came in, and fails after readmodel.Bound: a caller that got the answer to
-// a write sees it in every later read, on any node.
+// show everything that the ledger held when the request came in. So a caller that got the answer to a write sees the
+// write in every later read, on any node. A read that has waited for readmodel.Bound fails.
 package readapi
 
 import (
@@ -19,7 +19,7 @@ type API struct {
 	exports chan struct{} // holds a value for each export that runs
 }
 
-// Register adds all read endpoints to a router. It is the whole table of paths and of who may call them.
+// Register adds all read endpoints to a router. It is the complete table of their paths and of who may call them.
 func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors) {
 	a := &API{store, cursors, make(chan struct{}, maxExports)}
 	reads := []auth.Scope{auth.ScopeRead}
@@ -33,8 +33,8 @@ func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors
 		Method: "GET", Path: "/v1/contacts/export", ID: "export_contacts", Summary: "Export contacts as CSV, newest first", Tags: []string{"contacts"},
 		Access: auth.Access{Keys: reads, Roles: auth.PermContactsRead},
 		Description: "Every contact that the caller can see and that fits the filters, as of one moment: UTF-8 with a byte order mark, commas, CRLF. " +
-			"Cells that a spreadsheet would run as a formula begin with an apostrophe, phone numbers included. The header is its own mapping for an import. " +
-			"Custom fields are columns named `fields.<key>`; beyond the 200 most frequent keys they stand in `other_fields` as JSON.",
+			"Cells that a spreadsheet would run as a formula begin with an apostrophe, phone numbers included. The header can serve as the mapping of an import. " +
+			"Custom fields are columns named `fields.<key>`; only the 200 most frequent keys have one, further fields are in `other_fields` as JSON.",
 	}, "text/csv", a.exportContacts)
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/contacts/imports/{id}", ID: "get_import", Summary: "Get an import job", Tags: []string{"contacts"},
@@ -56,15 +56,15 @@ func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/saved-replies", ID: "list_saved_replies", Summary: "List saved replies, newest first", Tags: []string{"saved replies"},
 		Access:      auth.Access{Keys: reads, Roles: auth.PermInboxRead},
-		Description: "Agents see those for everyone and those of their own teams.",
+		Description: "Agents see the replies for everyone and the replies of their own teams.",
 	}, a.savedReplies)
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/teams", ID: "list_teams", Summary: "List teams by name", Tags: []string{"people"},
 		Access:      auth.Access{Keys: reads, Roles: auth.PermInboxRead},
-		Description: "API keys see the names of teams, and not who is in them.",
+		Description: "API keys see the names of teams, but not their members.",
 	}, a.teams)
 	httpapi.Read(r, httpapi.Route{
-		Method: "GET", Path: "/v1/me", ID: "get_me", Summary: "Tell who makes the request", Tags: []string{"people"},
+		Method: "GET", Path: "/v1/me", ID: "get_me", Summary: "Get the caller of the request", Tags: []string{"people"},
 		Access: auth.Access{
 			Keys: []auth.Scope{auth.ScopeRead, auth.ScopeSend, auth.ScopeAdmin}, Roles: auth.PermPersonal, AnyWorkspace: true,
 		},
@@ -94,7 +94,7 @@ func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/compliance/consent-events", ID: "list_consent_events", Summary: "List consent changes, newest first", Tags: []string{"compliance"},
 		Access:      auth.Access{Keys: admin, Roles: auth.PermAudit},
-		Description: "Who opted in or out, when, how, and through what. The trail stays when a contact is erased, without its personal data.",
+		Description: "Each change of consent with its time, its actor and its source. The changes stay when a contact is erased, without its personal data.",
 	}, a.consentEvents)
 	httpapi.Stream(r, httpapi.Route{
 		Method: "GET", Path: "/v1/compliance/consent-events/export", ID: "export_consent_events", Summary: "Export consent changes as CSV", Tags: []string{"compliance"},
@@ -103,7 +103,7 @@ func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/compliance/proof", ID: "prove_consent", Summary: "Prove the consent history of a number", Tags: []string{"compliance"},
 		Access:      auth.Access{Keys: admin, Roles: auth.PermAudit},
-		Description: "Everything that the ledger has about the number's consent, with the hashes by which an outsider checks that nothing was changed, moved or left out: `ledgerline audit proof FILE`, or the script in the documentation.",
+		Description: "Everything that the ledger has about the number's consent, with the hashes by which a third party can check that nothing was changed, moved or left out: `ledgerline audit proof FILE`, or the script in the documentation.",
 	}, a.proveConsent)
 
 	lines := auth.Access{Keys: reads, Roles: auth.PermLinesRead}
@@ -123,7 +123,7 @@ func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/api-keys", ID: "list_api_keys", Summary: "List API keys, newest first", Tags: []string{"api_keys"},
 		Access:      auth.Access{Keys: admin, Roles: auth.PermDeveloper},
-		Description: "The tokens of service identities are among them, and the keys that have ended. Secrets are never shown again.",
+		Description: "The list includes the tokens of service identities, and keys that are no longer valid. It never shows secrets.",
 	}, a.apiKeys)
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/service-identities", ID: "list_service_identities", Summary: "List service identities, newest first",
@@ -132,7 +132,7 @@ func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/audit-log", ID: "list_audit_log", Summary: "List who changed what, newest first", Tags: []string{"compliance"},
 		Access: auth.Access{Roles: auth.PermAudit},
-		Description: "Credentials, people, lines, settings and consent: who, when, through which request, and what it is from then on. Derived from the ledger, " +
+		Description: "Changes of credentials, people, lines, settings and consent: who made them, when, in which request, and the new values. Derived from the ledger, " +
 			"in its order. Changes of the whole organisation are in the log of each of its workspaces.",
 	}, a.auditLog)
 
@@ -146,27 +146,28 @@ func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors
 	}, a.deliveries)
 }
 
-// viewer is what the caller may see.
+// viewer says which rows the caller may see.
 func (a *API) viewer(c *httpapi.Call) projections.Viewer {
 	v := projections.Viewer{Workspace: c.WorkspaceID, Shard: a.store.Ledger().ShardOf(c.OrganisationID)}
 	if c.OwnOnly() {
-		v.Agent = uuid.MustParse(c.ID) // a session has the id of its user
+		v.Agent = uuid.MustParse(c.ID) // the id of a session is the id of its user
 	}
 	return v
 }
 
-// open decodes the cursor of a list; nil when the request has none.
-func (a *API) open(c *httpapi.Call, list string, filters any, cursor string) (*readmodel.Cursor, error) {
+// openCursor decodes the cursor of a list; nil when the request has none.
+func (a *API) openCursor(c *httpapi.Call, list string, filters any, cursor string) (*readmodel.Cursor, error) {
 	if cursor == "" {
-		return nil, nil //nolint:nilnil // the first page has none
+		return nil, nil //nolint:nilnil // the request is for the first page
 	}
 	var at readmodel.Cursor
 	err := a.cursors.Open(httpapi.Binding{List: list, Workspace: c.WorkspaceID, Filters: filters}, cursor, &at)
 	return &at, err
 }
 
-// seal makes the answer of a paged list, with the cursor of its next page.
-func seal[T any](a *API, c *httpapi.Call, list string, filters any, page readmodel.Page[T], err error) (httpapi.Page[T], error) {
+// answerPage converts a page of a read model into the answer of a list, with the cursor of the next page. It passes err
+// on.
+func answerPage[T any](a *API, c *httpapi.Call, list string, filters any, page readmodel.Page[T], err error) (httpapi.Page[T], error) {
 	if err != nil {
 		return httpapi.Page[T]{}, err
 	}

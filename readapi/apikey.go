@@ -9,7 +9,7 @@ import (
 
 // apiKeys answers GET /v1/api-keys.
 func (a *API) apiKeys(ctx context.Context, c *httpapi.Call, in *httpapi.PageParams) (httpapi.Page[projections.APIKey], error) {
-	after, err := a.open(c, "api-keys", nil, in.Cursor)
+	after, err := a.openCursor(c, "api-keys", nil, in.Cursor)
 	if err != nil {
 		return httpapi.Page[projections.APIKey]{}, err
 	}
@@ -18,5 +18,5 @@ func (a *API) apiKeys(ctx context.Context, c *httpapi.Call, in *httpapi.PagePara
 		return httpapi.Page[projections.APIKey]{}, err
 	}
 	page, err := a.store.APIKeys(ctx, v, after, in.Limit)
-	return seal(a, c, "api-keys", nil, page, err)
+	return answerPage(a, c, "api-keys", nil, page, err)
 }

@@ -16,15 +16,16 @@ type ListAuditLog struct {
 	ActorID    string                      `query:"actor_id" maxLength:"100"`
 	TargetType string                      `query:"target_type" maxLength:"64" doc:"For example api_key, service_identity, line, contact"`
 	TargetID   string                      `query:"target_id" maxLength:"100"`
-	From       httpapi.Optional[time.Time] `query:"from" doc:"From this time on"`
-	To         httpapi.Optional[time.Time] `query:"to" doc:"Until before this time"`
+	From       httpapi.Optional[time.Time] `query:"from" doc:"At or after this time"`
+	To         httpapi.Optional[time.Time] `query:"to" doc:"Before this time"`
 }
 
+// auditLog answers GET /v1/audit-log.
 func (a *API) auditLog(ctx context.Context, c *httpapi.Call, in *ListAuditLog) (httpapi.Page[projections.AuditEntry], error) {
 	by := projections.AuditFilter{
 		Type: in.Type, ActorType: in.ActorType, ActorID: in.ActorID, TargetType: in.TargetType, TargetID: in.TargetID, From: in.From.Ptr(), To: in.To.Ptr(),
 	}
-	after, err := a.open(c, "audit-log", by, in.Cursor)
+	after, err := a.openCursor(c, "audit-log", by, in.Cursor)
 	if err != nil {
 		return httpapi.Page[projections.AuditEntry]{}, err
 	}
@@ -33,5 +34,5 @@ func (a *API) auditLog(ctx context.Context, c *httpapi.Call, in *ListAuditLog) (
 		return httpapi.Page[projections.AuditEntry]{}, err
 	}
 	page, err := a.store.AuditLog(ctx, v, c.OrganisationID, by, after, in.Limit)
-	return seal(a, c, "audit-log", by, page, err)
+	return answerPage(a, c, "audit-log", by, page, err)
 }

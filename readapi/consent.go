@@ -20,8 +20,8 @@ type ListConsentEvents struct {
 	Phone     string                      `query:"phone" doc:"E.164; finds the number's changes also after erasure"`
 	ContactID string                      `query:"contact_id"`
 	Type      string                      `query:"type" enum:"unknown,opted_in,opted_out" doc:"The status that the change led to"`
-	From      httpapi.Optional[time.Time] `query:"from" doc:"From this time on"`
-	To        httpapi.Optional[time.Time] `query:"to" doc:"Until before this time"`
+	From      httpapi.Optional[time.Time] `query:"from" doc:"At or after this time"`
+	To        httpapi.Optional[time.Time] `query:"to" doc:"Before this time"`
 }
 
 // Check implements httpapi.Checked.
@@ -29,7 +29,8 @@ func (in *ListConsentEvents) Check() []fault.Issue {
 	return append(phoneIssues(in.Phone), idIssues("/contact_id", "ctc_", in.ContactID)...)
 }
 
-// filter is what the query asks for; what is wrong with it is told.
+// consentFilter converts a query into the filter of the read model. It returns fault validation_failed with all issues
+// of the query.
 func (a *API) consentFilter(c *httpapi.Call, in *ListConsentEvents) (projections.ConsentFilter, error) {
 	by := projections.ConsentFilter{ContactID: in.ContactID, Type: in.Type, From: in.From.Ptr(), To: in.To.Ptr()}
 	if issues := in.Check(); len(issues) > 0 {
@@ -41,12 +42,13 @@ func (a *API) consentFilter(c *httpapi.Call, in *ListConsentEvents) (projections
 	return by, nil
 }
 
+// consentEvents answers GET /v1/compliance/consent-events.
 func (a *API) consentEvents(ctx context.Context, c *httpapi.Call, in *ListConsentEvents) (httpapi.Page[projections.ConsentEvent], error) {
 	by, err := a.consentFilter(c, in)
 	if err != nil {
 		return httpapi.Page[projections.ConsentEvent]{}, err
 	}
-	after, err := a.open(c, "consent-events", by, in.Cursor)
+	after, err := a.openCursor(c, "consent-events", by, in.Cursor)
 	if err != nil {
 		return httpapi.Page[projections.ConsentEvent]{}, err
 	}
@@ -55,7 +57,7 @@ func (a *API) consentEvents(ctx context.Context, c *httpapi.Call, in *ListConsen
 		return httpapi.Page[projections.ConsentEvent]{}, err
 	}
 	page, err := a.store.ConsentEvents(ctx, v, by, after, in.Limit)
-	return seal(a, c, "consent-events", by, page, err)
+	return answerPage(a, c, "consent-events", by, page, err)
 }
 
 // ExportConsentEvents is the query of GET /v1/compliance/consent-events/export: the filters of the list.
@@ -63,8 +65,8 @@ type ExportConsentEvents struct {
 	Phone     string                      `query:"phone" doc:"E.164; finds the number's changes also after erasure"`
 	ContactID string                      `query:"contact_id"`
 	Type      string                      `query:"type" enum:"unknown,opted_in,opted_out" doc:"The status that the change led to"`
-	From      httpapi.Optional[time.Time] `query:"from" doc:"From this time on"`
-	To        httpapi.Optional[time.Time] `query:"to" doc:"Until before this time"`
+	From      httpapi.Optional[time.Time] `query:"from" doc:"At or after this time"`
+	To        httpapi.Optional[time.Time] `query:"to" doc:"Before this time"`
 }
 
 func (in *ExportConsentEvents) list() *ListConsentEvents {
@@ -79,10 +81,11 @@ var consentColumns = []string{
 	"message_id", "line_id", "channel", "ip", "user_agent", "position", "hash",
 }
 
-// exportPage is how many rows of the trail are read at a time: the file is never in memory.
+// exportPage is how many consent events an export reads at a time, so that the file is never in memory as a whole.
 const exportPage = 1000
 
-// exportConsent streams the trail, newest first like the list. What happens while it runs is not in it.
+// exportConsent answers GET /v1/compliance/consent-events/export. It streams the consent events, newest first like the
+// list. Events that are appended while it runs are not in the file.
 func (a *API) exportConsent(ctx context.Context, c *httpapi.Call, in *ExportConsentEvents) (httpapi.Download, error) {
 	by, err := a.consentFilter(c, in.list())
 	if err != nil {
@@ -106,6 +109,7 @@ func (a *API) exportConsent(ctx context.Context, c *httpapi.Call, in *ExportCons
 	}, nil
 }
 
+// writeConsent writes all consent events that fit the filter as CSV, page by page.
 func (a *API) writeConsent(ctx context.Context, w io.Writer, v projections.Viewer, by projections.ConsentFilter) error {
 	file, err := csvfile.NewWriter(w, consentColumns...)
 	if err != nil {
@@ -139,6 +143,7 @@ type ProveConsent struct {
 // Check implements httpapi.Checked.
 func (in *ProveConsent) Check() []fault.Issue { return phoneIssues(in.Phone) }
 
+// proveConsent answers GET /v1/compliance/proof.
 func (a *API) proveConsent(ctx context.Context, c *httpapi.Call, in *ProveConsent) (projections.ConsentProof, error) {
 	e164, ok := phone.Read(in.Phone)
 	if !ok {

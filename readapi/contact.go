@@ -29,7 +29,7 @@ func (in *ListContacts) Check() []fault.Issue {
 	return append(phoneIssues(in.Phone), idIssues("/line_id", "ln_", in.LineID)...)
 }
 
-// phoneIssues tells what is wrong with a number in the query that was given.
+// phoneIssues returns an issue when the query has a phone that is not a phone number.
 func phoneIssues(number string) []fault.Issue {
 	if _, ok := phone.Read(number); number == "" || ok {
 		return nil
@@ -37,7 +37,8 @@ func phoneIssues(number string) []fault.Issue {
 	return []fault.Issue{{Location: "query", Path: "/phone", Code: "invalid_phone", Message: "Expected a phone number in E.164."}}
 }
 
-// idIssues tells of an id in the query that cannot be one: a mistyped filter must not look like an empty list.
+// idIssues returns an issue when an id in the query does not have its prefix. Otherwise a mistyped filter would look
+// like an empty list.
 func idIssues(pointer, prefix, id string) []fault.Issue {
 	if id == "" || strings.HasPrefix(id, prefix) {
 		return nil
@@ -45,6 +46,7 @@ func idIssues(pointer, prefix, id string) []fault.Issue {
 	return []fault.Issue{{Location: "query", Path: pointer, Code: "invalid_format", Message: "Expected an id that begins with " + prefix + "."}}
 }
 
+// contacts answers GET /v1/contacts.
 func (a *API) contacts(ctx context.Context, c *httpapi.Call, in *ListContacts) (httpapi.Page[projections.Contact], error) {
 	by := projections.ContactFilter{Q: in.Q, Label: in.Label, ConsentStatus: in.ConsentStatus, LineID: in.LineID}
 	if in.OwnerUserID.Set {
@@ -63,16 +65,16 @@ func (a *API) contacts(ctx context.Context, c *httpapi.Call, in *ListContacts) (
 	if issues = append(issues, unknown...); len(issues) > 0 {
 		return httpapi.Page[projections.Contact]{}, fault.Invalids(issues...)
 	}
-	after, err := a.open(c, "contacts", by, in.Cursor)
+	after, err := a.openCursor(c, "contacts", by, in.Cursor)
 	if err != nil {
 		return httpapi.Page[projections.Contact]{}, err
 	}
 	page, err := a.store.Contacts(ctx, v, by, after, in.Limit)
-	return seal(a, c, "contacts", by, page, err)
+	return answerPage(a, c, "contacts", by, page, err)
 }
 
-// segmentIssues sets the filter by segment, and tells of a segment that does not exist: a mistyped one must not look
-// like an empty list.
+// segmentIssues sets the segment in the filter, and returns an issue when the segment does not exist. Otherwise a
+// mistyped id would look like an empty list.
 func (a *API) segmentIssues(ctx context.Context, v projections.Viewer, id httpapi.Optional[uuid.UUID], by *projections.ContactFilter) ([]fault.Issue, error) {
 	if !id.Set {
 		return nil, nil
@@ -85,6 +87,7 @@ func (a *API) segmentIssues(ctx context.Context, v projections.Viewer, id httpap
 	return []fault.Issue{{Location: "query", Path: "/segment_id", Code: "not_found", Message: "There is no such segment in this workspace."}}, nil
 }
 
+// contact answers GET /v1/contacts/{id}.
 func (a *API) contact(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (projections.Contact, error) {
 	v := a.viewer(c)
 	if err := a.store.Current(ctx, v.Shard, projections.Contacts); err != nil {

@@ -31,10 +31,11 @@ type ExportContacts struct {
 const (
 	// maxExports is how many exports a node runs at a time. Each occupies a connection to the database (rule CON-43).
 	maxExports = 4
-	// exportWait is how long a further export waits for one of them to end before it is refused.
+	// exportWait is how long an export waits for another one to end before it is refused.
 	exportWait = 10 * time.Second
 )
 
+// exportContacts answers GET /v1/contacts/export.
 func (a *API) exportContacts(ctx context.Context, c *httpapi.Call, in *ExportContacts) (httpapi.Download, error) {
 	by := projections.ContactFilter{Label: in.Label, ConsentStatus: in.ConsentStatus}
 	v := a.viewer(c)
@@ -66,7 +67,8 @@ func (a *API) exportContacts(ctx context.Context, c *httpapi.Call, in *ExportCon
 	}, nil
 }
 
-// startExport waits until fewer than maxExports run. The caller calls end when its export has ended.
+// startExport waits until fewer than maxExports run. After exportWait it returns fault.Unavailable. The caller calls
+// end when its export has ended.
 func (a *API) startExport(ctx context.Context) (end func(), err error) {
 	wait := time.NewTimer(exportWait)
 	defer wait.Stop()
@@ -82,8 +84,9 @@ func (a *API) startExport(ctx context.Context) (end func(), err error) {
 	}
 }
 
-// exportedFields are the fields of a contact that are columns of an export: all but the custom fields, which follow.
-// The header has the names of an import's targets, so that it can be the mapping of an import (rule CON-42).
+// exportedFields are the fields of a contact that have a column in an export. The custom fields are not among them:
+// their columns follow. The header uses the names of an import's target fields, so that it can be the mapping of an
+// import (rule CON-42).
 var exportedFields = func() []reflect.StructField {
 	var fields []reflect.StructField
 	for f := range reflect.TypeFor[projections.Contact]().Fields() {
@@ -91,7 +94,7 @@ var exportedFields = func() []reflect.StructField {
 			fields = append(fields, f)
 		}
 	}
-	// The file has the owner before the line.
+	// In the file the column of the owner comes before that of the line.
 	line := slices.IndexFunc(fields, func(f reflect.StructField) bool { return f.Name == "AssignedLineID" })
 	fields[line], fields[line+1] = fields[line+1], fields[line]
 	return fields
@@ -107,10 +110,10 @@ const (
 // contactFile writes contacts as a CSV file.
 type contactFile struct {
 	to     io.Writer
-	csv    *csvfile.Writer
-	fields []string
-	more   bool
-	cells  []string
+	csv    *csvfile.Writer // nil until Begin
+	fields []string        // keys of the custom fields that have columns
+	more   bool            // the file has the column other_fields
+	cells  []string        // of the row that is being written
 }
 
 // Begin implements projections.ContactWriter.
@@ -155,7 +158,7 @@ func (f *contactFile) Contact(c *projections.Contact) error {
 	return f.csv.Write(f.cells...)
 }
 
-// cell is a value as text; null is empty.
+// cell formats a value as text. null becomes "".
 func cell(value any) string {
 	switch value := value.(type) {
 	case string:
@@ -173,7 +176,7 @@ func cell(value any) string {
 	panic(fmt.Sprintf("readapi: a contact has a field of type %T, which an export cannot show", value))
 }
 
-// text is a text that may be null; null is empty.
+// text returns the text, and "" for null.
 func text(value *string) string {
 	if value == nil {
 		return ""

@@ -17,10 +17,10 @@ import (
 type ListConversations struct {
 	httpapi.PageParams
 	Status    string                      `query:"status" enum:"open,snoozed,closed"`
-	Assignee  string                      `query:"assignee" maxLength:"64" doc:"A user's uuid, me, or unassigned. Nothing is assigned to an API key, so that its own me finds nothing"`
+	Assignee  string                      `query:"assignee" maxLength:"64" doc:"A user's uuid, me, or unassigned. With an API key, me finds nothing: conversations are assigned to users only"`
 	TeamID    httpapi.Optional[uuid.UUID] `query:"team_id"`
 	Label     string                      `query:"label" maxLength:"64" doc:"A label of the contact"`
-	LineID    string                      `query:"line_id" doc:"The line that was written on last"`
+	LineID    string                      `query:"line_id" doc:"The line that sent or received the last message"`
 	ContactID string                      `query:"contact_id"`
 	Q         string                      `query:"q" maxLength:"100" doc:"Searches the contact's name, phone, email and company"`
 }
@@ -41,8 +41,8 @@ func (in *ListConversations) Check() []fault.Issue {
 	return issues
 }
 
-// filter says in the read model's terms what is asked for. nobody tells that no conversation can be meant.
-func (in *ListConversations) filter(c *httpapi.Call) (by projections.ConversationFilter, nobody bool) {
+// filter converts the query into the filter of the read model. noMatch says that no conversation can match.
+func (in *ListConversations) filter(c *httpapi.Call) (by projections.ConversationFilter, noMatch bool) {
 	by = projections.ConversationFilter{
 		Status: in.Status, TeamID: in.TeamID.Ptr(), Label: strings.TrimSpace(in.Label), LineID: in.LineID, ContactID: in.ContactID, Q: in.Q,
 	}
@@ -54,23 +54,24 @@ func (in *ListConversations) filter(c *httpapi.Call) (by projections.Conversatio
 		if c.Kind != auth.KindSession {
 			return by, true
 		}
-		me := uuid.MustParse(c.ID) // a session's id is a user's
+		me := uuid.MustParse(c.ID) // the id of a session is the id of its user
 		by.Assignee = &me
 	default:
 		id, err := uuid.Parse(in.Assignee)
-		by.Assignee, nobody = &id, err != nil || id == uuid.Nil
+		by.Assignee, noMatch = &id, err != nil || id == uuid.Nil
 	}
-	return by, nobody
+	return by, noMatch
 }
 
+// conversations answers GET /v1/conversations.
 func (a *API) conversations(ctx context.Context, c *httpapi.Call, in *ListConversations) (httpapi.Page[projections.Conversation], error) {
 	none := httpapi.Page[projections.Conversation]{}
 	if issues := in.Check(); len(issues) > 0 {
 		return none, fault.Invalids(issues...)
 	}
-	by, nobody := in.filter(c)
-	after, err := a.open(c, "conversations", by, in.Cursor)
-	if err != nil || nobody {
+	by, noMatch := in.filter(c)
+	after, err := a.openCursor(c, "conversations", by, in.Cursor)
+	if err != nil || noMatch {
 		return none, err
 	}
 	v := a.viewer(c)
@@ -78,7 +79,7 @@ func (a *API) conversations(ctx context.Context, c *httpapi.Call, in *ListConver
 		return none, err
 	}
 	page, err := a.store.Conversations(ctx, v, by, after, in.Limit)
-	return seal(a, c, "conversations", by, page, err)
+	return answerPage(a, c, "conversations", by, page, err)
 }
 
 // GetConversation is the query of GET /v1/conversations/{id}.
@@ -96,6 +97,7 @@ type ConversationDetail struct {
 	Notes              []projections.Note    `json:"notes" doc:"The most recent ones, newest first"`
 }
 
+// conversation answers GET /v1/conversations/{id}.
 func (a *API) conversation(ctx context.Context, c *httpapi.Call, in *GetConversation) (ConversationDetail, error) {
 	const messages = "conversation messages"
 	var after *readmodel.Cursor
@@ -121,9 +123,9 @@ func (a *API) conversation(ctx context.Context, c *httpapi.Call, in *GetConversa
 	if detail.Notes, err = a.store.Notes(ctx, in.ID); err != nil {
 		return ConversationDetail{}, err
 	}
-	// The contact has this conversation only, and its messages are found by it.
+	// A contact has one conversation, and messages have an index by contact.
 	page, err := a.store.Messages(ctx, v, projections.MessageFilter{ContactID: found.Contact.ID}, after, in.MessagesLimit)
-	sealed, err := seal(a, c, messages, in.ID, page, err)
+	sealed, err := answerPage(a, c, messages, in.ID, page, err)
 	detail.Messages, detail.MessagesNextCursor = sealed.Data, sealed.NextCursor
 	return detail, err
 }

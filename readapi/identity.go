@@ -9,7 +9,7 @@ import (
 
 // identities answers GET /v1/service-identities.
 func (a *API) identities(ctx context.Context, c *httpapi.Call, in *httpapi.PageParams) (httpapi.Page[projections.Identity], error) {
-	after, err := a.open(c, "service-identities", nil, in.Cursor)
+	after, err := a.openCursor(c, "service-identities", nil, in.Cursor)
 	if err != nil {
 		return httpapi.Page[projections.Identity]{}, err
 	}
@@ -18,5 +18,5 @@ func (a *API) identities(ctx context.Context, c *httpapi.Call, in *httpapi.PageP
 		return httpapi.Page[projections.Identity]{}, err
 	}
 	page, err := a.store.Identities(ctx, v, after, in.Limit)
-	return seal(a, c, "service-identities", nil, page, err)
+	return answerPage(a, c, "service-identities", nil, page, err)
 }

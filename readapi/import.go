@@ -8,6 +8,7 @@ import (
 	"ledgerline/projections"
 )
 
+// contactImport answers GET /v1/contacts/imports/{id}.
 func (a *API) contactImport(ctx context.Context, c *httpapi.Call, in *httpapi.UUIDParam) (projections.ImportJob, error) {
 	v := a.viewer(c)
 	if err := a.store.Current(ctx, v.Shard, projections.Imports); err != nil {

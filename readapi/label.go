@@ -7,6 +7,7 @@ import (
 	"ledgerline/projections"
 )
 
+// labels answers GET /v1/labels.
 func (a *API) labels(ctx context.Context, c *httpapi.Call, _ *struct{}) (httpapi.List[projections.Label], error) {
 	v := a.viewer(c)
 	if err := a.store.Current(ctx, v.Shard, projections.Contacts); err != nil {

@@ -17,6 +17,7 @@ type ListLines struct {
 // Check implements httpapi.Checked.
 func (in *ListLines) Check() []fault.Issue { return idIssues("/pool_id", "pool_", in.PoolID) }
 
+// lines answers GET /v1/lines.
 func (a *API) lines(ctx context.Context, c *httpapi.Call, in *ListLines) (httpapi.List[projections.Line], error) {
 	if issues := in.Check(); len(issues) > 0 {
 		return httpapi.List[projections.Line]{}, fault.Invalids(issues...)
@@ -29,6 +30,7 @@ func (a *API) lines(ctx context.Context, c *httpapi.Call, in *ListLines) (httpap
 	return httpapi.List[projections.Line]{Data: found}, err
 }
 
+// line answers GET /v1/lines/{id}.
 func (a *API) line(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (projections.Line, error) {
 	v := a.viewer(c)
 	if err := a.store.Current(ctx, v.Shard, projections.Lines, projections.Usage); err != nil {
@@ -41,6 +43,7 @@ func (a *API) line(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (p
 	return found, err
 }
 
+// pools answers GET /v1/pools.
 func (a *API) pools(ctx context.Context, c *httpapi.Call, _ *struct{}) (httpapi.List[projections.Pool], error) {
 	v := a.viewer(c)
 	if err := a.store.Current(ctx, v.Shard, projections.Lines); err != nil {
@@ -50,8 +53,9 @@ func (a *API) pools(ctx context.Context, c *httpapi.Call, _ *struct{}) (httpapi.
 	return httpapi.List[projections.Pool]{Data: found}, err
 }
 
+// lineRequests answers GET /v1/line-requests.
 func (a *API) lineRequests(ctx context.Context, c *httpapi.Call, in *httpapi.PageParams) (httpapi.Page[projections.LineRequest], error) {
-	after, err := a.open(c, "line-requests", nil, in.Cursor)
+	after, err := a.openCursor(c, "line-requests", nil, in.Cursor)
 	if err != nil {
 		return httpapi.Page[projections.LineRequest]{}, err
 	}
@@ -60,5 +64,5 @@ func (a *API) lineRequests(ctx context.Context, c *httpapi.Call, in *httpapi.Pag
 		return httpapi.Page[projections.LineRequest]{}, err
 	}
 	page, err := a.store.LineRequests(ctx, v, after, in.Limit)
-	return seal(a, c, "line-requests", nil, page, err)
+	return answerPage(a, c, "line-requests", nil, page, err)
 }

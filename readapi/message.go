@@ -26,6 +26,7 @@ func (in *ListMessages) Check() []fault.Issue {
 	return append(issues, idIssues("/line_id", "ln_", in.LineID)...)
 }
 
+// messages answers GET /v1/messages.
 func (a *API) messages(ctx context.Context, c *httpapi.Call, in *ListMessages) (httpapi.Page[projections.Message], error) {
 	if issues := in.Check(); len(issues) > 0 {
 		return httpapi.Page[projections.Message]{}, fault.Invalids(issues...)
@@ -33,7 +34,7 @@ func (a *API) messages(ctx context.Context, c *httpapi.Call, in *ListMessages) (
 	by := projections.MessageFilter{
 		ContactID: in.ContactID, ConversationID: in.ConversationID, LineID: in.LineID, Status: in.Status, Direction: in.Direction, ExternalID: in.ExternalID,
 	}
-	after, err := a.open(c, "messages", by, in.Cursor)
+	after, err := a.openCursor(c, "messages", by, in.Cursor)
 	if err != nil {
 		return httpapi.Page[projections.Message]{}, err
 	}
@@ -42,9 +43,10 @@ func (a *API) messages(ctx context.Context, c *httpapi.Call, in *ListMessages) (
 		return httpapi.Page[projections.Message]{}, err
 	}
 	page, err := a.store.Messages(ctx, v, by, after, in.Limit)
-	return seal(a, c, "messages", by, page, err)
+	return answerPage(a, c, "messages", by, page, err)
 }
 
+// message answers GET /v1/messages/{id}.
 func (a *API) message(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (projections.Message, error) {
 	v := a.viewer(c)
 	if err := a.store.Current(ctx, v.Shard, projections.Messages, projections.Contacts); err != nil {
@@ -57,7 +59,7 @@ func (a *API) message(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam)
 	return found, err
 }
 
-// timeline answers the events of a message that the caller sees.
+// timeline answers GET /v1/messages/{id}/events. It returns not_found for a message that the caller may not see.
 func (a *API) timeline(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (httpapi.List[projections.TimelineEvent], error) {
 	if _, err := a.message(ctx, c, in); err != nil {
 		return httpapi.List[projections.TimelineEvent]{}, err

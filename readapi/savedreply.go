@@ -7,6 +7,7 @@ import (
 	"ledgerline/projections"
 )
 
+// savedReplies answers GET /v1/saved-replies.
 func (a *API) savedReplies(ctx context.Context, c *httpapi.Call, _ *struct{}) (httpapi.List[projections.SavedReply], error) {
 	v := a.viewer(c)
 	if err := a.store.Current(ctx, v.Shard, projections.SavedReplies, projections.Directory); err != nil {

@@ -7,6 +7,7 @@ import (
 	"ledgerline/projections"
 )
 
+// segments answers GET /v1/segments.
 func (a *API) segments(ctx context.Context, c *httpapi.Call, _ *struct{}) (httpapi.List[projections.Segment], error) {
 	v := a.viewer(c)
 	if err := a.store.Current(ctx, v.Shard, projections.Contacts, projections.Segments); err != nil {

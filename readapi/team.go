@@ -11,13 +11,14 @@ import (
 	"ledgerline/projections"
 )
 
+// teams answers GET /v1/teams.
 func (a *API) teams(ctx context.Context, c *httpapi.Call, _ *struct{}) (httpapi.List[projections.Team], error) {
 	v := a.viewer(c)
 	if err := a.store.Current(ctx, v.Shard, projections.Directory); err != nil {
 		return httpapi.List[projections.Team]{}, err
 	}
 	found, err := a.store.Teams(ctx, v)
-	if c.Kind != auth.KindSession { // no key can reach the details of teams
+	if c.Kind != auth.KindSession { // API keys may see the names of teams only
 		for i := range found {
 			found[i].MemberIDs = nil
 		}
@@ -25,10 +26,10 @@ func (a *API) teams(ctx context.Context, c *httpapi.Call, _ *struct{}) (httpapi.
 	return httpapi.List[projections.Team]{Data: found}, err
 }
 
-// Me is who makes the request, and what it may do.
+// Me is the caller of a request, and what the caller may do.
 type Me struct {
 	Type string `json:"type" enum:"user,key,identity"`
-	ID   string `json:"id" doc:"Of the user, the key or the identity"`
+	ID   string `json:"id" doc:"The id of the user, the key or the identity"`
 	projections.Place
 
 	Env    string              `json:"env" enum:"live,test"`
@@ -37,6 +38,7 @@ type Me struct {
 	User   *projections.Person `json:"user" doc:"null for API keys"`
 }
 
+// me answers GET /v1/me.
 func (a *API) me(ctx context.Context, c *httpapi.Call, _ *struct{}) (Me, error) {
 	v := a.viewer(c)
 	if err := a.store.Current(ctx, v.Shard, projections.Directory); err != nil {

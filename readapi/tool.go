@@ -7,9 +7,10 @@ import (
 	"ledgerline/projections"
 )
 
-// What the tools run: the endpoints themselves, for callers that were let in already.
+// The methods in this file call endpoints directly, for the tools of package toolapi. They do not check access: toolapi
+// has authenticated and admitted the caller before.
 
-// New makes the endpoints without registering them.
+// New returns the endpoints without registering them.
 func New(store *projections.Store, cursors *httpapi.Cursors) *API {
 	return &API{store, cursors, make(chan struct{}, maxExports)}
 }

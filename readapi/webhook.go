@@ -8,8 +8,9 @@ import (
 	"ledgerline/projections"
 )
 
+// webhooks answers GET /v1/webhooks.
 func (a *API) webhooks(ctx context.Context, c *httpapi.Call, in *httpapi.PageParams) (httpapi.Page[projections.Webhook], error) {
-	after, err := a.open(c, "webhooks", nil, in.Cursor)
+	after, err := a.openCursor(c, "webhooks", nil, in.Cursor)
 	if err != nil {
 		return httpapi.Page[projections.Webhook]{}, err
 	}
@@ -18,7 +19,7 @@ func (a *API) webhooks(ctx context.Context, c *httpapi.Call, in *httpapi.PagePar
 		return httpapi.Page[projections.Webhook]{}, err
 	}
 	page, err := a.store.Webhooks(ctx, v, after, in.Limit)
-	return seal(a, c, "webhooks", nil, page, err)
+	return answerPage(a, c, "webhooks", nil, page, err)
 }
 
 // ListDeliveries is the query of GET /v1/webhooks/{id}/deliveries.
@@ -29,9 +30,10 @@ type ListDeliveries struct {
 	EventType string `query:"event_type" enum:"message.received,message.status,contact.created,contact.opted_out,contact.opted_in,conversation.assigned,line.state_changed,line.degraded,line.recovered,workflow.run.completed,agent.handoff,workflow.webhook"`
 }
 
+// deliveries answers GET /v1/webhooks/{id}/deliveries.
 func (a *API) deliveries(ctx context.Context, c *httpapi.Call, in *ListDeliveries) (httpapi.Page[projections.Delivery], error) {
 	by := projections.DeliveryFilter{EndpointID: in.ID, Status: in.Status, EventType: in.EventType}
-	after, err := a.open(c, "deliveries", by, in.Cursor)
+	after, err := a.openCursor(c, "deliveries", by, in.Cursor)
 	if err != nil {
 		return httpapi.Page[projections.Delivery]{}, err
 	}
@@ -47,5 +49,5 @@ func (a *API) deliveries(ctx context.Context, c *httpapi.Call, in *ListDeliverie
 		return httpapi.Page[projections.Delivery]{}, err
 	}
 	page, err := a.store.Deliveries(ctx, by, after, in.Limit)
-	return seal(a, c, "deliveries", by, page, err)
+	return answerPage(a, c, "deliveries", by, page, err)
 }
