@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cable is all that lies between a node and its database, so that it can be cut: what the node was doing then stays as
-// it is, with its leases, and nothing that it does later reaches anything. To the others that is a process that was
+// proxy forwards TCP connections between a node and its database. After cutAll, the node's leases and unfinished work
+// stay in the database as they are, and the node can no longer change anything: for the other nodes, its process was
 // killed.
 type proxy struct {
 	listener net.Listener
@@ -21,7 +21,7 @@ type proxy struct {
 	connections []net.Conn
 }
 
-// lay gives the address of the database at the near end of a new cable.
+// newProxy starts a proxy to the database and returns it with the database address that leads through it.
 func (a *App) newProxy() (*proxy, string) {
 	a.t.Helper()
 	address, err := url.Parse(a.DSN)
@@ -40,7 +40,7 @@ func (c *proxy) serve() {
 		if err != nil {
 			return
 		}
-		far, err := net.Dial("tcp", c.target) //nolint:noctx // as long as the cable
+		far, err := net.Dial("tcp", c.target) //nolint:noctx // open until the proxy is cut
 		if err != nil {
 			_ = near.Close()
 			continue
@@ -59,7 +59,7 @@ func copyBytes(to, from net.Conn) {
 	_ = from.Close()
 }
 
-// hold keeps both ends for the cut; false when that was made already.
+// keep registers both connections for cutAll. It closes them and returns false if cutAll was called already.
 func (c *proxy) keep(ends ...net.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,7 +73,7 @@ func (c *proxy) keep(ends ...net.Conn) bool {
 	return true
 }
 
-// sever cuts the cable for good.
+// cutAll closes all connections and accepts no more.
 func (c *proxy) cutAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,11 +11,12 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// checkers is how many requests are made at once while the node is only looked at.
+// checkers is how many requests the checks make concurrently.
 const checkers = 32
 
-// checkAnswers holds what was answered against what the service says now: what is still unanswered is asked again
-// first, then every key is used once more, which must give the same answer and change nothing, then everything is read.
+// checkAnswers compares the answers that the callers got with what the service answers now. It first repeats the writes
+// that are still unanswered. Then it uses every key once more, which must give the same answer and append nothing. At
+// last it reads every resource that was written.
 func (t *trial) checkAnswers(ctx context.Context) error {
 	client := t.httpClient()
 	last := &caller{trial: t, client: client}
@@ -23,11 +24,11 @@ func (t *trial) checkAnswers(ctx context.Context) error {
 		if w.answered() {
 			continue
 		}
-		if !t.once(ctx, client, w) {
+		if !t.sendOnce(ctx, client, w) {
 			t.violations.add("a write that is never answered", "%s (%s)", w.kind, w.key)
 			continue
 		}
-		last.learn(w)
+		last.recordAnswer(w)
 	}
 	if err := t.settle(ctx); err != nil {
 		return err
@@ -47,13 +48,13 @@ func (t *trial) checkAnswers(ctx context.Context) error {
 		return err
 	}
 	if before != after {
-		t.violations.add("a key that was used twice did something twice", "the ledger went from %s to %s", before, after)
+		t.violations.add("a repeated key appended events", "the ledger went from %s to %s", before, after)
 	}
 	t.say("reading what was written")
-	return t.each(ctx, func(ctx context.Context, w *write) error { return t.read(ctx, client, w) })
+	return t.each(ctx, func(ctx context.Context, w *write) error { return t.readBack(ctx, client, w) })
 }
 
-// each calls do for every answered write, many at once.
+// each calls do for every answered write, with up to checkers calls at the same time.
 func (t *trial) each(ctx context.Context, do func(context.Context, *write) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(checkers)
@@ -74,7 +75,7 @@ func (t *trial) heads(ctx context.Context) (heads string, err error) {
 	return heads, nil
 }
 
-// replay uses a key again.
+// replay repeats an answered write under its key and checks that the answer is the same.
 func (t *trial) replay(ctx context.Context, client *http.Client, w *write, rebuilt *atomic.Int64) error {
 	status, body, replayed, err := t.send(ctx, client, http.MethodPost, w.path, w.secret(), w.key, w.body)
 	if err != nil {
@@ -82,18 +83,18 @@ func (t *trial) replay(ctx context.Context, client *http.Client, w *write, rebui
 	}
 	switch {
 	case !replayed || status != w.status:
-		t.violations.add("an answered write that was not remembered", "%s (%s): %d, then %d %s", w.kind, w.key, w.status, status, body)
+		t.violations.add("an answered write that was executed again or forgotten", "%s (%s): %d, then %d %s", w.kind, w.key, w.status, status, body)
 	case bytes.Equal(body, w.answer):
-	case w.kind != "message" && status < http.StatusBadRequest && sameThing(w.answer, body):
-		rebuilt.Add(1) // the answer is stored after it is given; killed in between, it is built again from the view
+	case w.kind != "message" && status < http.StatusBadRequest && sameResource(w.answer, body):
+		rebuilt.Add(1) // the answer is stored after it is given; after a kill in between, a retry builds it from the read model
 	default:
 		t.violations.add("another answer to the same key", "%s (%s): %s, then %s", w.kind, w.key, w.answer, body)
 	}
 	return nil
 }
 
-// sameThing compares what cannot have changed of two views of a resource.
-func sameThing(one, other []byte) bool {
+// sameResource compares the properties of two answers that cannot have changed in between.
+func sameResource(one, other []byte) bool {
 	var a, b answer
 	if json.Unmarshal(one, &a) != nil || json.Unmarshal(other, &b) != nil {
 		return false
@@ -101,8 +102,8 @@ func sameThing(one, other []byte) bool {
 	return a.ID == b.ID && a.Phone == b.Phone && a.CreatedAt == b.CreatedAt && a.ContactID == b.ContactID && a.Body == b.Body
 }
 
-// read reads what a write made or changed.
-func (t *trial) read(ctx context.Context, client *http.Client, w *write) error {
+// readBack reads the resource that a write created or changed, and compares it with the answer.
+func (t *trial) readBack(ctx context.Context, client *http.Client, w *write) error {
 	if w.status >= http.StatusBadRequest {
 		return nil
 	}
@@ -122,8 +123,8 @@ func (t *trial) read(ctx context.Context, client *http.Client, w *write) error {
 	if err := json.Unmarshal(body, &found); err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
-	if !sameThing(w.answer, body) || w.kind == "message" && found.ExternalID != w.key || w.kind == "cancel" && found.Status != "failed" {
-		t.violations.add("an answered write that reads otherwise", "%s (%s): %s, and was answered with %s", path, w.key, body, w.answer)
+	if !sameResource(w.answer, body) || w.kind == "message" && found.ExternalID != w.key || w.kind == "cancel" && found.Status != "failed" {
+		t.violations.add("a read that differs from the answered write", "%s (%s): %s, and was answered with %s", path, w.key, body, w.answer)
 	}
 	return nil
 }

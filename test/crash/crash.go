@@ -1,8 +1,8 @@
-// Package crash kills the service and its PostgreSQL again and again under load, and counts what that costs. A trial is
-// an installation of its own: a private server that flushes what it promises (fsync on), a node with all roles as a
-// process of its own, and callers that write over HTTP as careful clients do, with an idempotency key that they repeat
-// until they are answered. Afterwards everything that was answered must be there, and everything that happened must
-// have happened once.
+// Package crash kills the service and its PostgreSQL again and again under load, and checks that nothing is lost. A
+// trial is an installation of its own: a private PostgreSQL server with fsync on, a node with all roles as a process of
+// its own, and callers that write over HTTP as careful clients do, with an idempotency key that they repeat until they
+// are answered. Afterwards everything that was answered must be there, and everything that happened must have happened
+// once.
 package crash
 
 import (
@@ -16,15 +16,15 @@ import (
 	"time"
 )
 
-// Config says how hard to try.
+// Config configures Run.
 type Config struct {
 	Rounds  int           // kills: of the node in odd rounds, of PostgreSQL in even ones
 	Shards  []int         // one trial for each number of shards
 	Callers int           // concurrent clients
 	For     time.Duration // how long a round lasts, at least
-	Seed    uint64        // of what is written and when is killed; 0: by chance. Told, so that a run can be tried again
+	Seed    uint64        // seed of the writes and of the kill times; 0: random. It is printed, so that a run can be repeated
 	Node    []string      // the command that runs Node with its own standard input and output
-	DataDir string        // where the trials live; a temporary directory when empty. One that has violations is kept
+	DataDir string        // parent of the trials' directories; the system's when empty. The directory of a trial with violations is kept
 	Out     io.Writer     // the table and the violations
 	Log     io.Writer     // progress
 }
@@ -36,14 +36,14 @@ type Report struct {
 	NodeKills     int
 	PostgresKills int
 	Answered      int   // writes
-	Refused       int   // of them with a refusal that is kept
+	Refused       int   // of them: refusals that are stored under their key
 	Repeated      int64 // requests that had to be made again: broken connections and 5xx
 	Messages      int   // accepted and received
 	Events        int64
 	Sends         int64 // taken by the simulator
-	Reconciled    int   // sends whose outcome the carrier told when it was asked later
-	Asked         int   // of them those that no receipt could tell of
-	Rebuilt       int   // answers that a retry built again from the view
+	Reconciled    int   // sends whose result was looked up at the carrier later
+	Asked         int   // of them: sends without any receipt
+	Rebuilt       int   // answers that a retry built from the read model
 	Took          time.Duration
 	Violations    []string
 }
@@ -51,8 +51,8 @@ type Report struct {
 // ErrViolated says that a trial has found violations; they are in its report.
 var ErrViolated = errors.New("crash: what was promised did not hold")
 
-// Run makes the trials one after the other and prints what they found. The error wraps ErrViolated when there was
-// anything wrong; any other error means that a trial could not be made.
+// Run runs the trials one after the other and prints their reports. The error wraps ErrViolated if a trial found
+// violations; any other error means that a trial could not be run.
 func Run(ctx context.Context, cfg Config) ([]Report, error) {
 	if cfg.Seed == 0 {
 		cfg.Seed = rand.Uint64() //nolint:gosec // a seed to be told is no secret
@@ -68,7 +68,7 @@ func Run(ctx context.Context, cfg Config) ([]Report, error) {
 		}
 		reports = append(reports, r)
 	}
-	return reports, tell(cfg, reports)
+	return reports, printReports(cfg, reports)
 }
 
 // runTrial makes one trial in a directory of its own.
@@ -92,8 +92,8 @@ func runTrial(ctx context.Context, cfg Config, shards int) (Report, error) {
 	return t.report, err
 }
 
-// tell prints the table.
-func tell(cfg Config, reports []Report) error {
+// printReports prints the table and the violations.
+func printReports(cfg Config, reports []Report) error {
 	w := tabwriter.NewWriter(cfg.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	_, _ = fmt.Fprintf(cfg.Out, "ledgerline crash: %d callers, seed %d\n\n", cfg.Callers, cfg.Seed)
 	_, _ = fmt.Fprintln(w, "shards\trounds\tnode killed\tPostgreSQL killed\twrites answered\trefusals of them\trequests repeated\tmessages\tevents\tsends\treconciled\tby asking\ttook\tviolations\t")

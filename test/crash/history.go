@@ -9,34 +9,34 @@ import (
 	"ledgerline/eventstore"
 )
 
-// history is what the events say, event by event in the order of their positions, held against the rules that must have
-// been kept all the time. It goes by the events alone and shares no code with those who decided.
+// history applies the events of the ledger in the order of their positions, and checks each against the rules of
+// sending. It knows only the events and shares no code with the service.
 type history struct {
 	violations *violations
 	messages   map[string]*lifetime
-	newTo      map[string][]time.Time // by line: when contacts were new to it
+	newTo      map[string][]time.Time // by line: times of routed messages to new contacts
 	contacts   map[string]*person
 	registered map[string]bool // number streams that opted out
-	expected   map[place][]expectation
+	expected   map[ledgerPosition][]expectation
 	reconciled int
-	asked      int // of them those of which no receipt has told
+	asked      int // of them: messages without any receipt
 }
 
-type place struct {
+type ledgerPosition struct {
 	shard    int
 	position int64
 }
 
-// expectation is a contact's consent that an answer promised from a position on.
+// expectation is the consent that a contact must have at a position, because a request was answered with it.
 type expectation struct{ contact, consent string }
 
 // person is a contact.
 type person struct {
 	consent string
-	number  string // its stream
+	number  string // stream of its number
 	phone   string
-	waiting []string // messages that were accepted and have not been tried, in order
-	unsent  []string // messages that were tried and not sent yet, in the same order
+	waiting []string // messages without an attempt, in the order of acceptance
+	unsent  []string // attempted messages that are not sent yet, in the same order
 }
 
 // lifetime is a message.
@@ -46,10 +46,10 @@ type lifetime struct {
 	inbound   bool
 	stage     stage
 	attempts  int
-	under     bool // an attempt is under way
+	underway  bool // an attempt is under way
 	carrierID string
 	failed    bool
-	asked     bool // the carrier was asked whether it has it
+	asked     bool // whether it was looked up at the carrier
 }
 
 // stage is how far a message has come; it never goes back.
@@ -77,12 +77,12 @@ func (m *lifetime) status() string {
 func newHistory(v *violations) *history {
 	return &history{
 		violations: v, messages: map[string]*lifetime{}, newTo: map[string][]time.Time{}, contacts: map[string]*person{}, registered: map[string]bool{},
-		expected: map[place][]expectation{},
+		expected: map[ledgerPosition][]expectation{},
 	}
 }
 
-// take takes the next event of a shard.
-func (h *history) take(r *eventstore.Recorded) {
+// apply applies the next event of a shard.
+func (h *history) apply(r *eventstore.Recorded) {
 	switch e := r.Event.(type) {
 	case *events.ContactCreated:
 		h.contacts[e.ContactID] = &person{consent: "unknown", phone: e.Person.Phone}
@@ -101,12 +101,12 @@ func (h *history) take(r *eventstore.Recorded) {
 	default:
 		h.message(r)
 	}
-	for _, x := range h.expected[place{r.Shard, r.Position}] {
+	for _, x := range h.expected[ledgerPosition{r.Shard, r.Position}] {
 		if c := h.contacts[x.contact]; c == nil || c.consent != x.consent {
 			h.violations.add("an answered change of consent is not in the ledger", "%s at %d of shard %d: not %s", x.contact, r.Position, r.Shard, x.consent)
 		}
 	}
-	delete(h.expected, place{r.Shard, r.Position})
+	delete(h.expected, ledgerPosition{r.Shard, r.Position})
 }
 
 func (h *history) message(r *eventstore.Recorded) {
@@ -120,50 +120,50 @@ func (h *history) message(r *eventstore.Recorded) {
 	case *events.MessageSending:
 		h.sending(r, e)
 	case *events.MessageSent:
-		if m := h.alive(r, e.MessageRef, between(trying, trying)); m != nil {
-			if !m.under {
+		if m := h.openMessage(r, e.MessageRef, between(trying, trying)); m != nil {
+			if !m.underway {
 				h.wrong(r, "sent without an attempt")
 			}
 			if e.Reconciled {
 				h.reconciled++
 				m.asked = true
 			}
-			m.stage, m.under, m.carrierID = sent, false, e.CarrierID
-			h.left(r, m, e.MessageID)
+			m.stage, m.underway, m.carrierID = sent, false, e.CarrierID
+			h.checkSentOrder(r, m, e.MessageID)
 		}
 	case *events.MessageRetried:
-		if m := h.alive(r, e.MessageRef, between(trying, trying)); m != nil {
-			if !m.under || e.Attempt != m.attempts {
-				h.wrong(r, "an outcome of an attempt that is not under way")
+		if m := h.openMessage(r, e.MessageRef, between(trying, trying)); m != nil {
+			if !m.underway || e.Attempt != m.attempts {
+				h.wrong(r, "a result of an attempt that is not under way")
 			}
-			m.under = false
+			m.underway = false
 		}
 	case *events.MessageDelivered:
-		if m := h.alive(r, e.MessageRef, between(sent, sent)); m != nil {
+		if m := h.openMessage(r, e.MessageRef, between(sent, sent)); m != nil {
 			m.stage = delivered
 		}
 	case *events.MessageRead:
-		if m := h.alive(r, e.MessageRef, between(sent, delivered)); m != nil {
+		if m := h.openMessage(r, e.MessageRef, between(sent, delivered)); m != nil {
 			m.stage = read
 		}
 	case *events.MessageFailed:
-		if m := h.alive(r, e.MessageRef, between(accepted, sent)); m != nil {
-			m.failed, m.under = true, false
+		if m := h.openMessage(r, e.MessageRef, between(accepted, sent)); m != nil {
+			m.failed, m.underway = true, false
 			c := h.person(m.contact)
 			c.waiting, c.unsent = without(c.waiting, e.MessageID), without(c.unsent, e.MessageID)
 		}
 	case *events.MessageRouted:
-		h.alive(r, e.MessageRef, between(accepted, trying))
+		h.openMessage(r, e.MessageRef, between(accepted, trying))
 		if e.NewContact {
-			h.room(r, e.LineID)
+			h.checkNewContacts(r, e.LineID)
 		}
 	case *events.MessageDeferred:
-		h.alive(r, e.MessageRef, between(accepted, trying))
+		h.openMessage(r, e.MessageRef, between(accepted, trying))
 	}
 }
 
-// room holds the new contacts of a line against its limit for any hour.
-func (h *history) room(r *eventstore.Recorded, lineID string) {
+// checkNewContacts checks the new contacts of a line against its limit per hour.
+func (h *history) checkNewContacts(r *eventstore.Recorded, lineID string) {
 	h.newTo[lineID] = append(h.newTo[lineID], r.OccurredAt)
 	for !h.newTo[lineID][0].After(r.OccurredAt.Add(-time.Hour)) {
 		h.newTo[lineID] = h.newTo[lineID][1:]
@@ -173,31 +173,31 @@ func (h *history) room(r *eventstore.Recorded, lineID string) {
 	}
 }
 
-// coast is where the ordinary numbers are.
-var coast, errCoast = time.LoadLocation("America/Los_Angeles")
+// losAngeles is the time zone of the ordinary numbers.
+var losAngeles, errLosAngeles = time.LoadLocation("America/Los_Angeles")
 
-// hours holds an attempt against the hours in which ordinary numbers may be written to.
-func (h *history) hours(r *eventstore.Recorded, m *lifetime) {
-	if m.automatic || !strings.HasPrefix(h.person(m.contact).phone, "+1415777") || errCoast != nil {
+// checkQuietHours checks that an attempt to an ordinary number is outside of quiet hours.
+func (h *history) checkQuietHours(r *eventstore.Recorded, m *lifetime) {
+	if m.automatic || !strings.HasPrefix(h.person(m.contact).phone, "+1415777") || errLosAngeles != nil {
 		return
 	}
-	if hour := r.OccurredAt.In(coast).Hour(); hour < 9 || hour >= 20 {
+	if hour := r.OccurredAt.In(losAngeles).Hour(); hour < 9 || hour >= 20 {
 		h.violations.add("a message leaves in quiet hours", "%s at %s (shard %d, position %d)", r.Stream, r.OccurredAt, r.Shard, r.Position)
 	}
 }
 
-// person finds a contact, which must have been made.
+// person returns a contact, and adds a violation if it was never created.
 func (h *history) person(id string) *person {
 	c := h.contacts[id]
 	if c == nil {
-		h.violations.add("a contact that was never made", "%s", id)
+		h.violations.add("an event of a contact that was never created", "%s", id)
 		c = &person{consent: "unknown"}
 		h.contacts[id] = c
 	}
 	return c
 }
 
-// span is from which stage to which an event may come.
+// span is the range of stages in which an event is allowed.
 type span struct{ from, to stage }
 
 func between(from, to stage) span { return span{from, to} }
@@ -213,8 +213,9 @@ func (h *history) begin(r *eventstore.Recorded, ref events.MessageRef, m *lifeti
 	h.messages[ref.MessageID] = m
 }
 
-// alive finds the message of an event that may come at these stages of it.
-func (h *history) alive(r *eventstore.Recorded, ref events.MessageRef, at span) *lifetime {
+// openMessage returns the outbound message of an event; nil if there is none. It adds a violation if the message has
+// failed or is in another stage.
+func (h *history) openMessage(r *eventstore.Recorded, ref events.MessageRef, at span) *lifetime {
 	m := h.messages[ref.MessageID]
 	switch {
 	case m == nil || m.inbound:
@@ -228,31 +229,31 @@ func (h *history) alive(r *eventstore.Recorded, ref events.MessageRef, at span) 
 	return m
 }
 
-// sending takes the beginning of an attempt: consent must allow it, and the messages before must have been tried.
+// sending applies the beginning of an attempt: consent must allow it, and earlier messages must have been attempted.
 func (h *history) sending(r *eventstore.Recorded, e *events.MessageSending) {
-	m := h.alive(r, e.MessageRef, between(accepted, trying))
+	m := h.openMessage(r, e.MessageRef, between(accepted, trying))
 	if m == nil {
 		return
 	}
-	if m.under || e.Attempt != m.attempts+1 {
+	if m.underway || e.Attempt != m.attempts+1 {
 		h.wrong(r, "another attempt is under way")
 	}
 	c := h.person(m.contact)
 	if !m.automatic && (c.consent == "opted_out" || h.registered[c.number]) {
 		h.violations.add("a message is sent after the opt-out", "%s (shard %d, position %d)", e.MessageID, r.Shard, r.Position)
 	}
-	h.hours(r, m)
+	h.checkQuietHours(r, m)
 	if m.stage == accepted {
 		if len(c.waiting) == 0 || c.waiting[0] != e.MessageID {
 			h.violations.add("messages of one contact overtake each other", "%s is tried before %v", e.MessageID, c.waiting[:min(len(c.waiting), 1)])
 		}
 		c.waiting, c.unsent = without(c.waiting, e.MessageID), append(c.unsent, e.MessageID)
 	}
-	m.stage, m.under, m.attempts = trying, true, e.Attempt
+	m.stage, m.underway, m.attempts = trying, true, e.Attempt
 }
 
-// left takes that a message has left: those tried before must have.
-func (h *history) left(r *eventstore.Recorded, m *lifetime, id string) {
+// checkSentOrder records a sent message: messages that were attempted earlier must have been sent earlier.
+func (h *history) checkSentOrder(r *eventstore.Recorded, m *lifetime, id string) {
 	c := h.person(m.contact)
 	if len(c.unsent) == 0 || c.unsent[0] != id {
 		h.violations.add("messages of one contact overtake each other", "%s is sent before %v (position %d)", id, c.unsent[:min(len(c.unsent), 1)], r.Position)
@@ -269,8 +270,8 @@ func without(list []string, id string) []string {
 	return list
 }
 
-// end looks at what is left when everything has come to rest.
-func (h *history) end() {
+// checkFinished checks that every message has a final state when no work is due any more.
+func (h *history) checkFinished() {
 	for id, m := range h.messages {
 		if !m.inbound && !m.failed && m.stage < sent {
 			h.violations.add("a message without a final state", "%s is %s after %d attempts", id, m.status(), m.attempts)
@@ -283,8 +284,9 @@ func (h *history) end() {
 	}
 }
 
-// compare holds the ledger against what the simulator has seen: what was sent was told, and what was told was sent.
-func (h *history) compare(seen []simulator.Seen) {
+// compareWithSimulator checks that every message that the simulator accepted is recorded as sent, and every message
+// that is recorded as sent was accepted by the simulator.
+func (h *history) compareWithSimulator(seen []simulator.Seen) {
 	arrived := map[string]bool{}
 	for i := range seen {
 		s := &seen[i]

@@ -10,12 +10,12 @@ import (
 	"ledgerline/eventstore"
 )
 
-// told feeds events to a history and gives the kinds of what it finds wrong.
-func told(t *testing.T, expected []expectation, list []events.Event, seen ...simulator.Seen) map[string]int {
+// violationsOf applies events to a history and returns the number of violations by kind.
+func violationsOf(t *testing.T, expected []expectation, list []events.Event, seen ...simulator.Seen) map[string]int {
 	t.Helper()
 	var v violations
 	h := newHistory(&v)
-	h.expected[place{0, int64(len(list)) + 2}] = expected
+	h.expected[ledgerPosition{0, int64(len(list)) + 2}] = expected
 	versions := map[string]int{}
 	for i, e := range append([]events.Event{
 		&events.ContactCreated{ContactID: "ctc"}, &events.NumberLinked{ContactID: "ctc"},
@@ -25,10 +25,10 @@ func told(t *testing.T, expected []expectation, list []events.Event, seen ...sim
 			stream = ref.MessageID
 		}
 		versions[stream]++
-		h.take(&eventstore.Recorded{Position: int64(i + 1), Stream: stream, Version: versions[stream], Event: e})
+		h.apply(&eventstore.Recorded{Position: int64(i + 1), Stream: stream, Version: versions[stream], Event: e})
 	}
-	h.end()
-	h.compare(seen)
+	h.checkFinished()
+	h.compareWithSimulator(seen)
 	return v.kinds
 }
 
@@ -74,7 +74,7 @@ func arrived(id string, sends int) simulator.Seen {
 
 func TestCorrectHistoryHasNoViolation(t *testing.T) {
 	t.Parallel()
-	require.Empty(t, told(t, []expectation{{"ctc", "opted_out"}}, []events.Event{
+	require.Empty(t, violationsOf(t, []expectation{{"ctc", "opted_out"}}, []events.Event{
 		queue("a"), queue("b"), queue("c"), try("a", 1), leave("a"), deliver("a"), try("b", 1), fail("b"),
 		try("c", 1), &events.MessageRetried{MessageRef: ref("c"), Attempt: 1}, try("c", 2), leave("c"), queue("d"),
 		&events.NumberOptedOut{}, fail("d"), optOut(),
@@ -107,7 +107,7 @@ func TestEveryBrokenRuleIsReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Contains(t, told(t, c.expected, c.list, c.seen...), c.want)
+			require.Contains(t, violationsOf(t, c.expected, c.list, c.seen...), c.want)
 		})
 	}
 }

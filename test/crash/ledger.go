@@ -14,7 +14,7 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// checkLedger stops the node and holds the ledger against its own rules, the simulator, what was answered, and the read
+// checkLedger stops the node and compares the ledger with its own rules, the simulator, the answers and the read
 // models.
 func (t *trial) checkLedger(ctx context.Context) error {
 	var seen simulated
@@ -31,14 +31,14 @@ func (t *trial) checkLedger(ctx context.Context) error {
 	if err := t.checkLog(); err != nil {
 		return err
 	}
-	n, err := t.bystander(ctx)
+	n, err := t.nodeWithoutRoles(ctx)
 	if err != nil {
 		return err
 	}
 	defer n.Stop()
 	t.say("checking the ledger")
 	h := newHistory(&t.violations)
-	if err := t.expect(ctx, h); err != nil {
+	if err := t.expectConsents(ctx, h); err != nil {
 		return err
 	}
 	for shard := range t.shards {
@@ -53,8 +53,8 @@ func (t *trial) checkLedger(ctx context.Context) error {
 		}
 		t.report.Events += verified.Events
 	}
-	h.end()
-	h.compare(seen.Messages)
+	h.checkFinished()
+	h.compareWithSimulator(seen.Messages)
 	t.report.Messages, t.report.Reconciled, t.report.Asked = len(h.messages), h.reconciled, h.asked
 	for _, w := range t.writes {
 		if w.kind == "message" && w.status == http.StatusCreated && h.messages[w.ref] == nil {
@@ -92,12 +92,12 @@ func (h *history) walk(ctx context.Context, ledger *eventstore.Ledger, shard int
 				h.violations.add("an event that cannot be read", "shard %d, %d: %v", shard, r.Position, err)
 				continue
 			}
-			if _, made := r.Event.(*events.ContactCreated); made { // its number tells at what hours it may be written to
+			if _, made := r.Event.(*events.ContactCreated); made { // checkQuietHours needs its number
 				if err := ledger.Decode(ctx, found[i:i+1]); err != nil {
 					return err
 				}
 			}
-			h.take(r)
+			h.apply(r)
 		}
 		if want := min(page, head-after); int64(len(found)) != want {
 			h.violations.add("a gap in the positions", "shard %d: %d events after %d, not %d", shard, len(found), after, want)
@@ -108,24 +108,24 @@ func (h *history) walk(ctx context.Context, ledger *eventstore.Ledger, shard int
 
 const expectSQL = `select key, ref, status, shard, position from ledger_idempotency_records where workspace_id = $1`
 
-// expect notes from the receipts at which positions an answered change of consent must hold, and that every answered
-// write has its receipt.
-func (t *trial) expect(ctx context.Context, h *history) error {
-	type receipt struct {
+// expectConsents checks that every answered write has its idempotency record. The positions in these records tell where
+// an answered change of consent must hold.
+func (t *trial) expectConsents(ctx context.Context, h *history) error {
+	type record struct {
 		Key, Ref string
 		Status   int
 		Shard    int
 		Position int64
 	}
-	found := map[string]receipt{}
+	found := map[string]record{}
 	for _, o := range t.tenants {
 		rows, err := t.pool.Query(ctx, expectSQL, o.workspace)
 		if err != nil {
-			return fmt.Errorf("read receipts: %w", err)
+			return fmt.Errorf("read idempotency records: %w", err)
 		}
-		list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[receipt])
+		list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[record])
 		if err != nil {
-			return fmt.Errorf("read receipts: %w", err)
+			return fmt.Errorf("read idempotency records: %w", err)
 		}
 		for _, r := range list {
 			found[r.Key] = r
@@ -136,16 +136,16 @@ func (t *trial) expect(ctx context.Context, h *history) error {
 		switch {
 		case !w.answered():
 		case !ok || r.Status != w.status || w.ref != "" && w.status < http.StatusBadRequest && r.Ref != w.ref:
-			t.violations.add("an answered write without its receipt", "%s (%s): %d, the receipt: %+v", w.kind, w.key, w.status, r)
+			t.violations.add("an answered write without its idempotency record", "%s (%s): %d, the record: %+v", w.kind, w.key, w.status, r)
 		case w.kind == "consent":
-			at := place{r.Shard, r.Position}
+			at := ledgerPosition{r.Shard, r.Position}
 			h.expected[at] = append(h.expected[at], expectation{w.ref, w.want})
 		}
 	}
 	return nil
 }
 
-// rowChecks are statements that find what must not be; each answers one number that must be 0.
+// rowChecks are queries for rows that must not exist; each returns a count that must be 0.
 var rowChecks = []struct{ what, sql string }{
 	{"streams with gaps or double versions", `select count(*) from (select from ledger_events group by stream having count(*) <> max(version) or min(version) <> 1) s`},
 	{"streams on two shards", `select count(*) from (select from ledger_events group by stream having min(shard) <> max(shard)) s`},
@@ -154,7 +154,7 @@ var rowChecks = []struct{ what, sql string }{
 		where position <> (select coalesce(max(position), 0) from ledger_events e where e.shard = h.shard)`},
 	{"parked events", `select count(*) from feed_parked`},
 	{"messages left in the outbox", `select count(*) from sending_outbox`},
-	{"keys left on the list of the sending process", `select count(*) from scheduled_tasks where process = 'sending'`},
+	{"tasks of the sending process left", `select count(*) from scheduled_tasks where process = 'sending'`},
 	{"two messages under one key", `select count(*) from (select from read.messages where direction = 'outbound' and external_id is not null
 		group by workspace_id, external_id having count(*) > 1) s`},
 	{"two contacts with one number", `select count(*) from (select from read.contacts group by workspace_id, phone having count(*) > 1) s`},
@@ -175,7 +175,7 @@ func (t *trial) checkRows(ctx context.Context) error {
 
 const statusesSQL = `select id, status from read.messages`
 
-// checkStatuses holds the read model's statuses against the streams.
+// checkStatuses compares the statuses in the read model with the streams.
 func (t *trial) checkStatuses(ctx context.Context, h *history) error {
 	rows, err := t.pool.Query(ctx, statusesSQL)
 	if err != nil {
@@ -186,7 +186,7 @@ func (t *trial) checkStatuses(ctx context.Context, h *history) error {
 	if _, err := pgx.ForEachRow(rows, []any{&id, &status}, func() error {
 		n++
 		if m := h.messages[id]; m == nil || m.status() != status {
-			t.violations.add("a status that is not the ledger's", "%s is %s", id, status)
+			t.violations.add("a status in the read model that differs from the ledger", "%s is %s", id, status)
 		}
 		return nil
 	}); err != nil {
@@ -199,10 +199,10 @@ func (t *trial) checkStatuses(ctx context.Context, h *history) error {
 }
 
 const (
-	// contact_totals counts how often its rows were written, which a replay does in fewer steps: it is no read model.
+	// contact_totals is left out: it counts how often its rows were written, and a replay writes them less often.
 	tablesSQL = `select table_name from information_schema.views where table_schema = 'read' and table_name <> 'contact_totals' order by table_name`
 	keepSQL   = `create table crash_before.%[1]s as select to_jsonb(r) as row from read.%[1]s r`
-	// Rows that are in one and not in the other, in either direction; a row that is there twice counts twice.
+	// Rows that are only in one of the two tables, in either direction. Duplicate rows count separately.
 	differSQL = `select count(*), coalesce(min(which || ' ' || row::text), '') from (
 		(select 'only before: ' as which, row from (select row from crash_before.%[1]s except all select to_jsonb(r) from read.%[1]s r) b)
 		union all
@@ -220,11 +220,11 @@ func (t *trial) compareReplay(ctx context.Context, ledger *eventstore.Ledger) er
 		return fmt.Errorf("list the read models: %w", err)
 	}
 	if _, err := t.pool.Exec(ctx, `create schema crash_before`); err != nil {
-		return fmt.Errorf("keep the read models: %w", err)
+		return fmt.Errorf("copy the read models: %w", err)
 	}
 	for _, table := range tables {
 		if _, err := t.pool.Exec(ctx, fmt.Sprintf(keepSQL, table)); err != nil {
-			return fmt.Errorf("keep the read models: %w", err)
+			return fmt.Errorf("copy the read models: %w", err)
 		}
 	}
 	if _, err := readmodel.ReplayAll(ctx, ledger, projections.All(), nil); err != nil {

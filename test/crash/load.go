@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// write is one request that changes something, under its idempotency key, and what was answered.
+// write is one request that changes something, with its idempotency key and its answer.
 type write struct {
 	key    string
 	kind   string // message, contact, consent or cancel
 	tenant *tenant
 	to     *contact
-	test   bool // with the test key
+	test   bool // whether it uses the test key
 	path   string
 	body   []byte
-	want   string // consent that it leaves behind, where it succeeds
-	ref    string // what was made or changed, once it is known
+	want   string // consent of the contact after success
+	ref    string // id of the created or changed resource; "" until it is known
 
 	status int // 0: not answered
 	answer []byte
@@ -29,7 +29,7 @@ type write struct {
 
 func (w *write) answered() bool { return w.status != 0 }
 
-// load are the callers while they write.
+// load runs the callers.
 type load struct {
 	trial   *trial
 	over    chan struct{}
@@ -46,8 +46,8 @@ type caller struct {
 	over   <-chan struct{}
 
 	writes  []*write
-	recent  []string // messages that may be canceled
-	wronged *write   // refused because of an opt-out: next the contact opts in, perhaps
+	recent  []string // the last accepted messages, to cancel some of them
+	refused *write   // last refused message; the next write may opt its contact in
 }
 
 const (
@@ -71,7 +71,7 @@ func (t *trial) httpClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: t.Callers}, Timeout: requestLimit}
 }
 
-// stop lets every caller finish what it is at, and gives all writes.
+// stop waits until every caller has finished its current write, and returns all writes.
 func (l *load) stop() []*write {
 	close(l.over)
 	l.done.Wait()
@@ -99,26 +99,26 @@ func (c *caller) run(ctx context.Context) {
 		}
 		w := c.next()
 		c.writes = append(c.writes, w)
-		if c.carry(ctx, w) {
-			c.learn(w)
-			c.look(ctx, w)
+		if c.sendUntilAnswered(ctx, w) {
+			c.recordAnswer(w)
+			c.readSometimes(ctx, w)
 		}
 	}
 }
 
-// next makes up a write.
+// next returns a random write.
 func (c *caller) next() *write {
 	w := &write{key: fmt.Sprintf("crash-%d-%d", c.number, len(c.writes))}
 	p := c.random.Float64()
-	if wronged := c.wronged; wronged != nil {
-		c.wronged = nil
+	if refused := c.refused; refused != nil {
+		c.refused = nil
 		if p < 0.5 {
-			w.tenant, w.to = wronged.tenant, wronged.to
+			w.tenant, w.to = refused.tenant, refused.to
 			return c.consent(w, "opted_in")
 		}
 	}
 	w.tenant = c.trial.tenants[c.random.IntN(len(c.trial.tenants))]
-	w.to = c.addressee(w.tenant)
+	w.to = c.pickContact(w.tenant)
 	switch {
 	case p < 0.06:
 		return c.contact(w)
@@ -134,11 +134,11 @@ func (c *caller) next() *write {
 	return c.message(w)
 }
 
-func (c *caller) addressee(o *tenant) *contact {
+func (c *caller) pickContact(o *tenant) *contact {
 	p := c.random.IntN(100)
-	for _, e := range endings {
-		if p -= e.messages; p < 0 && len(o.byEnding[e.name]) > 0 {
-			return o.byEnding[e.name][c.random.IntN(len(o.byEnding[e.name]))]
+	for _, e := range numberScripts {
+		if p -= e.messages; p < 0 && len(o.byScript[e.name]) > 0 {
+			return o.byScript[e.name][c.random.IntN(len(o.byScript[e.name]))]
 		}
 	}
 	return o.contacts[c.random.IntN(len(o.contacts))]
@@ -163,7 +163,7 @@ func (c *caller) contact(w *write) *write {
 	return w
 }
 
-// consent changes the consent of a contact, or makes it when nobody has yet.
+// consent changes the consent of a contact. It creates the contact if its id is not known yet.
 func (c *caller) consent(w *write, to string) *write {
 	id := w.to.known()
 	if id == "" {
@@ -180,7 +180,7 @@ func (c *caller) consent(w *write, to string) *write {
 
 func (c *caller) cancel(w *write) *write {
 	i := c.random.IntN(len(c.recent))
-	for _, earlier := range c.writes { // the tenant that it belongs to
+	for _, earlier := range c.writes { // find the tenant of the message
 		if earlier.ref == c.recent[i] {
 			w.tenant, w.to, w.test = earlier.tenant, earlier.to, earlier.test
 		}
@@ -206,8 +206,8 @@ var expected = map[string]map[int]bool{
 	"cancel":  {http.StatusOK: true, http.StatusConflict: true},
 }
 
-// learn takes what an answer tells.
-func (c *caller) learn(w *write) {
+// recordAnswer checks the status of an answer and records the ids in it.
+func (c *caller) recordAnswer(w *write) {
 	v := &c.trial.violations
 	if !expected[w.kind][w.status] {
 		v.add("an unexpected answer", "%s (%s): %d %s", w.kind, w.key, w.status, w.answer)
@@ -221,21 +221,21 @@ func (c *caller) learn(w *write) {
 	switch {
 	case w.kind == "message" && w.status == http.StatusCreated:
 		w.ref = a.ID
-		w.to.learn(a.ContactID, v)
+		w.to.setID(a.ContactID, v)
 		if c.recent = append(c.recent, a.ID); len(c.recent) > keptRecent {
 			c.recent = c.recent[1:]
 		}
 	case w.kind == "message":
-		c.wronged = w
+		c.refused = w
 	case w.kind == "contact" && w.status == http.StatusCreated:
 		w.ref = a.ID
-		w.to.learn(a.ID, v)
+		w.to.setID(a.ID, v)
 	case w.kind == "contact":
-		w.to.learn(a.Error.Details.ContactID, v)
+		w.to.setID(a.Error.Details.ContactID, v)
 	}
 }
 
-// answer is what is looked at of answers.
+// answer has the properties of answers that the checks use.
 type answer struct {
 	ID         string `json:"id"`
 	ContactID  string `json:"contact_id"`
@@ -253,8 +253,9 @@ type answer struct {
 	} `json:"error"`
 }
 
-// look reads, now and then, what was just answered for: whoever got an answer sees it in every later read.
-func (c *caller) look(ctx context.Context, w *write) {
+// readSometimes reads one of twenty written resources right after the answer: a read after an answered write must show
+// it.
+func (c *caller) readSometimes(ctx context.Context, w *write) {
 	if w.status >= http.StatusBadRequest || w.ref == "" || c.random.IntN(20) != 0 {
 		return
 	}
@@ -275,11 +276,12 @@ func (w *write) secret() string {
 	return w.tenant.live
 }
 
-// carry sends a write until it is answered; false when that did not come to pass.
-func (c *caller) carry(ctx context.Context, w *write) bool {
+// sendUntilAnswered repeats a write until it is answered. It returns false if ctx ends, or lastLimit after the load has
+// ended.
+func (c *caller) sendUntilAnswered(ctx context.Context, w *write) bool {
 	var deadline time.Time
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
-		if c.trial.once(ctx, c.client, w) {
+		if c.trial.sendOnce(ctx, c.client, w) {
 			return true
 		}
 		atomic.AddInt64(&c.trial.report.Repeated, 1)

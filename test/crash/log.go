@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// checkLog looks through what the nodes wrote for what must never happen, whoever is killed: a panic, a data race, a
-// part of a node that gave up.
+// checkLog searches the nodes' log for what no kill may cause: a panic, a data race, or a failed component.
 func (t *trial) checkLog() error {
 	file, err := os.Open(t.logFile())
 	if err != nil {

@@ -19,15 +19,15 @@ import (
 )
 
 // nodeConfig is what a node reads from its standard input, one line of JSON. The end of that input ends the node, so
-// that it never outlives who started it.
+// that it never outlives the trial.
 type nodeConfig struct {
 	DSN     string        `json:"dsn"`
 	Keyring string        `json:"keyring"` // file
-	Ahead   time.Duration `json:"ahead"`   // of the service's clock, of real time
+	Ahead   time.Duration `json:"ahead"`   // how far the service's clock is ahead of real time
 	Lease   time.Duration `json:"lease"`
 }
 
-// nodeAddress is what it writes to its standard output when it serves, one line of JSON.
+// nodeAddress is what a node writes to its standard output when it serves, one line of JSON.
 type nodeAddress struct {
 	API     string `json:"api"`
 	Control string `json:"control"`
@@ -72,7 +72,7 @@ func Node(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error 
 	}
 	defer control.close() //nolint:contextcheck // bounded by itself
 	if err := json.NewEncoder(stdout).Encode(nodeAddress{api.url, control.url}); err != nil {
-		return fmt.Errorf("crash: tell where the node listens: %w", err)
+		return fmt.Errorf("crash: write the node's address: %w", err)
 	}
 	over := make(chan struct{})
 	go func() {
@@ -90,14 +90,14 @@ func Node(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error 
 	}
 }
 
-// movedClock is a clock that is so much ahead of real time.
+// movedClock is a clock that is ahead of real time by a duration.
 type movedClock struct {
 	*clock.Movable
 	mu    sync.Mutex
 	ahead time.Duration
 }
 
-// to moves the clock so that it is this much ahead; being told twice does nothing.
+// to moves the clock forward until it is this far ahead. Repeated calls do nothing.
 func (m *movedClock) to(ahead time.Duration) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,7 +106,7 @@ func (m *movedClock) to(ahead time.Duration) error {
 	return err
 }
 
-// controls are what the trial asks a node beside the interface.
+// controls serves the trial's own requests to a node: moving the clock, and listing what the simulator accepted.
 func controls(n *service.Node, moved *movedClock) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /clock", func(w http.ResponseWriter, r *http.Request) {

@@ -16,8 +16,8 @@ import (
 	"ledgerline/adapters/simulator"
 )
 
-// lease is how long the keys of a killed node stay its own. Shorter than the default, so that each round has the work
-// of the round before taken over by a node that knows nothing of it.
+// lease is how long the tasks of a killed node stay leased. It is shorter than the default, so that in each round the
+// new node takes over the tasks of the killed one.
 const lease = 2 * time.Second
 
 const (
@@ -32,13 +32,13 @@ type node struct {
 	input   io.Closer
 	address nodeAddress
 	ended   chan struct{}
-	failure error // once it has ended
+	failure error // result of the process; valid after ended is closed
 }
 
 func (t *trial) keyringFile() string { return filepath.Join(t.dir, "keyring.json") }
 func (t *trial) logFile() string     { return filepath.Join(t.dir, "node.log") }
 
-// startNode starts a node and returns when it serves.
+// startNode starts a node and returns when it serves requests.
 func (t *trial) startNode(ctx context.Context) error {
 	log, err := os.OpenFile(t.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -59,13 +59,13 @@ func (t *trial) startNode(ctx context.Context) error {
 		return fmt.Errorf("start the node: %w", err)
 	}
 	n := &node{cmd: cmd, input: input, ended: make(chan struct{})}
-	told := make(chan error, 1)
+	addressRead := make(chan error, 1)
 	go func() {
 		line, err := bufio.NewReader(output).ReadBytes('\n')
 		if err == nil {
 			err = json.Unmarshal(line, &n.address)
 		}
-		told <- err
+		addressRead <- err
 		_, _ = io.Copy(io.Discard, output)
 		n.failure = cmd.Wait()
 		close(n.ended)
@@ -78,9 +78,9 @@ func (t *trial) startNode(ctx context.Context) error {
 		limit := time.NewTimer(nodeStartLimit)
 		defer limit.Stop()
 		select {
-		case err = <-told:
+		case err = <-addressRead:
 		case <-limit.C:
-			err = errors.New("it does not tell where it listens")
+			err = errors.New("it does not report its address")
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
@@ -94,13 +94,13 @@ func (t *trial) startNode(ctx context.Context) error {
 	return nil
 }
 
-// kill ends the process at once, as nothing could be prepared for, and returns when it is gone.
+// kill kills the process with SIGKILL and returns when it has ended.
 func (n *node) kill() {
 	_ = n.cmd.Process.Kill()
 	<-n.ended
 }
 
-// stop ends the process in order.
+// stop closes the node's input, which makes it shut down, and waits for that.
 func (n *node) stop() error {
 	_ = n.input.Close()
 	limit := time.NewTimer(nodeStopLimit)
@@ -110,11 +110,11 @@ func (n *node) stop() error {
 		return n.failure
 	case <-limit.C:
 		n.kill()
-		return errors.New("the node does not end when it is told to")
+		return errors.New("the node does not end after its input was closed")
 	}
 }
 
-// control asks the node beside the interface.
+// control sends a request to the node's control address.
 func (t *trial) control(ctx context.Context, method, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, controlLimit)
 	defer cancel()
@@ -146,7 +146,7 @@ func (t *trial) advance(ctx context.Context, d time.Duration) error {
 	return t.control(ctx, http.MethodPost, "/clock?ahead="+t.ahead.String(), nil)
 }
 
-// simulated is what the simulator has seen.
+// simulated is what the simulator accepted.
 type simulated struct {
 	Sends      int64            `json:"sends"`
 	Duplicates int64            `json:"duplicates"`

@@ -40,18 +40,18 @@ func (t *trial) send(ctx context.Context, client *http.Client, method, path, sec
 	return response.StatusCode, answer, response.Header.Get("idempotent-replayed") == "true", nil
 }
 
-// once sends a write once; true when it was answered. What calls for a repetition is no answer: a broken connection, a
-// failure of the service, the same key still under way.
-func (t *trial) once(ctx context.Context, client *http.Client, w *write) bool {
+// sendOnce sends a write once and returns true if it was answered. A broken connection, a 5xx, and a conflict with the
+// same key that is still running are no answers: the write has to be repeated.
+func (t *trial) sendOnce(ctx context.Context, client *http.Client, w *write) bool {
 	status, body, _, err := t.send(ctx, client, http.MethodPost, w.path, w.secret(), w.key, w.body)
-	if err != nil || again(status, body) {
+	if err != nil || mustRetry(status, body) {
 		return false
 	}
 	w.status, w.answer = status, body
 	return true
 }
 
-func again(status int, body []byte) bool {
+func mustRetry(status int, body []byte) bool {
 	if status >= http.StatusInternalServerError {
 		return true
 	}

@@ -20,8 +20,8 @@ type server struct {
 	running *localpg.Server
 }
 
-// durable are the settings that make a kill cost nothing that was promised. Checkpoints come often, so that recovery is
-// met in all its phases.
+// durable are settings with which a kill loses no committed transaction. Frequent checkpoints make kills hit recovery
+// in all its phases.
 var durable = map[string]string{
 	"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "max_wal_size": "256MB", "checkpoint_timeout": "30s",
 	"shared_buffers": "128MB",
@@ -39,8 +39,9 @@ func (s *server) start(ctx context.Context) error {
 	return nil
 }
 
-// kill ends the postmaster and all its children at the same moment, as a machine that stops does. The postmaster is
-// held first: it would otherwise see its first child die, tell the others to quit in order, and begin to recover.
+// kill ends the postmaster and all its children at the same moment, like a power failure. The postmaster is stopped
+// with SIGSTOP first: otherwise it would notice the first dead child, shut down the others in order, and begin
+// recovery.
 func (s *server) kill() error {
 	pid := s.running.PID()
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {

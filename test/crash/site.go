@@ -27,7 +27,7 @@ type tenant struct {
 	org, workspace uuid.UUID
 	shard          int
 	live, test     string // secrets of keys
-	byEnding       map[string][]*contact
+	byScript       map[string][]*contact
 	contacts       []*contact
 }
 
@@ -37,7 +37,7 @@ type contact struct {
 	sandbox bool
 
 	mu sync.Mutex
-	id string // "" while nobody was told
+	id string // "" until an answer has named it
 }
 
 func (c *contact) known() string {
@@ -46,8 +46,8 @@ func (c *contact) known() string {
 	return c.id
 }
 
-// learn takes what an answer says of the contact's id; a number has one contact for good.
-func (c *contact) learn(id string, v *violations) {
+// setID records the id that an answer gives for the number's contact, which must never change.
+func (c *contact) setID(id string, v *violations) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.id == "" {
@@ -80,13 +80,13 @@ func (t *trial) open(ctx context.Context) (err error) {
 		return fmt.Errorf("write the keyring: %w", err)
 	}
 	t.ring = ring
-	if err := t.furnish(ctx); err != nil {
+	if err := t.createTenants(ctx); err != nil {
 		return err
 	}
 	return t.startNode(ctx)
 }
 
-// close ends what still runs.
+// close kills the node if it still runs, and stops the server.
 func (t *trial) close() {
 	select {
 	case <-t.node.ended:
@@ -96,16 +96,16 @@ func (t *trial) close() {
 	t.server.stop()
 }
 
-// bystander is a node without a role, to do and to look at what no request does.
-func (t *trial) bystander(ctx context.Context) (*service.Node, error) {
+// nodeWithoutRoles starts a node without roles, for commands and checks that the API does not offer.
+func (t *trial) nodeWithoutRoles(ctx context.Context) (*service.Node, error) {
 	return service.Start(ctx, service.Config{
 		DSN: t.server.dsn(), Keyring: t.ring, Shards: t.shards, Logger: slog.New(slog.DiscardHandler),
 	})
 }
 
-// furnish makes organisations until every shard has one, and two at least.
-func (t *trial) furnish(ctx context.Context) error {
-	n, err := t.bystander(ctx)
+// createTenants creates an organisation on every shard, and at least two.
+func (t *trial) createTenants(ctx context.Context) error {
+	n, err := t.nodeWithoutRoles(ctx)
 	if err != nil {
 		return err
 	}
@@ -123,8 +123,8 @@ func (t *trial) furnish(ctx context.Context) error {
 		if t.shards > 1 && slices.ContainsFunc(t.tenants, func(o *tenant) bool { return o.shard == shard }) {
 			continue
 		}
-		one := &tenant{org: id, shard: shard, byEnding: map[string][]*contact{}}
-		if err := one.furnish(ctx, n.App, len(t.tenants)); err != nil {
+		one := &tenant{org: id, shard: shard, byScript: map[string][]*contact{}}
+		if err := one.create(ctx, n.App, len(t.tenants)); err != nil {
 			return err
 		}
 		t.tenants = append(t.tenants, one)
@@ -135,11 +135,10 @@ func (t *trial) furnish(ctx context.Context) error {
 	return nil
 }
 
-// newPerHour is how many new contacts a line may have in an hour: fewer than there are, so that many wait for their
-// turn.
+// newPerHour is how many new contacts a line may have in an hour: few enough that many messages wait for capacity.
 const newPerHour = 20
 
-// sendingLimits let every message leave within the day, with waiting in between.
+// sendingLimits returns limits with which every message can leave within the day, and many are deferred before.
 func sendingLimits() line.Limits {
 	const plenty = 1 << 30
 	l := line.DefaultLimits()
@@ -148,7 +147,8 @@ func sendingLimits() line.Limits {
 	return l
 }
 
-// opening is when the service's clock begins: as its contacts may be written to, with most of the day ahead.
+// opening returns where the service's clock begins: at 9:05 AM in Los Angeles, so that contacts may be written to for
+// most of a day.
 func opening(now time.Time) time.Time {
 	coast, err := time.LoadLocation("America/Los_Angeles")
 	if err != nil {
@@ -160,7 +160,7 @@ func opening(now time.Time) time.Time {
 
 var operator = events.Actor{Type: "operator", ID: "crash"}
 
-func (o *tenant) furnish(ctx context.Context, app *commands.App, index int) error {
+func (o *tenant) create(ctx context.Context, app *commands.App, index int) error {
 	by := commands.Request{Organisation: o.org, Actor: operator, RequestID: "crash"}
 	w, err := app.CreateWorkspace(ctx, by, "Crash")
 	if err != nil {
@@ -187,10 +187,10 @@ func (o *tenant) furnish(ctx context.Context, app *commands.App, index int) erro
 	return nil
 }
 
-// endings are the scripts of the numbers that are written to (rule SND-60), so many out of a hundred numbers,
-// and how many out of a hundred messages go to them. Numbers that refuse twice are written to seldom: each message
-// holds up the ones behind it for two and a half minutes of the clock.
-var endings = []struct {
+// numberScripts are the scripts of the recipients' numbers (rule SND-60): the percentage of the numbers that have a
+// script, and the percentage of the messages that go to them. Few messages go to numbers that fail twice: each of them
+// holds up later messages of its contact for two and a half minutes of the clock.
+var numberScripts = []struct {
 	name            string
 	digits          int // -1: an ordinary number
 	share, messages int
@@ -199,16 +199,16 @@ var endings = []struct {
 	{"sandbox", 0, 8, 8},
 	{"rejected", 85, 4, 4},
 	{"flaky", 86, 15, 1},
-	{"silent", 87, 25, 30}, // no receipt tells that they arrived: a crash in between must be reconciled
+	{"silent", 87, 25, 30}, // there is no receipt, so an attempt that a crash interrupted must be looked up at the carrier
 	{"late", 89, 8, 10},
 	{"stop", 90, 7, 11},
 	{"echo", 93, 8, 11},
 }
 
-// addNumber gives the tenant the i-th number of all; it gets so many of them.
+// addNumber adds the i-th of all numbers to the tenant, which gets this many of them in total.
 func (o *tenant) addNumber(i, of int) {
 	place := len(o.contacts) * 100 / of
-	for _, e := range endings {
+	for _, e := range numberScripts {
 		if place -= e.share; place >= 0 {
 			continue
 		}
@@ -217,7 +217,7 @@ func (o *tenant) addNumber(i, of int) {
 			c.phone, c.sandbox = fmt.Sprintf("+1%03d55501%02d", 200+i, e.digits), true
 		}
 		o.contacts = append(o.contacts, c)
-		o.byEnding[e.name] = append(o.byEnding[e.name], c)
+		o.byScript[e.name] = append(o.byScript[e.name], c)
 		return
 	}
 }

@@ -20,24 +20,24 @@ type trial struct {
 	Config
 	shards int
 	dir    string
-	random *rand.Rand // of the kills alone
+	random *rand.Rand // for the kill times only
 
 	server  *server
 	ring    *eventstore.Keyring
 	tenants []*tenant
-	address atomic.Pointer[string] // of the node that runs; nil before the first
+	address atomic.Pointer[string] // API address of the running node; nil before the first node
 	node    *node
-	ahead   time.Duration // of real time, by the service's clock
-	moved   time.Duration // how far it was moved since it began
-	pool    *pgxpool.Pool // to look into the database once nothing is killed any more
+	ahead   time.Duration // how far the service's clock is ahead of real time
+	moved   time.Duration // how far the clock was moved since the trial began
+	pool    *pgxpool.Pool // for queries of the checks, after the last kill
 	writes  []*write
 
 	report     Report
 	violations violations
 }
 
-// retryClock is how far the clock moves after each round: far enough for a retry or a late receipt to come due amid the
-// next one.
+// retryClock is how far the clock moves after each round: far enough for a retry or a late receipt to become due during
+// the next round.
 const retryClock = 40 * time.Second
 
 func (t *trial) say(format string, args ...any) {
@@ -61,20 +61,20 @@ func (t *trial) run(ctx context.Context) error {
 		return fmt.Errorf("look into the database: %w", err)
 	}
 	defer t.pool.Close()
-	t.say("%d writes were answered; letting everything come to rest", t.report.Answered)
+	t.say("%d writes were answered; waiting until no work is due", t.report.Answered)
 	if err := t.settle(ctx); err != nil {
 		return err
 	}
 	if err := t.checkAnswers(ctx); err != nil {
 		return err
 	}
-	if err := t.settle(ctx); err != nil { // what was asked again may have been new
+	if err := t.settle(ctx); err != nil { // a repeated write may have been executed only now
 		return err
 	}
 	return t.checkLedger(ctx)
 }
 
-// rounds kills, once in each round, and starts again what was killed.
+// rounds kills the node or PostgreSQL once in each round, and restarts it.
 func (t *trial) rounds(ctx context.Context) error {
 	for round := 1; round <= t.Rounds; round++ {
 		began := time.Now()
@@ -99,7 +99,8 @@ func (t *trial) rounds(ctx context.Context) error {
 		}
 		t.say("round %d of %d: %s killed after %s, back after %s", round, t.Rounds, [...]string{"PostgreSQL", "the node"}[round%2],
 			killed.Sub(began).Round(time.Millisecond), time.Since(killed).Round(time.Millisecond))
-		// A round goes on after the kill, however long that took: what is back must work.
+		// After the restart the round goes on for at least a third of its time, so that the restarted process gets
+		// work.
 		if err := t.wait(ctx, max(t.For-time.Since(began), t.For/3)); err != nil {
 			return err
 		}
@@ -110,9 +111,9 @@ func (t *trial) rounds(ctx context.Context) error {
 	return nil
 }
 
-var errSilent = errors.New("it does not say why")
+var errNoReason = errors.New("it gives no reason")
 
-// wait lets the load run on; it fails when the node ends without having been killed.
+// wait waits while the load runs. It returns an error if the node ends without having been killed.
 func (t *trial) wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -122,21 +123,21 @@ func (t *trial) wait(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-t.node.ended:
-		return fmt.Errorf("the node has ended by itself, see %s: %w", t.logFile(), cmp.Or(t.node.failure, errSilent))
+		return fmt.Errorf("the node has ended by itself, see %s: %w", t.logFile(), cmp.Or(t.node.failure, errNoReason))
 	}
 }
 
-// violations are what went wrong; only so many are told in words.
+// violations collects violations, with the text of the first maxTold of each kind.
 type violations struct {
 	mu    sync.Mutex
-	told  []string
+	texts []string
 	kinds map[string]int
 }
 
-// maxTold is how many violations of one kind are told.
+// maxTold is how many violations of one kind are kept as text.
 const maxTold = 10
 
-// add notes one violation of a kind.
+// add records a violation of a kind.
 func (v *violations) add(kind, format string, args ...any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -145,14 +146,14 @@ func (v *violations) add(kind, format string, args ...any) {
 	}
 	v.kinds[kind]++
 	if v.kinds[kind] <= maxTold {
-		v.told = append(v.told, kind+": "+fmt.Sprintf(format, args...))
+		v.texts = append(v.texts, kind+": "+fmt.Sprintf(format, args...))
 	}
 }
 
 func (v *violations) list() []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	list := v.told
+	list := v.texts
 	for kind, n := range v.kinds {
 		if n > maxTold {
 			list = append(list, fmt.Sprintf("%s: and %d more", kind, n-maxTold))

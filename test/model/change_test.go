@@ -14,54 +14,55 @@ import (
 	"ledgerline/test/model"
 )
 
-// rarely changes what sending goes by.
-func (s *site) rarely(r *rand.Rand, g *ground, p *person) {
-	if m, found := s.lately(r); found && r.IntN(2) == 0 { // for whom something may wait
-		g, p = m.ground, m.person
+// changeSomething makes one of the rarer changes: erasure, another number, limits, settings, pools, lines or
+// identities.
+func (s *site) changeSomething(r *rand.Rand, ws *workspace, p *person) {
+	if m, found := s.recentMessage(r); found && r.IntN(2) == 0 { // a contact with a recent message, which may still wait
+		ws, p = m.workspace, m.person
 	}
 	pick := r.IntN(11)
 	if pick%2 == 0 && pick < 4 {
-		g, p = s.underway(g, p)
+		ws, p = s.hangingRecipient(ws, p)
 	}
 	switch pick {
 	case 0, 1:
-		s.erase(r, g, p)
+		s.erase(r, ws, p)
 	case 2, 3:
-		s.renumber(r, g, p)
+		s.changeNumber(r, ws, p)
 	case 4:
-		s.limit(r, g)
+		s.setLimits(r, ws)
 	case 5:
-		s.quieten(r, g)
+		s.setQuietHours(r, ws)
 	case 6:
-		if r.IntN(3) > 0 { // little is accepted then
-			s.requireConsent(r, g)
+		if r.IntN(3) > 0 { // less often, because most messages are refused while consent is required
+			s.requireConsent(r, ws)
 		}
 	case 7:
-		s.pauseOrganisation(r, g)
+		s.pauseOrganisation(r, ws)
 	case 8:
-		s.rotate(r, g)
+		s.setRotation(r, ws)
 	case 9:
-		s.rehang(r, g)
+		s.moveToPool(r, ws)
 	case 10:
-		s.bind(r, g)
+		s.changeIdentity(r, ws)
 	}
 }
 
-// underway is somebody to whom a message is under way that hangs, or else this one.
-func (s *site) underway(g *ground, p *person) (*ground, *person) {
+// hangingRecipient returns a person to whom a carrier call hangs, or g and p if there is none.
+func (s *site) hangingRecipient(ws *workspace, p *person) (*workspace, *person) {
 	hanging := s.world.Hanging()
-	for _, other := range s.grounds {
+	for _, other := range s.workspaces {
 		for _, somebody := range other.people {
-			if k := somebody.now(); k.id != "" && slices.Contains(hanging, k.phone) {
+			if k := somebody.current(); k.id != "" && slices.Contains(hanging, k.phone) {
 				return other, somebody
 			}
 		}
 	}
-	return g, p
+	return ws, p
 }
 
-// take takes the first of what is to be changed back.
-func (b *business) take(n int) []func(*rand.Rand) {
+// takeUndos removes and returns the oldest n undo functions.
+func (b *org) takeUndos(n int) []func(*rand.Rand) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n = min(n, len(b.undo))
@@ -70,136 +71,136 @@ func (b *business) take(n int) []func(*rand.Rand) {
 	return first
 }
 
-func (b *business) later(undo func(*rand.Rand)) {
+func (b *org) addUndo(undo func(*rand.Rand)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.undo = append(b.undo, undo)
 }
 
-// limit lowers or raises the limits of an organisation, or puts them back.
-func (s *site) limit(r *rand.Rand, g *ground) {
+// setLimits lowers or raises the limits of an organisation, or restores them.
+func (s *site) setLimits(r *rand.Rand, ws *workspace) {
 	l := limits()
 	if r.IntN(3) > 0 {
 		l.NewContactsPerHour, l.NewContactsPerDay, l.SendsPerDay = 3+r.IntN(10), 5+r.IntN(24), 30+r.IntN(90)
 		l.NewContactWindowDays, l.IdenticalTextMaxPerDay, l.PreReplyMaxMessages = 1+r.IntN(5), 2+r.IntN(9), 1+r.IntN(5)
 	}
-	s.operate(r, func(ctx context.Context, a *commands.App) error {
-		_, err := a.SetSendingLimits(ctx, g.Operator(), l)
+	s.asOperator(r, func(ctx context.Context, a *commands.App) error {
+		_, err := a.SetSendingLimits(ctx, ws.Operator(), l)
 		return err
 	})
 }
 
-// quieten gives an organisation quiet hours of its own, for a while. With the last of them there is no time for a
-// number that may be on either coast.
-func (s *site) quieten(r *rand.Rand, g *ground) {
+// setQuietHours gives an organisation quiet hours of its own until they are undone. The last choice leaves no common
+// time for a number that may be on either coast.
+func (s *site) setQuietHours(r *rand.Rand, ws *workspace) {
 	own := []events.QuietHours{{Start: "19:00", End: "10:00"}, {Start: "17:30", End: "11:15"}, {Start: "13:00", End: "11:00"}}[r.IntN(3)]
-	s.comply(r, g, organisation.ComplianceChange{QuietHours: &own}, organisation.ComplianceChange{QuietHours: &events.QuietHours{}})
+	s.setCompliance(r, ws, organisation.ComplianceChange{QuietHours: &own}, organisation.ComplianceChange{QuietHours: &events.QuietHours{}})
 }
 
-// requireConsent switches the need for an opt-in on, for a while.
-func (s *site) requireConsent(r *rand.Rand, g *ground) {
+// requireConsent switches require_consent on until it is undone.
+func (s *site) requireConsent(r *rand.Rand, ws *workspace) {
 	yes, no := true, false
-	s.comply(r, g, organisation.ComplianceChange{RequireConsent: &yes}, organisation.ComplianceChange{RequireConsent: &no})
+	s.setCompliance(r, ws, organisation.ComplianceChange{RequireConsent: &yes}, organisation.ComplianceChange{RequireConsent: &no})
 }
 
-func (s *site) comply(r *rand.Rand, g *ground, to, back organisation.ComplianceChange) {
+func (s *site) setCompliance(r *rand.Rand, ws *workspace, to, back organisation.ComplianceChange) {
 	set := func(r *rand.Rand, c organisation.ComplianceChange) {
-		s.operate(r, func(ctx context.Context, a *commands.App) error {
-			_, err := a.SetCompliance(ctx, g.Operator(), c)
+		s.asOperator(r, func(ctx context.Context, a *commands.App) error {
+			_, err := a.SetCompliance(ctx, ws.Operator(), c)
 			return err
 		})
 	}
 	set(r, to)
-	g.business.later(func(r *rand.Rand) { set(r, back) })
+	ws.org.addUndo(func(r *rand.Rand) { set(r, back) })
 }
 
-// pauseOrganisation pauses an organisation, for a while.
-func (s *site) pauseOrganisation(r *rand.Rand, g *ground) {
-	s.operate(r, func(ctx context.Context, a *commands.App) error {
-		_, err := a.PauseOrganisation(ctx, g.Operator(), "test")
+// pauseOrganisation pauses an organisation until it is undone.
+func (s *site) pauseOrganisation(r *rand.Rand, ws *workspace) {
+	s.asOperator(r, func(ctx context.Context, a *commands.App) error {
+		_, err := a.PauseOrganisation(ctx, ws.Operator(), "test")
 		return err
 	})
-	g.business.later(func(r *rand.Rand) {
-		s.operate(r, func(ctx context.Context, a *commands.App) error {
-			_, err := a.ResumeOrganisation(ctx, g.Operator())
+	ws.org.addUndo(func(r *rand.Rand) {
+		s.asOperator(r, func(ctx context.Context, a *commands.App) error {
+			_, err := a.ResumeOrganisation(ctx, ws.Operator())
 			return err
 		})
 	})
 }
 
-// rotate switches the rotation of a pool.
-func (s *site) rotate(r *rand.Rand, g *ground) {
-	s.change(r, g, http.MethodPatch, "/v1/pools/"+g.pools[r.IntN(len(g.pools))], app.Map{"rotation": []string{"sticky", "round_robin"}[r.IntN(2)]})
+// setRotation sets the rotation of a pool.
+func (s *site) setRotation(r *rand.Rand, ws *workspace) {
+	s.change(r, ws, http.MethodPatch, "/v1/pools/"+ws.pools[r.IntN(len(ws.pools))], app.Map{"rotation": []string{"sticky", "round_robin"}[r.IntN(2)]})
 }
 
-// rehang moves a line to another pool, or out of all.
-func (s *site) rehang(r *rand.Rand, g *ground) {
+// moveToPool moves a line to another pool, or removes it from its pool.
+func (s *site) moveToPool(r *rand.Rand, ws *workspace) {
 	in := app.Map{"pool_id": nil}
 	if r.IntN(8) > 0 {
-		in["pool_id"] = g.pools[r.IntN(len(g.pools))]
+		in["pool_id"] = ws.pools[r.IntN(len(ws.pools))]
 	}
-	s.change(r, g, http.MethodPatch, "/v1/lines/"+g.Lines[r.IntN(len(g.Lines))].ID, in)
+	s.change(r, ws, http.MethodPatch, "/v1/lines/"+ws.Lines[r.IntN(len(ws.Lines))].ID, in)
 }
 
-// bind changes what a service identity may do.
-func (s *site) bind(r *rand.Rand, g *ground) {
+// changeIdentity changes the daily limit or the lines of a service identity.
+func (s *site) changeIdentity(r *rand.Rand, ws *workspace) {
 	in := app.Map{}
 	if r.IntN(2) == 0 {
 		in["daily_limit"] = []any{1, 3, 6, nil}[r.IntN(4)]
 	} else {
 		lines := []string{}
 		for range r.IntN(4) {
-			lines = append(lines, g.Lines[r.IntN(len(g.Lines))].ID)
+			lines = append(lines, ws.Lines[r.IntN(len(ws.Lines))].ID)
 		}
 		in["allowed_line_ids"] = lines
 	}
-	s.change(r, g, http.MethodPatch, "/v1/service-identities/"+g.identities[r.IntN(len(g.identities))].String(), in)
+	s.change(r, ws, http.MethodPatch, "/v1/service-identities/"+ws.identities[r.IntN(len(ws.identities))].String(), in)
 }
 
-// erase deletes a contact. Who writes to the number again makes another one.
-func (s *site) erase(r *rand.Rand, g *ground, p *person) {
+// erase deletes a contact. The next message to its number creates another contact.
+func (s *site) erase(r *rand.Rand, ws *workspace, p *person) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	k := p.now()
+	k := p.current()
 	if k.id == "" {
 		return
 	}
-	p.is.Lock()
+	p.knownMu.Lock()
 	p.erased[k.id] = true
 	p.known = known{phone: k.phone}
-	p.is.Unlock()
-	if s.change(r, g, http.MethodDelete, "/v1/contacts/"+k.id, nil) {
-		s.end(model.End{What: "erasure", ContactID: k.id, Automatic: true})
+	p.knownMu.Unlock()
+	if s.change(r, ws, http.MethodDelete, "/v1/contacts/"+k.id, nil) {
+		s.addEnd(model.End{What: "erasure", ContactID: k.id, Automatic: true})
 		return
 	}
-	p.is.Lock()
+	p.knownMu.Lock()
 	delete(p.erased, k.id)
-	p.is.Unlock()
-	p.met(k)
+	p.knownMu.Unlock()
+	p.setContact(k)
 }
 
-// renumber gives a contact another number, now and then the one that it had before. What holds for its consent then,
-// the load does not follow.
-func (s *site) renumber(r *rand.Rand, g *ground, p *person) {
+// changeNumber gives a contact another number, sometimes its previous one. The load does not track the consent that
+// results, so it ends the contact's opt-out in its own records.
+func (s *site) changeNumber(r *rand.Rand, ws *workspace, p *person) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	k, to := p.now(), p.other
+	k, to := p.current(), p.other
 	if k.id == "" || p.fixed {
 		return
 	}
 	if to == "" || r.IntN(2) == 0 {
 		to = fmt.Sprintf("%s7774%03d", k.phone[:5], s.numbers.Add(1))
 	} else {
-		s.lift(p.left)
+		s.expireEnd(p.numberEnd)
 	}
-	s.lift(p.out)
-	p.out = 0
-	if !s.change(r, g, http.MethodPatch, "/v1/contacts/"+k.id, app.Map{"phone": to}, "conflict") {
+	s.expireEnd(p.optOutEnd)
+	p.optOutEnd = 0
+	if !s.change(r, ws, http.MethodPatch, "/v1/contacts/"+k.id, app.Map{"phone": to}, "conflict") {
 		return
 	}
-	p.left = s.end(model.End{What: "change of number", ContactID: k.id, To: k.phone, Automatic: true})
-	p.is.Lock()
-	defer p.is.Unlock()
+	p.numberEnd = s.addEnd(model.End{What: "change of number", ContactID: k.id, To: k.phone, Automatic: true})
+	p.knownMu.Lock()
+	defer p.knownMu.Unlock()
 	p.known = known{to, k.id, k.conversation}
 	p.other = k.phone
 }

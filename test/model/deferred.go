@@ -17,9 +17,9 @@ func (m *Model) deferred(msg *message, e *events.MessageDeferred, at time.Time) 
 	if why := m.untrue(msg, e, at, true); why != "" {
 		m.wrong("a deferral for no reason", "%s for %s until %v, line %v, %v: %s", msg.id, e.Reason, e.Until, text(e.LineID), e.Detail, why)
 	}
-	msg.held, msg.otherWindow = e, false
-	if msg.heldSince.IsZero() {
-		msg.heldSince = at
+	msg.deferral, msg.windowChanged = e, false
+	if msg.deferredSince.IsZero() {
+		msg.deferredSince = at
 	}
 	m.Counted["deferred "+e.Reason]++
 }
@@ -31,8 +31,9 @@ func text(s *string) string {
 	return *s
 }
 
-// untrue says why a reason to wait does not hold at a moment; "" when it does. until is looked at when the reason was
-// just given: a queue for room is not told anew whenever that moves.
+// untrue returns why the reason of a deferral does not hold at a moment; "" if it holds. until says whether to check
+// the deferral's end too: only when it was just recorded, since an entry of the capacity queue gets no event whenever
+// its end changes.
 func (m *Model) untrue(msg *message, e *events.MessageDeferred, at time.Time, until bool) string {
 	c := msg.contact
 	o := m.of(c)
@@ -41,11 +42,11 @@ func (m *Model) untrue(msg *message, e *events.MessageDeferred, at time.Time, un
 		opens := m.opens(o.window, msg.to, at)
 		switch {
 		case m.open(o.window, msg.to, at):
-			return "they may be written to"
+			return "the contact may be written to now"
 		case (e.Until == nil) != (opens == nil) || opens != nil && !e.Until.Equal(*opens):
-			return fmt.Sprint("it opens at ", opens)
+			return fmt.Sprint("the window opens at ", opens)
 		case e.LineID != nil:
-			return "it is not for a line"
+			return "the deferral must name no line"
 		}
 	case "first_message_rules":
 		broken := m.firstRules(msg)
@@ -56,17 +57,17 @@ func (m *Model) untrue(msg *message, e *events.MessageDeferred, at time.Time, un
 		case until && !same(broken, told):
 			return "the rules are " + strings.Join(broken, ", ")
 		case e.Until != nil || e.LineID != nil:
-			return "the contact's word has no time and no line"
+			return "the deferral must name no end and no line"
 		}
 	case "contact_busy":
 		if !slices.ContainsFunc(c.open, func(other *message) bool {
-			return other.place < msg.place && !other.stepsAside() && other.automatic == ""
+			return other.order < msg.order && !other.stepsAside() && other.automatic == ""
 		}) {
-			if until && m.at.Position-c.ended < 1000 { // what it waits for was canceled while that was written; it is looked at again
+			if until && m.at.Position-c.ended < 1000 { // the earlier message was canceled while the deferral was written; the next task run evaluates it again
 				m.Counted["held behind what was just canceled"]++
 				return ""
 			}
-			return "nothing waits before it"
+			return "no earlier message waits"
 		}
 	case "identity_daily_limit":
 		i := m.identities[msg.identity]
@@ -75,17 +76,17 @@ func (m *Model) untrue(msg *message, e *events.MessageDeferred, at time.Time, un
 		}
 		switch {
 		case i == nil || !i.full() || msg.line != "":
-			return "its sender may send more today"
+			return "the identity may send more today"
 		case e.Until == nil || !e.Until.Equal(m.dayEnds(at)) || e.LineID != nil:
-			return "it is for the usage day, and for no line"
+			return "the deferral must end with the usage day and name no line"
 		}
 	case "line_unavailable":
 		if o.paused {
 			m.Counted["held while paused"]++
 			return ""
 		}
-		if !until { // a line that came back and is full is waited for all the same
-			return m.roomFor(msg, e, at, false)
+		if !until { // a message keeps this reason if its line can send again and is full
+			return m.untrueCapacity(msg, e, at, false)
 		}
 		for _, l := range m.candidates(msg) {
 			if l.canSend() && !l.sandbox || l.canSend() && msg.isTest {
@@ -93,19 +94,20 @@ func (m *Model) untrue(msg *message, e *events.MessageDeferred, at time.Time, un
 			}
 		}
 		if text(e.LineID) != "none" && *e.LineID != msg.named || e.Until != nil {
-			return "it names a line or a time that is not its own"
+			return "the deferral names an end, or a line that the request did not name"
 		}
 	case "line_new_contacts_hour", "line_new_contacts_day", "line_sends_day":
-		return m.roomFor(msg, e, at, until)
+		return m.untrueCapacity(msg, e, at, until)
 	default:
 		return "there is no such reason"
 	}
 	return ""
 }
 
-// roomFor says why a message need not wait for room on a line.
-func (m *Model) roomFor(msg *message, e *events.MessageDeferred, at time.Time, just bool) string {
-	queued := e.Detail["queued"] == true // it has room, and others came first
+// untrueCapacity returns why a message need not wait for the capacity of a line; "" if it must. just says that the
+// deferral was just recorded.
+func (m *Model) untrueCapacity(msg *message, e *events.MessageDeferred, at time.Time, just bool) string {
+	queued := e.Detail["queued"] == true // there is capacity, and earlier entries may use it
 	named := false
 	if m.of(msg.contact).paused && !just {
 		return ""
@@ -115,13 +117,13 @@ func (m *Model) roomFor(msg *message, e *events.MessageDeferred, at time.Time, j
 			continue
 		}
 		lacks := m.lacks(l, msg, at)
-		if _, known := msg.contact.via[l.id]; known && len(lacks) == 0 && !just && msg.otherWindow {
-			m.Counted["waits as new by a window that was"]++ // until its queue lets it go
+		if _, known := msg.contact.via[l.id]; known && len(lacks) == 0 && !just && msg.windowChanged {
+			m.Counted["waits as new by a window that was"]++ // until the assign task evaluates its entry
 			return ""
 		}
 		if len(lacks) == 0 && (!queued || !just) {
 			newHour, newDay, sends, _ := l.caps(m.limits(l), m.day(at))
-			return fmt.Sprintf("%s has room: %s, %d of %d sends, %d of %d new today, %d of %d in the hour, new to it %v; the contact's own line is %q, the message's %q, named %q, pool %q",
+			return fmt.Sprintf("%s has capacity: %s, %d of %d sends, %d of %d new today, %d of %d in the hour, new to it %v; the contact's own line is %q, the message's %q, named %q, pool %q",
 				l.id, l.state, l.sends, sends, l.newToday, newDay, l.newInHour(at), newHour, m.isNew(msg.contact, l, at), msg.contact.line, msg.line, msg.named, msg.pool)
 		}
 		if just && !queued && e.LineID != nil && *e.LineID == l.id {
@@ -134,14 +136,14 @@ func (m *Model) roomFor(msg *message, e *events.MessageDeferred, at time.Time, j
 	switch {
 	case !just:
 	case e.LineID == nil:
-		return "it names no line"
+		return "the deferral names no line"
 	case queued:
 	case !named:
-		return *e.LineID + " is not one that it may wait for"
+		return *e.LineID + " is not a line that the message may wait for"
 	case e.Until == nil || !e.Until.After(at):
-		return "until is not ahead"
+		return "until is not in the future"
 	case e.Reason == "line_new_contacts_hour" && e.Until.After(at.Add(time.Hour)) && !e.Until.Equal(m.dayEnds(at)):
-		return "an hour is over earlier"
+		return "the hour ends earlier"
 	case e.Reason != "line_new_contacts_hour" && !e.Until.Equal(m.dayEnds(at)):
 		return "the day ends at " + m.dayEnds(at).UTC().String()
 	}

@@ -13,8 +13,8 @@ type End struct {
 	What      string
 	ContactID string
 	To        string // "" for any number
-	Automatic bool   // also of automatic texts
-	Answered  int64  // by the world's ticks
+	Automatic bool   // whether it also ends automatic texts
+	Answered  int64  // number of the answer in the order of World.Tick
 	Until     int64  // when something else was asked for; 0 for never
 }
 
@@ -32,7 +32,7 @@ func (m *Model) Departures(left []hostile.Departure, ends []End) {
 		d := &left[i]
 		msg := m.messages[d.MessageID]
 		if msg == nil {
-			m.wrong("something left that nobody accepted", "%s", d)
+			m.wrong("the carrier got a message that nobody accepted", "%s", d)
 			continue
 		}
 		if _, known := first[d.MessageID]; !known {
@@ -42,9 +42,9 @@ func (m *Model) Departures(left []hostile.Departure, ends []End) {
 			m.wrong("a message leaves twice", "%s", d)
 		}
 		if msg.to != "" && (d.Body != msg.body || d.To != msg.to) || d.Automatic != (msg.automatic != "") || d.IsTest != msg.isTest {
-			m.wrong("something else left than was accepted", "%s", d)
+			m.wrong("a message left with another content than was accepted", "%s", d)
 		}
-		m.asTold(msg, d)
+		m.checkAttempted(msg, d)
 		for _, e := range before[msg.contact.id] {
 			concerned := (e.To == "" || e.To == d.To) && (e.Automatic || msg.automatic == "")
 			if concerned && d.CallOrder > e.Answered && (e.Until == 0 || d.CallOrder < e.Until) {
@@ -53,21 +53,21 @@ func (m *Model) Departures(left []hostile.Departure, ends []End) {
 		}
 	}
 	for _, msg := range m.messages {
-		m.asLeft(msg, times)
+		m.checkRecorded(msg, times)
 	}
 	for _, c := range m.contacts {
-		m.inOrder(c, first)
+		m.checkOrder(c, first)
 	}
 	m.Counted["departures"] += len(left)
 }
 
-// asTold compares a departure with the attempts of its message.
-func (m *Model) asTold(msg *message, d *hostile.Departure) {
+// checkAttempted compares a departure with the attempts of its message.
+func (m *Model) checkAttempted(msg *message, d *hostile.Departure) {
 	made := slices.ContainsFunc(msg.tries, func(t try) bool {
 		return t.line == d.LineID && t.channel == d.Channel && !t.at.After(d.CalledAt)
 	})
 	if !made {
-		m.wrong("something left without an attempt", "%s", d)
+		m.wrong("a message left without an attempt", "%s", d)
 	}
 	at := slices.IndexFunc(msg.tries, func(t try) bool { return t.at.Equal(d.CalledAt) })
 	if at < 0 {
@@ -78,38 +78,38 @@ func (m *Model) asTold(msg *message, d *hostile.Departure) {
 		m.wrong("a message leaves in quiet hours", "%s", d)
 	}
 	if carrierID := msg.carrierID[d.Channel]; carrierID != "" && carrierID != d.CarrierID {
-		m.wrong("another carrier id", "%s: %s", d, carrierID)
+		m.wrong("a wrong carrier id", "%s: %s", d, carrierID)
 	}
 }
 
-// asLeft compares what the ledger records about a message with what left.
-func (m *Model) asLeft(msg *message, times map[string]int) {
+// checkRecorded compares what the ledger records about a message with its departures.
+func (m *Model) checkRecorded(msg *message, times map[string]int) {
 	for channel := range msg.carrierID {
 		if times[msg.id+channel] == 0 {
-			m.wrong("told to be sent, and never left", "%s on %s", msg.id, channel)
+			m.wrong("recorded as sent, and never left", "%s on %s", msg.id, channel)
 		}
 	}
 	for _, channel := range []string{"chat", "sms"} {
 		if times[msg.id+channel] > 0 && msg.carrierID[channel] == "" && !msg.underway {
-			m.wrong("left, and is not told to be sent", "%s on %s is %s %s", msg.id, channel, msg.status, msg.code)
+			m.wrong("left, and is not recorded as sent", "%s on %s is %s %s", msg.id, channel, msg.status, msg.code)
 		}
 	}
 }
 
-// inOrder compares the departures of one contact with the order in which its messages were accepted.
-func (m *Model) inOrder(c *contact, first map[string]int) {
-	free := 0 // that left before the first reply are counted where they are tried
+// checkOrder compares the departures of one contact with the order in which its messages were accepted.
+func (m *Model) checkOrder(c *contact, first map[string]int) {
+	departures := 0 // departures of messages that are not automatic
 	for i, msg := range c.all {
 		at, left := first[msg.id]
 		if !left || msg.automatic != "" {
 			continue
 		}
-		free++
+		departures++
 		for _, earlier := range c.all[:i] {
 			if before, gone := first[earlier.id]; gone && before > at && earlier.automatic == "" && !msg.passed[earlier.id] {
 				m.wrong("a message overtakes an earlier one", "%s left before %s", msg.id, earlier.id)
 			}
 		}
 	}
-	m.Counted["left to contacts"] += free
+	m.Counted["left to contacts"] += departures
 }

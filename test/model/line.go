@@ -20,9 +20,9 @@ type line struct {
 	sandbox    bool
 	state      string
 	pausedFrom string
-	before     string // throttled: what it was
+	before     string // state before it was throttled
 	warmingDay int    // usage day of the first send; 0 before
-	day        int    // of what follows
+	day        int    // usage day of the counters below
 	sends      int
 	newToday   int
 	texts      map[string]int
@@ -127,8 +127,8 @@ func (m *Model) roll(l *line, at time.Time) {
 	l.newTimes = slices.DeleteFunc(l.newTimes, func(t time.Time) bool { return t.Before(at.Add(-24 * time.Hour)) })
 }
 
-// newInHour counts the contacts that were new in the hour before. What is counted lies in no order: of two messages
-// that were decided before and after a jump of the clock, either may be written first.
+// newInHour counts the contacts that were new in the hour before. The times are not sorted: of two messages that were
+// decided before and after a jump of the clock, either may be appended first.
 func (l *line) newInHour(at time.Time) (n int) {
 	for _, t := range l.newTimes {
 		if t.After(at.Add(-time.Hour)) {
@@ -144,11 +144,11 @@ func (m *Model) isNew(c *contact, l *line, at time.Time) bool {
 	return !known || m.day(at)-last >= m.limits(l).NewContactWindowDays
 }
 
-// otherWindow notes that the window of new contacts is another one for all that waits.
-func (m *Model) otherWindow(o *organisation, days int) {
+// windowChanged records for all waiting messages of an organisation that the window of new contacts has changed.
+func (m *Model) windowChanged(o *organisation, days int) {
 	for _, c := range m.contacts {
 		for _, msg := range c.open {
-			msg.otherWindow = msg.otherWindow || m.of(c) == o && days != o.limits.NewContactWindowDays
+			msg.windowChanged = msg.windowChanged || m.of(c) == o && days != o.limits.NewContactWindowDays
 		}
 	}
 }
@@ -157,9 +157,9 @@ func (m *Model) limits(l *line) *events.SendingLimits {
 	return &m.organisations[l.workspace.organisation].limits
 }
 
-// lacks returns the capacity that a line does not have for a message, and when that may change; "" if it has all.
+// lacks returns the deferral reasons for the capacity that a line does not have for a message; none if it has capacity.
 func (m *Model) lacks(l *line, msg *message, at time.Time) (reasons []string) {
-	if l.sandbox || msg.line == l.id { // its place is taken already
+	if l.sandbox || msg.line == l.id { // its capacity is reserved already
 		return nil
 	}
 	m.roll(l, at)
@@ -167,7 +167,7 @@ func (m *Model) lacks(l *line, msg *message, at time.Time) (reasons []string) {
 	if l.sends >= sends {
 		reasons = append(reasons, "line_sends_day")
 	}
-	if !msg.byHand && l.texts[msg.text()] >= text {
+	if !msg.byStaff && l.texts[msg.text()] >= text {
 		reasons = append(reasons, "line_sends_day")
 	}
 	if m.isNew(msg.contact, l, at) {
@@ -223,29 +223,29 @@ func (m *Model) routed(msg *message, e *events.MessageRouted, at time.Time) {
 	l, c := m.lines[e.LineID], msg.contact
 	allowed := m.candidates(msg)
 	if !slices.Contains(allowed, l) {
-		m.wrong("the line is not one that may take it", "%s by %s; sticky %q, named %q, pool %q", msg.id, l.id, c.line, msg.named, msg.pool)
+		m.wrong("a route to a line that the message may not use", "%s by %s; sticky %q, named %q, pool %q", msg.id, l.id, c.line, msg.named, msg.pool)
 	}
 	if !l.canSend() {
-		m.wrong("a line sends that may not", "%s by %s, which is %s", msg.id, l.id, l.state)
+		m.wrong("a line that cannot send is used", "%s by %s, which is %s", msg.id, l.id, l.state)
 	}
 	if lacks := m.lacks(l, msg, at); len(lacks) > 0 && msg.automatic == "" {
 		newHour, newDay, sends, _ := l.caps(m.limits(l), m.day(at))
-		m.wrong("a line has more than it may", "%s by %s (%s): %v; %d of %d sends, %d of %d new today, %d of %d in the hour", msg.id, l.id, l.state, lacks,
+		m.wrong("a line exceeds a limit", "%s by %s (%s): %v; %d of %d sends, %d of %d new today, %d of %d in the hour", msg.id, l.id, l.state, lacks,
 			l.sends, sends, l.newToday, newDay, l.newInHour(at), newHour)
 	}
 	isNew := msg.automatic == "" && !l.sandbox && m.isNew(c, l, at)
 	if isNew != e.NewContact {
-		m.wrong("who is new to a line", "%s by %s: %v, not %v", msg.id, l.id, e.NewContact, isNew)
+		m.wrong("wrong new_contact of a route", "%s by %s: %v, not %v", msg.id, l.id, e.NewContact, isNew)
 	}
 	if i := m.identities[msg.identity]; i != nil && msg.line == "" {
 		i.roll(m.day(at))
 		if i.full() {
-			m.wrong("an identity sends more than it may", "%s by %s: %d of %d", msg.id, msg.identity, i.sent, *i.limit)
+			m.wrong("an identity exceeds its daily limit", "%s by %s: %d of %d", msg.id, msg.identity, i.sent, *i.limit)
 		}
 		i.sent++
 	}
 	if broken := m.firstRules(msg); len(broken) > 0 && msg.automatic == "" {
-		m.wrong("a first message that may not be", "%s to %s: %v", msg.id, msg.to, broken)
+		m.wrong("a message that breaks the first-message rules is sent", "%s to %s: %v", msg.id, msg.to, broken)
 	}
 	msg.line = l.id
 	if msg.automatic == "" {
@@ -259,7 +259,7 @@ func (m *Model) routed(msg *message, e *events.MessageRouted, at time.Time) {
 	}
 	m.roll(l, at)
 	l.sends++
-	if msg.automatic == "" && !msg.byHand {
+	if msg.automatic == "" && !msg.byStaff {
 		l.texts[msg.text()]++
 	}
 	if isNew {

@@ -16,45 +16,45 @@ import (
 	"ledgerline/test/model"
 )
 
-// act does one thing that people do; true when it was a message that was accepted.
+// act does one random action of the load. It returns true if the action was an accepted message.
 func (s *site) act(r *rand.Rand) bool {
-	g := s.grounds[r.IntN(len(s.grounds))]
-	p := g.people[r.IntN(len(g.people))]
+	ws := s.workspaces[r.IntN(len(s.workspaces))]
+	p := ws.people[r.IntN(len(ws.people))]
 	if r.IntN(15) == 0 {
-		for _, undo := range g.business.take(1) {
+		for _, undo := range ws.org.takeUndos(1) {
 			undo(r)
 		}
 	}
 	switch pick := r.IntN(1000); {
 	case pick < 110:
-		s.inbound(r, g, p, chatter[r.IntN(len(chatter))])
+		s.inbound(r, ws, p, chatter[r.IntN(len(chatter))])
 	case pick < 122:
 		s.optOut(r, p, func() bool {
-			return s.inbound(r, g, p, []string{"STOP", "Stop.", "unsubscribe", "«Arrêt»"}[r.IntN(4)])
+			return s.inbound(r, ws, p, []string{"STOP", "Stop.", "unsubscribe", "«Arrêt»"}[r.IntN(4)])
 		})
 	case pick < 132:
 		s.optOut(r, p, func() bool {
-			id := p.now().id
-			return id != "" && s.change(r, g, http.MethodPost, "/v1/contacts/"+id+"/opt-out", app.Map{"source": "by phone"})
+			id := p.current().id
+			return id != "" && s.change(r, ws, http.MethodPost, "/v1/contacts/"+id+"/opt-out", app.Map{"source": "by phone"})
 		})
 	case pick < 165:
-		s.optIn(r, g, p)
+		s.optIn(r, ws, p)
 	case pick < 170:
-		s.inbound(r, g, p, "HELP")
+		s.inbound(r, ws, p, "HELP")
 	case pick < 200:
 		s.cancel(r)
 	case pick < 212:
-		s.pauseOrResume(r, g)
+		s.pauseOrResume(r, ws)
 	case pick < 215:
-		s.quarantine(r, g)
+		s.quarantine(r, ws)
 	case pick < 230:
-		s.send(r, g, p, true)
+		s.send(r, ws, p, true)
 	case pick < 250:
-		s.rarely(r, g, p)
+		s.changeSomething(r, ws, p)
 	case pick < 290:
-		return s.reply(r, g, p)
+		return s.reply(r, ws, p)
 	default:
-		return s.send(r, g, p, false)
+		return s.send(r, ws, p, false)
 	}
 	return false
 }
@@ -64,7 +64,7 @@ var (
 	adverts = []string{"Big sale today", " Big sale today ", "We are open again", "Your table is ready"}
 )
 
-// body is something to say.
+// body returns a random message text.
 func body(r *rand.Rand) string {
 	text := "Your code is "
 	for range 12 {
@@ -87,17 +87,17 @@ func body(r *rand.Rand) string {
 	return text
 }
 
-// send has a message accepted, or asks what would become of it.
-func (s *site) send(r *rand.Rand, g *ground, p *person, dry bool) bool {
-	token, in, own := g.live, app.Map{"body": body(r)}, false
+// send posts a message, or a dry run of one. It returns true if a message was accepted.
+func (s *site) send(r *rand.Rand, ws *workspace, p *person, dry bool) bool {
+	token, in, own := ws.live, app.Map{"body": body(r)}, false
 	now := s.clock.Now()
 	switch pick := r.IntN(100); {
 	case pick < 4:
-		token, p = g.test, g.sandboxed[r.IntN(len(g.sandboxed))]
+		token, p = ws.test, ws.sandboxed[r.IntN(len(ws.sandboxed))]
 	case pick < 12:
-		in["line_id"] = g.Lines[r.IntN(len(g.Lines))].ID
+		in["line_id"] = ws.Lines[r.IntN(len(ws.Lines))].ID
 	case pick < 45:
-		in["pool_id"] = g.pools[r.IntN(len(g.pools))]
+		in["pool_id"] = ws.pools[r.IntN(len(ws.pools))]
 	}
 	switch pick := r.IntN(100); {
 	case pick < 8:
@@ -109,11 +109,11 @@ func (s *site) send(r *rand.Rand, g *ground, p *person, dry bool) bool {
 	case pick < 22:
 		in["fallback"] = false
 	}
-	if token == g.live && r.IntN(100) < 5 {
-		token, own = g.tokens[r.IntN(len(g.tokens))], true
+	if token == ws.live && r.IntN(100) < 5 {
+		token, own = ws.tokens[r.IntN(len(ws.tokens))], true
 	}
-	k := p.now()
-	if k.id != "" && token != g.test && r.IntN(3) == 0 {
+	k := p.current()
+	if k.id != "" && token != ws.test && r.IntN(3) == 0 {
 		in["contact_id"] = k.id
 	} else {
 		in["to"] = k.phone
@@ -122,32 +122,32 @@ func (s *site) send(r *rand.Rand, g *ground, p *person, dry bool) bool {
 	if dry {
 		path += "?dry_run=true"
 	}
-	status, answer, code := s.request(r, g, token, http.MethodPost, path, in)
+	status, answer, code := s.request(r, ws, token, http.MethodPost, path, in)
 	if dry && status == http.StatusOK || own && in["line_id"] != nil && code == "forbidden" {
 		return false
 	}
-	return s.accepted(g, p, k, in["contact_id"] != nil, status, answer, code)
+	return s.accepted(ws, p, k, in["contact_id"] != nil, status, answer, code)
 }
 
-// reply has a person, or a program, answer in a conversation.
-func (s *site) reply(r *rand.Rand, g *ground, p *person) bool {
-	k := p.now()
+// reply posts a message in a conversation, with a user's session or with an API key.
+func (s *site) reply(r *rand.Rand, ws *workspace, p *person) bool {
+	k := p.current()
 	if k.id == "" {
 		return false
 	}
-	token := s.session(g)
+	token := s.session(ws)
 	if r.IntN(4) == 0 {
-		token = g.live
+		token = ws.live
 	}
-	status, answer, code := s.request(r, g, token, http.MethodPost, "/v1/conversations/"+k.conversation+"/messages", app.Map{"body": body(r)})
-	return s.accepted(g, p, k, true, status, answer, code)
+	status, answer, code := s.request(r, ws, token, http.MethodPost, "/v1/conversations/"+k.conversation+"/messages", app.Map{"body": body(r)})
+	return s.accepted(ws, p, k, true, status, answer, code)
 }
 
-// accepted takes the answer to a message; false when it was refused as it may be. byID tells that the contact was named
-// by its id.
-func (s *site) accepted(g *ground, p *person, k known, byID bool, status int, answer app.Map, code string) bool {
+// accepted records an accepted message. It returns false for a refusal, and fails the test if the refusal is not an
+// expected one. byID says that the request named the contact by id.
+func (s *site) accepted(ws *workspace, p *person, k known, byID bool, status int, answer app.Map, code string) bool {
 	switch {
-	case code == "contact_opted_out", code == "consent_required", code == "org_paused", code == "not_found" && byID && p.was(k.id):
+	case code == "contact_opted_out", code == "consent_required", code == "org_paused", code == "not_found" && byID && p.wasErased(k.id):
 		return false
 	case status != http.StatusCreated || answer["status"] != "queued":
 		s.t.Errorf("a message: %d %v", status, answer)
@@ -155,23 +155,23 @@ func (s *site) accepted(g *ground, p *person, k known, byID bool, status int, an
 	}
 	text := func(name string) string { value, _ := answer[name].(string); return value }
 	if !byID {
-		p.met(known{k.phone, text("contact_id"), text("conversation_id")})
+		p.setContact(known{k.phone, text("contact_id"), text("conversation_id")})
 	}
 	media, _ := answer["media"].([]any)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.model.Accepted[text("id")] = events.MessagePersonal{To: text("to"), Body: text("body"), Media: make([]events.Media, len(media))}
-	s.recent = append(s.recent, sent{g, p, text("id")})
+	s.recent = append(s.recent, sentMessage{ws, p, text("id")})
 	return true
 }
 
-// inbound plays a message of a person's, told once or twice.
-func (s *site) inbound(r *rand.Rand, g *ground, p *person, text string) bool {
-	in := carrier.Inbound{CarrierID: fmt.Sprintf("in_%x", r.Uint64()), LinePhone: g.Lines[r.IntN(len(g.Lines))].Phone, From: p.now().phone, Body: text, Channel: "chat"}
+// inbound reports a message from a person, sometimes twice, and checks that both reports get the same id.
+func (s *site) inbound(r *rand.Rand, ws *workspace, p *person, text string) bool {
+	in := carrier.Inbound{CarrierID: fmt.Sprintf("in_%x", r.Uint64()), LinePhone: ws.Lines[r.IntN(len(ws.Lines))].Phone, From: p.current().phone, Body: text, Channel: "chat"}
 	var first string
 	for range 1 + r.IntN(10)/7 {
-		s.again(r, "a message from a contact", func(n *app.Node) error {
-			return on(s.t.Context(), n, func(ctx context.Context, n *app.Node) error {
+		s.retry(r, "a message from a contact", func(n *app.Node) error {
+			return onNode(s.t.Context(), n, func(ctx context.Context, n *app.Node) error {
 				id, err := processes.NewInbox(n.App).Message(ctx, in)
 				if err == nil && first != "" && id != first {
 					s.t.Errorf("the same message from a contact is %s and %s", first, id)
@@ -186,8 +186,8 @@ func (s *site) inbound(r *rand.Rand, g *ground, p *person, text string) bool {
 	return true
 }
 
-// end remembers that something was answered after which nothing may leave, and gives its place among all, from 1.
-func (s *site) end(e model.End) int {
+// addEnd records an answered request after which nothing may leave. It returns its index in s.ends, from 1.
+func (s *site) addEnd(e model.End) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e.Answered = s.world.Tick()
@@ -195,50 +195,50 @@ func (s *site) end(e model.End) int {
 	return len(s.ends)
 }
 
-// lift says that an end may be over from now on; 0 is none.
-func (s *site) lift(place int) {
+// expireEnd records that the End with this index may not hold from now on; 0 is none.
+func (s *site) expireEnd(index int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if place > 0 {
-		s.ends[place-1].Until = s.world.Tick()
+	if index > 0 {
+		s.ends[index-1].Until = s.world.Tick()
 	}
 }
 
-// optOut has a person opt out, in one way or another, and remembers when that was answered.
+// optOut calls do, which opts a person out, and records when that was answered.
 func (s *site) optOut(r *rand.Rand, p *person, do func() bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.out > 0 && r.IntN(4) > 0 || !do() || p.out > 0 || p.now().id == "" {
+	if p.optOutEnd > 0 && r.IntN(4) > 0 || !do() || p.optOutEnd > 0 || p.current().id == "" {
 		return
 	}
-	p.out = s.end(model.End{What: "opt-out", ContactID: p.now().id})
+	p.optOutEnd = s.addEnd(model.End{What: "opt-out", ContactID: p.current().id})
 }
 
-// optIn has a person opt in, or takes back what is known of its consent: the register of opt-outs still counts then.
-func (s *site) optIn(r *rand.Rand, g *ground, p *person) {
+// optIn opts a person in, or sets its consent to unknown. The register of opt-outs stays in force with unknown.
+func (s *site) optIn(r *rand.Rand, ws *workspace, p *person) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	id := p.now().id
-	if id == "" && p.out == 0 || p.out == 0 && r.IntN(4) > 0 {
+	id := p.current().id
+	if id == "" && p.optOutEnd == 0 || p.optOutEnd == 0 && r.IntN(4) > 0 {
 		return
 	}
 	to := "opted_in"
-	if r.IntN(10) == 0 && !p.shared { // else the opt-in of another workspace would let messages go
+	if r.IntN(10) == 0 && !p.shared { // with a shared number, the opt-in of another workspace would allow messages
 		to = "unknown"
 	}
-	if p.out > 0 && to == "opted_in" {
-		s.lift(p.out)
-		p.out = 0
+	if p.optOutEnd > 0 && to == "opted_in" {
+		s.expireEnd(p.optOutEnd)
+		p.optOutEnd = 0
 	}
 	if to == "opted_in" && r.IntN(2) == 0 || id == "" {
-		s.inbound(r, g, p, []string{"START", "Yes!", "unstop"}[r.IntN(3)])
+		s.inbound(r, ws, p, []string{"START", "Yes!", "unstop"}[r.IntN(3)])
 		return
 	}
-	s.change(r, g, http.MethodPost, "/v1/contacts/"+id+"/consent", app.Map{"status": to, "source": "web form"})
+	s.change(r, ws, http.MethodPost, "/v1/contacts/"+id+"/consent", app.Map{"status": to, "source": "web form"})
 }
 
-// lately is a message that was accepted not long ago.
-func (s *site) lately(r *rand.Rand) (m sent, found bool) {
+// recentMessage returns one of the last 60 accepted messages.
+func (s *site) recentMessage(r *rand.Rand) (m sentMessage, found bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.recent) == 0 {
@@ -248,46 +248,46 @@ func (s *site) lately(r *rand.Rand) (m sent, found bool) {
 }
 
 func (s *site) cancel(r *rand.Rand) {
-	m, found := s.lately(r)
+	m, found := s.recentMessage(r)
 	if !found {
 		return
 	}
 	path := "/v1/messages/" + m.id + "/cancel"
-	switch status, answer, code := s.request(r, m.ground, m.ground.live, http.MethodPost, path, app.Map{}); {
+	switch status, answer, code := s.request(r, m.workspace, m.workspace.live, http.MethodPost, path, app.Map{}); {
 	case status == http.StatusOK:
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.canceled = append(s.canceled, m.id)
-	case code == "conflict", code == "org_paused", code == "not_found" && m.person.was(""):
+	case code == "conflict", code == "org_paused", code == "not_found" && m.person.wasErased(""):
 	default:
 		s.t.Errorf("%s: %d %v", path, status, answer)
 	}
 }
 
-func (s *site) pauseOrResume(r *rand.Rand, g *ground) {
-	l := g.Lines[r.IntN(len(g.Lines))]
-	g.mu.Lock()
-	resume := g.paused[l.ID]
-	g.paused[l.ID] = !resume
-	g.mu.Unlock()
-	s.moveLine(r, g, l.ID, resume)
+func (s *site) pauseOrResume(r *rand.Rand, ws *workspace) {
+	l := ws.Lines[r.IntN(len(ws.Lines))]
+	ws.mu.Lock()
+	resume := ws.paused[l.ID]
+	ws.paused[l.ID] = !resume
+	ws.mu.Unlock()
+	s.moveLine(r, ws, l.ID, resume)
 }
 
-// moveLine pauses or resumes a line; one that is not in use, or that the platform has paused, stays as it is.
-func (s *site) moveLine(r *rand.Rand, g *ground, id string, resume bool) {
+// moveLine pauses or resumes a line. A conflict is expected for a line that is not in use or that the service paused.
+func (s *site) moveLine(r *rand.Rand, ws *workspace, id string, resume bool) {
 	path := "/v1/lines/" + id + "/pause"
 	if resume {
 		path = "/v1/lines/" + id + "/resume"
 	}
-	s.change(r, g, http.MethodPost, path, app.Map{}, "conflict")
+	s.change(r, ws, http.MethodPost, path, app.Map{}, "conflict")
 }
 
-// quarantine has the operator take a line out of service and put it back, to begin anew.
-func (s *site) quarantine(r *rand.Rand, g *ground) {
-	l := g.Lines[r.IntN(len(g.Lines))]
+// quarantine quarantines a line and makes it ready again, which starts its warm-up anew.
+func (s *site) quarantine(r *rand.Rand, ws *workspace) {
+	l := ws.Lines[r.IntN(len(ws.Lines))]
 	for _, to := range []string{"quarantined", "ready"} {
-		s.operate(r, func(ctx context.Context, a *commands.App) error {
-			_, err := a.ChangeLineState(ctx, g.Operator(), l.ID, lineState(to), nil)
+		s.asOperator(r, func(ctx context.Context, a *commands.App) error {
+			_, err := a.ChangeLineState(ctx, ws.Operator(), l.ID, lineState(to), nil)
 			if conflict(err) {
 				return nil
 			}
@@ -296,11 +296,11 @@ func (s *site) quarantine(r *rand.Rand, g *ground) {
 	}
 }
 
-// tell tells the receipts that are due, each through any node.
-func (s *site) tell(r *rand.Rand) {
+// sendReceipts reports the receipts that are due, each through a random node.
+func (s *site) sendReceipts(r *rand.Rand) {
 	for _, due := range s.world.TakeDueReceipts() {
-		s.again(r, "a receipt", func(n *app.Node) error {
-			return on(s.t.Context(), n, func(ctx context.Context, n *app.Node) error {
+		s.retry(r, "a receipt", func(n *app.Node) error {
+			return onNode(s.t.Context(), n, func(ctx context.Context, n *app.Node) error {
 				return processes.NewInbox(n.App).Receipt(ctx, due.Receipt)
 			})
 		})

@@ -16,37 +16,38 @@ type message struct {
 	contact   *contact
 	isTest    bool
 	automatic string
-	byHand    bool
-	identity  string // of the service identity that sends it
+	byStaff   bool
+	identity  string // id of the service identity that sends it
 	pool      string
 	named     string
 	to        string // "" for an automatic text whose contact was erased
 	body      string
 	media     int
-	fallback  bool  // not forbidden
-	place     int64 // in the order of its contact's open messages
+	fallback  bool  // whether the sender allows SMS
+	order     int64 // in the order of its contact's open messages
 	sendAt    time.Time
 
-	status      string
-	line        string
-	channel     string
-	attempts    int
-	failures    int // that count
-	underway    bool
-	waits       time.Time // for its next try
-	held        *events.MessageDeferred
-	heldSince   time.Time
-	otherWindow bool // that of new contacts has changed since it was held
-	resend      bool
-	sentAt      time.Time
-	carrierID   map[string]string // by channel
-	tries       []try
-	receipts    int
-	missed      bool
-	code        string
-	canceled    bool            // or for a cause that the ledger tells
-	trace       []string        // what happened to it, for failures
-	passed      map[string]bool // messages that were accepted before and had stepped aside when this one was tried first
+	status   string
+	line     string
+	channel  string
+	attempts int
+	failures int // failures that count toward carrier_unreachable
+
+	underway      bool
+	nextAttempt   time.Time // earliest time of the next attempt
+	deferral      *events.MessageDeferred
+	deferredSince time.Time
+	windowChanged bool // whether the window of new contacts has changed since the deferral
+	resend        bool
+	sentAt        time.Time
+	carrierID     map[string]string // by channel
+	tries         []try
+	receipts      int
+	missed        bool
+	code          string
+	canceled      bool            // whether it was canceled by request, or for a cause that is in the ledger
+	trace         []string        // what happened to it, for failures
+	passed        map[string]bool // earlier messages that it was allowed to overtake at its first attempt
 }
 
 // try is one attempt to send.
@@ -54,7 +55,7 @@ type try struct {
 	at      time.Time
 	line    string
 	channel string
-	window  window // that held then
+	window  window // window in force at the attempt
 }
 
 func (msg *message) text() string { return strings.TrimSpace(msg.body) }
@@ -62,7 +63,7 @@ func (msg *message) text() string { return strings.TrimSpace(msg.body) }
 // codes are the error codes of rule SND-30.
 var codes = regexp.MustCompile(`^(contact_opted_out|consent_required|hold_expired|carrier_rejected|carrier_unreachable|not_on_chat|sms_.+|canceled)$`)
 
-// to moves a message to a status that it may have from these.
+// to sets the status of a message and checks that its old status is one of these.
 func (m *Model) to(msg *message, status string, from ...string) {
 	if !slices.Contains(from, msg.status) {
 		m.wrong("a status that goes back or skips", "%s from %s to %s", msg.id, msg.status, status)
@@ -130,11 +131,11 @@ func (m *Model) takeMessage(r *eventstore.Recorded) {
 		if msg.channel != "chat" || !msg.fallback || msg.status != "sending" && msg.status != "sent" {
 			m.wrong("a fallback that may not be", "%s is %s by %s", msg.id, msg.status, msg.channel)
 		}
-		if msg.status == "sent" { // it takes its place anew
-			msg.place = r.Position
+		if msg.status == "sent" { // it goes to the end of its contact's open messages
+			msg.order = r.Position
 			msg.contact.open = append(msg.contact.open, msg)
 		}
-		msg.channel, msg.underway, msg.resend, msg.failures, msg.waits = "sms", false, true, 0, time.Time{}
+		msg.channel, msg.underway, msg.resend, msg.failures, msg.nextAttempt = "sms", false, true, 0, time.Time{}
 		m.Counted["fallbacks"]++
 	}
 }
@@ -160,15 +161,15 @@ func (m *Model) queued(e *events.MessageQueued, r *eventstore.Recorded) {
 		c.phone = e.Content.To
 	}
 	msg := &message{
-		id: e.MessageID, contact: c, isTest: e.IsTest, automatic: e.Automatic, byHand: e.ByStaff, channel: e.Channel, to: e.Content.To,
-		body: e.Content.Body, media: len(e.Content.Media), fallback: e.Fallback == nil || *e.Fallback, place: r.Position, status: "queued",
+		id: e.MessageID, contact: c, isTest: e.IsTest, automatic: e.Automatic, byStaff: e.ByStaff, channel: e.Channel, to: e.Content.To,
+		body: e.Content.Body, media: len(e.Content.Media), fallback: e.Fallback == nil || *e.Fallback, order: r.Position, status: "queued",
 		carrierID: map[string]string{}, passed: map[string]bool{},
 	}
 	if e.IdentityID != nil {
 		msg.identity = *e.IdentityID
 		m.Counted["by identities"]++
 	}
-	if e.ByStaff { // who answers has read
+	if e.ByStaff { // a reply by a user marks the conversation as read
 		c.Unread = 0
 		m.Counted["by hand"]++
 	}
@@ -188,7 +189,7 @@ func (m *Model) queued(e *events.MessageQueued, r *eventstore.Recorded) {
 		m.wrong("a message that should have been refused", "%s: %s", msg.id, code)
 	}
 	switch {
-	case msg.astray():
+	case msg.addresseeChanged():
 		m.wrong("a message that should have been refused", "%s to %s: contact %s has %s, erased %v", msg.id, msg.to, c.id, c.phone, c.erased)
 	case msg.automatic == "" && (m.of(c).paused || !m.allows(msg, m.lines[msg.named])):
 		m.wrong("a message that should have been refused", "%s: the organisation is paused (%v), or its sender may not use %s", msg.id, m.of(c).paused, msg.named)
@@ -204,14 +205,14 @@ func (m *Model) sending(msg *message, e *events.MessageSending, at time.Time) {
 	if msg.status != "sent" || !msg.resend {
 		m.to(msg, "sending", "queued", "sending")
 	}
-	if msg.underway || e.Attempt != msg.attempts+1 || at.Before(msg.waits) {
-		m.wrong("an attempt too many or too early", "%s, attempt %d at %s; underway %v, %d before, due %s", msg.id, e.Attempt, at, msg.underway, msg.attempts, msg.waits)
+	if msg.underway || e.Attempt != msg.attempts+1 || at.Before(msg.nextAttempt) {
+		m.wrong("an attempt at the wrong time", "%s, attempt %d at %s; underway %v, %d before, due %s", msg.id, e.Attempt, at, msg.underway, msg.attempts, msg.nextAttempt)
 	}
 	if l := m.lines[e.LineID]; e.LineID != msg.line || e.Channel != msg.channel || !l.canSend() && l.state != "" {
-		m.wrong("a line sends that may not", "%s by %s (%s), routed to %s", msg.id, e.LineID, l.state, msg.line)
+		m.wrong("a line that cannot send is used", "%s by %s (%s), routed to %s", msg.id, e.LineID, l.state, msg.line)
 	}
-	if msg.astray() {
-		m.wrong("a message leaves to who was erased, or has another number", "%s to %s: contact %s has %s, erased %v", msg.id, msg.to, c.id, c.phone, c.erased)
+	if msg.addresseeChanged() {
+		m.wrong("a message leaves to an erased contact or an old number", "%s to %s: contact %s has %s, erased %v", msg.id, msg.to, c.id, c.phone, c.erased)
 	}
 	if msg.automatic == "" {
 		m.mayLeave(msg, at)
@@ -219,17 +220,17 @@ func (m *Model) sending(msg *message, e *events.MessageSending, at time.Time) {
 	if msg.attempts == 0 {
 		for _, earlier := range c.open {
 			switch {
-			case earlier.place >= msg.place, earlier.automatic != "": // an automatic text waits for its line alone
+			case earlier.order >= msg.order, earlier.automatic != "": // an automatic text holds up no message
 			case earlier.stepsAside():
 				msg.passed[earlier.id] = true
 			case msg.automatic == "" && earlier.attempts == 0 && !earlier.resend:
-				m.wrong("a message overtakes an earlier one", "%s passes %s, which is %s, held %s", msg.id, earlier.id, earlier.status, earlier.reason())
+				m.wrong("a message overtakes an earlier one", "%s passes %s, which is %s, deferred for %s", msg.id, earlier.id, earlier.status, earlier.reason())
 			case msg.automatic == "" && !earlier.resend:
 				m.wrong("a message overtakes an earlier one", "%s passes %s, which is being tried", msg.id, earlier.id)
 			}
 		}
 	}
-	msg.attempts, msg.underway, msg.held, msg.heldSince, msg.waits, msg.resend = e.Attempt, true, nil, time.Time{}, time.Time{}, false
+	msg.attempts, msg.underway, msg.deferral, msg.deferredSince, msg.nextAttempt, msg.resend = e.Attempt, true, nil, time.Time{}, time.Time{}, false
 	msg.tries = append(msg.tries, try{at, e.LineID, e.Channel, m.of(c).window})
 	m.Counted["attempts"]++
 }
@@ -247,12 +248,12 @@ func (m *Model) mayLeave(msg *message, at time.Time) {
 		m.wrong("a message leaves in quiet hours", "%s to %s at %s", msg.id, msg.to, at)
 	}
 	if broken := m.firstRules(msg); len(broken) > 0 {
-		m.wrong("a first message that may not be", "%s to %s: %v", msg.id, msg.to, broken)
+		m.wrong("a message that breaks the first-message rules is sent", "%s to %s: %v", msg.id, msg.to, broken)
 	}
 }
 
-// astray reports that the contact was erased, or has another number than the message was accepted for.
-func (msg *message) astray() bool {
+// addresseeChanged reports that the contact was erased, or has another number than the message was accepted for.
+func (msg *message) addresseeChanged() bool {
 	c := msg.contact
 	return c.erased || msg.to != "" && c.phone != "" && msg.to != c.phone
 }
@@ -263,10 +264,10 @@ func (msg *message) stepsAside() bool {
 }
 
 func (msg *message) reason() string {
-	if msg.held == nil {
+	if msg.deferral == nil {
 		return ""
 	}
-	return msg.held.Reason
+	return msg.deferral.Reason
 }
 
 var (

@@ -62,7 +62,7 @@ type number struct {
 }
 
 type contact struct {
-	id, phone  string // the phone that it has now; "" when that was erased and nothing tells it
+	id, phone  string // current phone; "" if it was erased
 	workspace  *workspace
 	number     *number
 	consent    string
@@ -70,15 +70,15 @@ type contact struct {
 	line       string // sticky
 	replied    bool
 	FirstReply time.Time
-	before     map[string]bool // messages that were given to a line before the first reply
-	via        map[string]int  // by line: the usage day on which it wrote last
+	before     map[string]bool // messages that were routed before the first reply
+	via        map[string]int  // by line: the usage day on which the line last wrote to the contact
 	Unread     int
 	open       []*message // in the order in which they were accepted
 	all        []*message
-	ended      int64 // position at which one of them ended last
+	ended      int64 // position at which one of the open messages last ended
 }
 
-// New makes a model that knows nothing.
+// New returns the model of an empty ledger.
 func New(zones func(phone string) []string) *Model {
 	return &Model{
 		Zones: zones, Accepted: map[string]events.MessagePersonal{}, identities: map[string]*identity{}, organisations: map[uuid.UUID]*organisation{}, workspaces: map[uuid.UUID]*workspace{}, pools: map[string]*pool{},
@@ -87,10 +87,10 @@ func New(zones func(phone string) []string) *Model {
 	}
 }
 
-// perKind bounds how many violations of a kind are told.
+// perKind is how many violations of a kind are kept as text.
 const perKind = 8
 
-// wrong notes what should not have been.
+// wrong records a violation at the current event.
 func (m *Model) wrong(kind, format string, args ...any) {
 	m.kinds[kind]++
 	if m.kinds[kind] > perKind {
@@ -103,7 +103,7 @@ func (m *Model) wrong(kind, format string, args ...any) {
 	m.Violations = append(m.Violations, kind+": "+fmt.Sprintf(format, args...)+where)
 }
 
-// Wrong notes what somebody else found.
+// Wrong records a violation that the caller found.
 func (m *Model) Wrong(kind, format string, args ...any) {
 	m.at = nil
 	m.wrong(kind, format, args...)
@@ -112,7 +112,7 @@ func (m *Model) Wrong(kind, format string, args ...any) {
 // Kinds counts all violations by their kind.
 func (m *Model) Kinds() map[string]int { return m.kinds }
 
-// Walk takes what is new in the ledger.
+// Walk applies the events that were appended since the last call.
 func (m *Model) Walk(ctx context.Context, ledger *eventstore.Ledger) error {
 	const page = 5000
 	for shard := range ledger.Shards() {
@@ -136,7 +136,7 @@ func (m *Model) Walk(ctx context.Context, ledger *eventstore.Ledger) error {
 	return nil
 }
 
-// Take takes the next event of a shard.
+// Take applies the next event of a shard.
 func (m *Model) Take(r *eventstore.Recorded) {
 	m.at = r
 	if r.Position != m.after[r.Shard]+1 {
@@ -151,7 +151,7 @@ func (m *Model) Take(r *eventstore.Recorded) {
 		if o.limits.WarmupCurve != nil {
 			m.Counted["limits changed"]++
 		}
-		m.otherWindow(o, e.Limits.NewContactWindowDays)
+		m.windowChanged(o, e.Limits.NewContactWindowDays)
 		o.limits = e.Limits
 	case *events.ComplianceChanged:
 		o := m.organisations[r.OrganisationID]

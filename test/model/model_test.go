@@ -69,7 +69,7 @@ func TestSendingRulesHoldWithKilledNodesTimeoutsAndAHostileCarrier(t *testing.T)
 func run(t *testing.T, shards, messages, days int, seed uint64) {
 	newYork, err := time.LoadLocation("America/New_York")
 	require.NoError(t, err)
-	// On the third morning the clocks have gone forward, or back.
+	// On the third morning daylight saving time has begun or ended.
 	starts := []time.Time{time.Date(2026, 3, 6, 9, 0, 0, 0, newYork), time.Date(2026, 10, 30, 9, 0, 0, 0, newYork)}
 	start := starts[(seed+uint64(shards))%2] //nolint:gosec // small
 	r := rand.New(rand.NewPCG(seed, 0))      //nolint:gosec // repeatable on purpose
@@ -83,18 +83,18 @@ func run(t *testing.T, shards, messages, days int, seed uint64) {
 		for burst, at := range []time.Duration{20 * time.Minute, 3 * time.Hour, 6 * time.Hour, 10*time.Hour + 40*time.Minute} {
 			morning := start.AddDate(0, 0, day)
 			s.jumpTo(morning.Add(at + time.Duration(r.IntN(40))*time.Minute))
-			s.tell(r)
+			s.sendReceipts(r)
 			quota := (messages-len(s.model.Accepted))/(bursts*(days-day)-burst) + 1
 			s.burst(seed, day*bursts+burst, quota, burst == 1 && day%2 == 0)
 		}
 		if day%4 == 2 {
-			s.pauseOrganisation(r, s.grounds[0])
+			s.pauseOrganisation(r, s.workspaces[0])
 		}
 		s.comeToRest(r, day == days-1)
 		t.Logf("day %d: %d accepted, %v", day+1, len(s.model.Accepted), time.Since(began).Round(time.Second/10))
 		if day%3 == 1 { // compare in the night too, just after the usage day has changed
 			s.jumpTo(start.AddDate(0, 0, day+1).Add(-6*time.Hour + time.Second))
-			s.app.Settle() // a long queue is worked off in steps of five seconds: what it looks like then is not asked
+			s.app.Settle() // Rest is not called: the assign task works through a long queue in steps of five seconds
 			require.NoError(t, s.model.Walk(t.Context(), s.nodes[0].Ledger))
 		}
 		if t.Failed() || len(s.model.Violations) > 0 {
@@ -103,7 +103,7 @@ func run(t *testing.T, shards, messages, days int, seed uint64) {
 	}
 	for _, step := range []time.Duration{14 * time.Hour, 12 * time.Hour, 6 * time.Hour, 26 * time.Hour} {
 		s.advance(step)
-		s.tell(r)
+		s.sendReceipts(r)
 		s.app.Settle()
 	}
 	s.comeToRest(r, true)
@@ -169,14 +169,14 @@ func (s *site) burst(seed uint64, nth, messages int, kill bool) {
 		if seen == jump {
 			jump += 30 + r.IntN(120)
 			s.advance([]time.Duration{time.Second, 31 * time.Second, 2*time.Minute + time.Second, 11 * time.Minute, time.Hour}[min(r.IntN(20)/4, 4)])
-			starting.Go(func() { s.tell(rand.New(rand.NewPCG(seed, uint64(seen)))) }) //nolint:gosec // repeatable on purpose
+			starting.Go(func() { s.sendReceipts(rand.New(rand.NewPCG(seed, uint64(seen)))) }) //nolint:gosec // repeatable on purpose
 		}
 		if kill && seen == fatal {
 			starting.Go(func() { s.replace(r.IntN(2)) })
 		}
 	}
-	if g, p := s.underway(nil, nil); p != nil && nth%3 == 1 { // its call hangs for as long
-		s.erase(r, g, p)
+	if ws, p := s.hangingRecipient(nil, nil); p != nil && nth%3 == 1 { // erase the contact while the carrier call to it hangs
+		s.erase(r, ws, p)
 	}
 	s.world.Resume()
 	starting.Wait()
@@ -199,21 +199,21 @@ func (s *site) replace(which int) {
 // comeToRest waits until nothing changes any more and compares everything with the rules.
 func (s *site) comeToRest(r *rand.Rand, resume bool) {
 	if resume {
-		for _, g := range s.grounds {
-			for _, undo := range g.business.take(len(g.business.undo)) {
+		for _, ws := range s.workspaces {
+			for _, undo := range ws.org.takeUndos(len(ws.org.undo)) {
 				undo(r)
 			}
-			for _, id := range slices.Sorted(maps.Keys(g.paused)) {
-				if g.paused[id] {
-					s.moveLine(r, g, id, true)
+			for _, id := range slices.Sorted(maps.Keys(ws.paused)) {
+				if ws.paused[id] {
+					s.moveLine(r, ws, id, true)
 				}
 			}
-			clear(g.paused)
+			clear(ws.paused)
 		}
 	}
 	var stuck []string
-	for same := 0; same < 4; { // a queue is worked off in steps of five seconds
-		s.tell(r)
+	for same := 0; same < 4; { // the assign task works through a queue in steps of five seconds
+		s.sendReceipts(r)
 		s.app.Settle()
 		require.NoError(s.t, s.model.Walk(s.t.Context(), s.nodes[0].Ledger))
 		before := stuck
@@ -227,11 +227,11 @@ func (s *site) comeToRest(r *rand.Rand, resume bool) {
 	}
 	s.logQueues()
 	for _, what := range stuck {
-		s.model.Wrong("a message that waits for nothing", "%s, at %s", what, s.clock.Now())
+		s.model.Wrong("a message is deferred without a valid reason", "%s, at %s", what, s.clock.Now())
 	}
 }
 
-// logQueues tells who stands in the queues for room, and when those are looked at.
+// logQueues logs the entries of the capacity queues and when the assign tasks are due.
 func (s *site) logQueues() {
 	rows, err := s.app.Pool.Query(s.t.Context(), `select format('%s at %s from %s wants %s; the task of the workspace is due at %s, failed %s times',
 			q.message_id, q.position, q.not_before, q.wants, t.due_at, t.failures)
@@ -268,7 +268,7 @@ func (s *site) compare() {
 		c, ok := known[id]
 		replied := first != nil
 		if !ok || c.Consent != text || c.Unread != unread || replied == c.FirstReply.IsZero() || replied && !first.Equal(c.FirstReply) {
-			m.Wrong("a contact that readers see otherwise", "%s: %s, %d unread, first reply %v; not %+v", id, text, unread, first, c)
+			m.Wrong("a contact that differs in the read model", "%s: %s, %d unread, first reply %v; not %+v", id, text, unread, first, c)
 		}
 		return nil
 	})

@@ -9,7 +9,7 @@ import (
 // retries are the delays of rule SND-33.
 var retries = []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.Minute}
 
-// final removes a message from its contact's list.
+// final removes a message from the open messages of its contact.
 func (m *Model) final(msg *message) {
 	msg.underway, msg.resend, msg.contact.ended = false, false, m.at.Position
 	msg.contact.closed(msg)
@@ -40,7 +40,7 @@ func (m *Model) retried(msg *message, e *events.MessageRetried, at time.Time) {
 	if !msg.underway || e.Attempt != msg.attempts {
 		m.wrong("an outcome of no attempt", "%s, attempt %d", msg.id, e.Attempt)
 	}
-	msg.underway, msg.waits, msg.resend = false, e.Until, msg.status == "sent"
+	msg.underway, msg.nextAttempt, msg.resend = false, e.Until, msg.status == "sent"
 	if e.Reason == "lost" {
 		m.Counted["lost"]++
 		if !e.Until.Equal(at) {
@@ -70,12 +70,12 @@ func (m *Model) failed(msg *message, e *events.MessageFailed, at time.Time) {
 	}
 	c := msg.contact
 	switch e.Code {
-	case "canceled": // or somebody asked for it, see Ends
+	case "canceled": // otherwise it was canceled by request, see Ends
 		if msg.automatic == "opt_out_confirmation" && m.refused(c) != "contact_opted_out" { // it opted in again
 			msg.canceled = true
 			break
 		}
-		if msg.canceled = msg.astray() || c.phone == ""; msg.canceled && !c.erased {
+		if msg.canceled = msg.addresseeChanged() || c.phone == ""; msg.canceled && !c.erased {
 			m.Counted["canceled for another number"]++
 		}
 	case "consent_required":
@@ -83,8 +83,8 @@ func (m *Model) failed(msg *message, e *events.MessageFailed, at time.Time) {
 			m.wrong("failed for no reason", "%s: %s, the contact is %s", msg.id, e.Code, c.consent)
 		}
 	case "hold_expired":
-		if msg.heldSince.IsZero() || at.Before(msg.heldSince.Add(msg.patience())) {
-			m.wrong("expired too early", "%s, held since %s", msg.id, msg.heldSince)
+		if msg.deferredSince.IsZero() || at.Before(msg.deferredSince.Add(msg.patience())) {
+			m.wrong("expired too early", "%s, held since %s", msg.id, msg.deferredSince)
 		}
 	case "carrier_unreachable":
 		if msg.failures != len(retries) {
@@ -92,7 +92,7 @@ func (m *Model) failed(msg *message, e *events.MessageFailed, at time.Time) {
 		}
 	}
 	m.final(msg)
-	if msg.sentAt.IsZero() { // another one may be sent before the reply
+	if msg.sentAt.IsZero() { // it no longer counts among the messages before the first reply
 		delete(msg.contact.before, msg.id)
 	}
 }

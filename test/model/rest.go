@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Rest holds what is still open against the rules while nothing moves: what waits must wait for something that is true.
-// It gives the messages that could leave and do not; a queue for room is worked off in steps of some seconds, so they
-// are wrong only when moving the clock by that does not help.
+// Rest checks every open message when no work is due: the reason of its deferral must hold. It returns the messages
+// that could leave and do not. The assign task works through a long queue in steps of some seconds, so these messages
+// are violations only if moving the clock by some seconds does not change the result.
 func (m *Model) Rest(now time.Time) (stuck []string) {
 	for _, c := range m.contacts {
 		blocked := ""
 		for _, msg := range c.open {
 			why := m.waits(msg, now, blocked)
 			if why != "" {
-				stuck = append(stuck, msg.id+" to "+c.id+" is "+msg.status+", held for "+msg.reason()+": "+why+" "+strings.Join(msg.trace, ", "))
+				stuck = append(stuck, msg.id+" to "+c.id+" is "+msg.status+", deferred for "+msg.reason()+": "+why+" "+strings.Join(msg.trace, ", "))
 			}
 			if blocked == "" && !msg.stepsAside() && msg.automatic == "" {
 				blocked = msg.id
@@ -29,27 +29,27 @@ func (m *Model) Rest(now time.Time) (stuck []string) {
 // waits returns why an open message should not be deferred; "" if it should.
 func (m *Model) waits(msg *message, now time.Time, blocked string) string {
 	switch {
-	case msg.astray():
-		return "its contact is gone, or has another number"
+	case msg.addresseeChanged():
+		return "its contact is erased, or has another number"
 	case msg.status == "scheduled":
 		if !now.Before(msg.sendAt) {
-			return "it was due at " + msg.sendAt.String()
+			return "its send_at was " + msg.sendAt.String()
 		}
 		return ""
 	case msg.underway:
-		return "an attempt has no outcome"
-	case now.Before(msg.waits):
+		return "an attempt has no result"
+	case now.Before(msg.nextAttempt):
 		return ""
 	case blocked != "" && msg.automatic == "" && msg.attempts > 0:
-		return "" // what was tried and waits behind another one cannot be deferred any more
-	case msg.automatic == "" && m.refused(msg.contact) == "contact_opted_out": // what lacks an opt-in fails when its turn comes
+		return "" // a message that was attempted and waits behind another one is not deferred again
+	case msg.automatic == "" && m.refused(msg.contact) == "contact_opted_out": // a message that lacks an opt-in fails at its next evaluation
 		return "it should have failed"
-	case msg.held == nil:
-		return "no reason was told"
-	case !now.Before(msg.heldSince.Add(msg.patience())):
+	case msg.deferral == nil:
+		return "no deferral was recorded"
+	case !now.Before(msg.deferredSince.Add(msg.patience())):
 		return "it has expired"
 	}
-	return m.untrue(msg, msg.held, now, false)
+	return m.untrue(msg, msg.deferral, now, false)
 }
 
 // Ends reports accepted messages that are missing in the ledger, and returns how many messages are in each final state.
@@ -63,7 +63,7 @@ func (m *Model) Ends() map[string]int {
 	for id, msg := range m.messages {
 		switch _, known := m.Accepted[id]; {
 		case known || msg.automatic != "":
-		case msg.contact.erased: // the node died before it answered, and the retry found nobody to tell about
+		case msg.contact.erased: // the node was killed before it answered, and the contact was erased before the retry
 			m.Counted["erased before it was told that they were accepted"]++
 		default:
 			m.wrong("a message that nobody sent", "%s %s", id, strings.Join(msg.trace, ", "))
@@ -83,7 +83,7 @@ func (m *Model) Ends() map[string]int {
 func (m *Model) Statuses(seen map[string]string) {
 	for id, msg := range m.messages {
 		if status, known := seen[id]; known == msg.contact.erased || known && status != msg.status {
-			m.wrong("a status that readers see otherwise", "%s is %s, not %q; erased %v", id, msg.status, status, msg.contact.erased)
+			m.wrong("a status that differs in the read model", "%s is %s, not %q; erased %v", id, msg.status, status, msg.contact.erased)
 		}
 	}
 }
@@ -96,7 +96,7 @@ func (m *Model) Canceled(id string) {
 	}
 	msg.canceled = true
 	if msg.status != "failed" || msg.attempts > 0 && msg.underway {
-		m.wrong("a canceled message that is not", "%s is %s", id, msg.status)
+		m.wrong("a canceled message that is not failed", "%s is %s", id, msg.status)
 	}
 }
 
@@ -123,7 +123,7 @@ func (m *Model) Contacts() map[string]Contact {
 func (m *Model) MissedReceipts(now time.Time) {
 	for _, msg := range m.messages {
 		if msg.status == "sent" && !msg.missed && !now.Before(msg.sentAt.Add(24*time.Hour)) && !msg.resend && !msg.underway {
-			m.wrong("a missing receipt that is not told", "%s, sent at %s", msg.id, msg.sentAt)
+			m.wrong("a missing receipt that is not recorded", "%s, sent at %s", msg.id, msg.sentAt)
 		}
 	}
 }

@@ -34,7 +34,7 @@ import (
 	"ledgerline/test/model"
 )
 
-// lease is short, so that the work of a node that was killed is soon taken over.
+// lease is short, so that another node soon takes over the work of a killed node.
 const lease = 2 * time.Second
 
 // areas are the area codes of the load and the time zones in which their numbers may lie (rule SND-11).
@@ -63,7 +63,7 @@ func zonesOf(phone string) []string {
 	panic("no such area: " + phone)
 }
 
-// site is an installation of two nodes amid a hostile world.
+// site is an installation of two nodes whose carrier is the hostile one.
 type site struct {
 	t     *testing.T
 	app   *app.App
@@ -73,83 +73,86 @@ type site struct {
 	http  *http.Client
 	seed  uint64
 
-	grounds []*ground
-	numbers atomic.Int64 // that were made up for people who change theirs
+	workspaces []*workspace
+	numbers    atomic.Int64 // how many numbers were generated for people who change theirs
 
 	mu       sync.Mutex
 	nodes    []*app.Node
 	canceled []string
-	recent   []sent
+	recent   []sentMessage
 	ends     []model.End
 }
 
-// sent is a message that may be canceled.
-type sent struct {
-	ground *ground
-	person *person
-	id     string
+// sentMessage is an accepted message that the load may cancel.
+type sentMessage struct {
+	workspace *workspace
+	person    *person
+	id        string
 }
 
-// business is an organisation.
-type business struct {
+// org is an organisation, which several workspaces may share.
+type org struct {
 	mu   sync.Mutex
-	undo []func(*rand.Rand) // what was changed there and is to be changed back
+	undo []func(*rand.Rand) // changes of settings that have to be undone later, oldest first
 }
 
-// ground is a workspace with its lines and people.
-type ground struct {
+// workspace is a workspace with its lines and people.
+type workspace struct {
 	*app.Workspace
-	business   *business
+	org        *org
 	live, test string // keys
 	identities []uuid.UUID
-	tokens     []string // theirs
-	pools      []string
-	people     []*person
-	sandboxed  []*person // numbers for the test key
-	paused     map[string]bool
-	mu         sync.Mutex
+	tokens     []string // tokens of the identities
+
+	pools     []string
+	people    []*person
+	sandboxed []*person // numbers for the test key
+	paused    map[string]bool
+	mu        sync.Mutex
 }
 
-// person is somebody who is written to.
+// person is a recipient of messages.
 type person struct {
-	shared bool       // with another workspace of the organisation
-	fixed  bool       // it is a sandbox number
-	mu     sync.Mutex // held while its consent or its number changes, or it is erased
-	out    int        // place of the opt-out that holds among all ends, from 1; 0 for none
-	left   int        // place of the end of its other number
+	shared    bool       // whether another workspace of the organisation has a contact with the same number
+	fixed     bool       // whether it is a sandbox number, which never changes
+	mu        sync.Mutex // held while its consent or number changes, or it is erased
+	optOutEnd int        // index in site.ends, from 1, of the opt-out in force; 0 for none
+	numberEnd int        // index in site.ends, from 1, of the End for its previous number; 0 for none
 
-	is sync.Mutex // held while what it is known by is looked at
+	knownMu sync.Mutex // guards the fields below
 	known
-	other  string          // the number that it had before
-	erased map[string]bool // contacts that it was
+	other  string          // its previous number
+	erased map[string]bool // ids of its contacts that were erased, or whose erasure is requested
 }
 
-// known is what a person is known by. The ids are those of the contact, once it is known.
+// known is what the load knows of a person. The ids of contact and conversation are empty until an answer has named
+// them.
 type known struct{ phone, id, conversation string }
 
-func (p *person) now() known {
-	p.is.Lock()
-	defer p.is.Unlock()
+func (p *person) current() known {
+	p.knownMu.Lock()
+	defer p.knownMu.Unlock()
 	return p.known
 }
 
-// met notes which contact a number is, unless that is over.
-func (p *person) met(k known) {
-	p.is.Lock()
-	defer p.is.Unlock()
+// setContact records the contact of a person's number, unless the number has changed or the contact is erased.
+func (p *person) setContact(k known) {
+	p.knownMu.Lock()
+	defer p.knownMu.Unlock()
 	if p.phone == k.phone && !p.erased[k.id] {
 		p.known = k
 	}
 }
 
-// was tells that the person was this contact, and that it is erased or about to be; "" is any.
-func (p *person) was(id string) bool {
-	p.is.Lock()
-	defer p.is.Unlock()
+// wasErased reports whether this contact of the person is erased or about to be. With "" it reports this for any
+// contact of the person.
+func (p *person) wasErased(id string) bool {
+	p.knownMu.Lock()
+	defer p.knownMu.Unlock()
 	return p.erased[id] || id == "" && len(p.erased) > 0
 }
 
-// limits are low enough to be met every day.
+// limits returns sending limits that are low enough to be reached every day.
 func limits() line.Limits {
 	l := line.DefaultLimits()
 	two, four := 2, 4
@@ -173,7 +176,8 @@ func open(t *testing.T, shards, people int, seed uint64, start time.Time) *site 
 	t.Cleanup(s.http.CloseIdleConnections)
 	s.nodes = append(s.nodes, s.app.Nodes...)
 
-	// An organisation on every shard, at least two, and a second workspace of the first one with some of the same people.
+	// One organisation on every shard, and at least two. The first one gets a second workspace with some of the same
+	// people.
 	ledger := s.nodes[0].Ledger
 	workspaces := []*app.Workspace{s.app.Workspace}
 	taken := map[int]bool{ledger.ShardOf(s.app.Organisation): true}
@@ -185,16 +189,16 @@ func open(t *testing.T, shards, people int, seed uint64, start time.Time) *site 
 		}
 	}
 	for i, w := range workspaces {
-		s.grounds = append(s.grounds, s.ground(w, i, people/(len(workspaces)+1)))
+		s.workspaces = append(s.workspaces, s.newWorkspace(w, i, people/(len(workspaces)+1)))
 	}
-	second := s.ground(s.app.NewWorkspace("Second"), len(workspaces), people/(len(workspaces)+1))
-	second.business = s.grounds[0].business
+	second := s.newWorkspace(s.app.NewWorkspace("Second"), len(workspaces), people/(len(workspaces)+1))
+	second.org = s.workspaces[0].org
 	for i := range len(second.people) / 3 {
-		s.grounds[0].people[i].shared = true
-		second.people[i] = newPerson(s.grounds[0].people[i].phone)
+		s.workspaces[0].people[i].shared = true
+		second.people[i] = newPerson(s.workspaces[0].people[i].phone)
 		second.people[i].shared = true
 	}
-	s.grounds = append(s.grounds, second)
+	s.workspaces = append(s.workspaces, second)
 	return s
 }
 
@@ -202,11 +206,11 @@ func newPerson(phone string) *person {
 	return &person{known: known{phone: phone}, erased: map[string]bool{}}
 }
 
-// ground gives a workspace lines in all states, pools of both rotations, service identities, and people.
-func (s *site) ground(w *app.Workspace, nth, people int) *ground {
-	g := &ground{Workspace: w, business: &business{}, paused: map[string]bool{}, pools: []string{w.PoolID}}
+// newWorkspace adds lines in several states, pools of both rotations, service identities and people to a workspace.
+func (s *site) newWorkspace(w *app.Workspace, nth, people int) *workspace {
+	ws := &workspace{Workspace: w, org: &org{}, paused: map[string]bool{}, pools: []string{w.PoolID}}
 	scopes := []apikey.Scope{apikey.Read, apikey.Send, apikey.Admin}
-	g.live, g.test = w.NewKey(apikey.Live, nil, scopes...).Secret, w.NewKey(apikey.Test, nil, scopes...).Secret
+	ws.live, ws.test = w.NewKey(apikey.Live, nil, scopes...).Secret, w.NewKey(apikey.Test, nil, scopes...).Secret
 	for i, p := range []struct {
 		rotation line.Rotation
 		fallback line.FallbackMode
@@ -214,14 +218,14 @@ func (s *site) ground(w *app.Workspace, nth, people int) *ground {
 	}{
 		{line.RoundRobin, line.FallbackNotChatOrFailed, []line.State{line.Active, line.Active, line.Ready}},
 		{line.Sticky, line.FallbackNotChat, []line.State{line.Active, line.Warming}},
-		{"", "", []line.State{line.Ready, line.Warming}}, // the default pool's
+		{"", "", []line.State{line.Ready, line.Warming}}, // lines of the default pool
 	} {
 		pool := w.PoolID
 		if p.rotation != "" {
 			made, err := s.nodes[0].App.CreatePool(s.t.Context(), w.Operator(), commands.CreatePool{Name: fmt.Sprint("Pool ", i), Rotation: p.rotation, Fallback: p.fallback})
 			require.NoError(s.t, err)
 			pool = made.Ref
-			g.pools = append(g.pools, pool)
+			ws.pools = append(ws.pools, pool)
 		}
 		for _, state := range p.lines {
 			l := app.Line{Phone: s.app.Phone()}
@@ -236,36 +240,36 @@ func (s *site) ground(w *app.Workspace, nth, people int) *ground {
 		in.Name, in.Kind, in.Env, in.Scopes = "Client", identity.MCPClient, apikey.Live, []string{"read", "send"}
 		made, err := s.nodes[0].App.CreateIdentity(s.t.Context(), w.Operator(), in)
 		require.NoError(s.t, err)
-		g.identities, g.tokens = append(g.identities, made.Identity.ID), append(g.tokens, made.Token.Secret)
+		ws.identities, ws.tokens = append(ws.identities, made.Identity.ID), append(ws.tokens, made.Token.Secret)
 	}
 	r := rand.New(rand.NewPCG(s.seed, uint64(nth))) //nolint:gosec // repeatable on purpose
 	for i := range people {
 		pick := r.IntN(100)
 		for _, a := range areas {
 			if pick -= a.weight; pick < 0 {
-				g.people = append(g.people, newPerson(fmt.Sprintf("+1%s777%d%03d", a.code, 5+nth%5, i)))
+				ws.people = append(ws.people, newPerson(fmt.Sprintf("+1%s777%d%03d", a.code, 5+nth%5, i)))
 				break
 			}
 		}
 	}
 	for i := range 12 {
-		g.sandboxed = append(g.sandboxed, newPerson(fmt.Sprintf("+1%s55501%02d", areas[i%5].code, 10*(nth%5)+i/5)))
-		g.sandboxed[i].fixed = true
+		ws.sandboxed = append(ws.sandboxed, newPerson(fmt.Sprintf("+1%s55501%02d", areas[i%5].code, 10*(nth%5)+i/5)))
+		ws.sandboxed[i].fixed = true
 	}
-	return g
+	return ws
 }
 
-// alive gives a node that lives.
-func (s *site) alive(r *rand.Rand) *app.Node {
+// randomNode returns one of the nodes that are running.
+func (s *site) randomNode(r *rand.Rand) *app.Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.nodes[r.IntN(len(s.nodes))]
 }
 
-var errGone = errors.New("the node is gone")
+var errNodeKilled = errors.New("the node was killed")
 
-// on does something through a node, until that is killed.
-func on(ctx context.Context, n *app.Node, do func(context.Context, *app.Node) error) error {
+// onNode calls do with a context that ends when the node is killed.
+func onNode(ctx context.Context, n *app.Node, do func(context.Context, *app.Node) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	over := make(chan struct{})
@@ -273,18 +277,19 @@ func on(ctx context.Context, n *app.Node, do func(context.Context, *app.Node) er
 	go func() {
 		select {
 		case <-n.Killed():
-			cancel(errGone)
+			cancel(errNodeKilled)
 		case <-over:
 		}
 	}()
 	return do(ctx, n)
 }
 
-// again repeats what may fail because a node is killed, or because much is going on, with another node.
-func (s *site) again(r *rand.Rand, what string, try func(*app.Node) error) {
+// retry calls try with random nodes until it succeeds. An error is expected while a node is killed or overloaded; after
+// 2,000 errors the test fails.
+func (s *site) retry(r *rand.Rand, what string, try func(*app.Node) error) {
 	var err error
 	for range 2000 {
-		if err = try(s.alive(r)); err == nil {
+		if err = try(s.randomNode(r)); err == nil {
 			return
 		}
 		<-time.After(5 * time.Millisecond)
@@ -292,16 +297,17 @@ func (s *site) again(r *rand.Rand, what string, try func(*app.Node) error) {
 	s.t.Errorf("%s: %v", what, err)
 }
 
-// session is a token of the owner's, good for as long as a burst may take.
-func (s *site) session(g *ground) string {
+// session returns a session token of the workspace's owner that is valid for longer than a burst.
+func (s *site) session(ws *workspace) string {
 	return s.app.Sign(jwt.SigningMethodHS256, app.Secret, jwt.MapClaims{
-		"sub": g.Users[organisation.Owner].String(), "iss": app.Issuer, "aud": app.Audience, "exp": s.clock.Now().Add(20 * time.Hour).Unix(),
+		"sub": ws.Users[organisation.Owner].String(), "iss": app.Issuer, "aud": app.Audience, "exp": s.clock.Now().Add(20 * time.Hour).Unix(),
 	})
 }
 
-// request makes a write until it is answered, under one idempotency key, and gives the code of a refusal too. What was
-// done without an answer is not told while its organisation is paused: the pause is ended then.
-func (s *site) request(r *rand.Rand, g *ground, token, method, path string, body app.Map) (status int, answer app.Map, code string) {
+// request repeats a write under one idempotency key until it is answered, and returns the answer; code is the error
+// code of a refusal. A paused organisation also refuses the retry of a write that was executed and whose answer was
+// lost. In that case request undoes a change of the organisation's settings and retries.
+func (s *site) request(r *rand.Rand, ws *workspace, token, method, path string, body app.Map) (status int, answer app.Map, code string) {
 	var content []byte
 	if body != nil {
 		var err error
@@ -310,14 +316,14 @@ func (s *site) request(r *rand.Rand, g *ground, token, method, path string, body
 	}
 	key := fmt.Sprintf("k%x%x", r.Uint64(), r.Uint64())
 	lost := false
-	s.again(r, method+" "+path, func(n *app.Node) (err error) {
+	s.retry(r, method+" "+path, func(n *app.Node) (err error) {
 		defer func() { lost = lost || err != nil }()
 		request, err := http.NewRequestWithContext(s.t.Context(), method, n.URL+path, bytes.NewReader(content))
 		if err != nil {
 			return err
 		}
 		request.Header = http.Header{
-			"Authorization": {"Bearer " + token}, "X-Workspace-Id": {g.ID.String()}, "Content-Type": {"application/json"}, "Idempotency-Key": {key},
+			"Authorization": {"Bearer " + token}, "X-Workspace-Id": {ws.ID.String()}, "Content-Type": {"application/json"}, "Idempotency-Key": {key},
 		}
 		response, err := s.http.Do(request)
 		if err != nil {
@@ -340,7 +346,7 @@ func (s *site) request(r *rand.Rand, g *ground, token, method, path string, body
 			return fmt.Errorf("%d %s", status, raw)
 		}
 		if lost && code == "org_paused" {
-			for _, undo := range g.business.take(1) {
+			for _, undo := range ws.org.takeUndos(1) {
 				undo(r)
 			}
 			return errors.New(code)
@@ -350,9 +356,10 @@ func (s *site) request(r *rand.Rand, g *ground, token, method, path string, body
 	return status, answer, code
 }
 
-// change makes a write that must be done, unless it is refused with one of these codes or the organisation is paused.
-func (s *site) change(r *rand.Rand, g *ground, method, path string, body app.Map, refusals ...string) (done bool) {
-	status, answer, code := s.request(r, g, g.live, method, path, body)
+// change sends a write and reports whether it succeeded. A refusal fails the test, unless its code is in refusals or
+// the organisation is paused.
+func (s *site) change(r *rand.Rand, ws *workspace, method, path string, body app.Map, refusals ...string) (done bool) {
+	status, answer, code := s.request(r, ws, ws.live, method, path, body)
 	done = status == http.StatusOK
 	if !done && code != "org_paused" && !slices.Contains(refusals, code) {
 		s.t.Errorf("%s %s: %d %v", method, path, status, answer)
@@ -360,9 +367,9 @@ func (s *site) change(r *rand.Rand, g *ground, method, path string, body app.Map
 	return done
 }
 
-// operate has the operator do something.
-func (s *site) operate(r *rand.Rand, do func(context.Context, *commands.App) error) {
-	s.again(r, "the operator", func(n *app.Node) error {
-		return on(s.t.Context(), n, func(ctx context.Context, n *app.Node) error { return do(ctx, n.App) })
+// asOperator runs a command of the operator on a random node until it succeeds.
+func (s *site) asOperator(r *rand.Rand, do func(context.Context, *commands.App) error) {
+	s.retry(r, "a command of the operator", func(n *app.Node) error {
+		return onNode(s.t.Context(), n, func(ctx context.Context, n *app.Node) error { return do(ctx, n.App) })
 	})
 }
