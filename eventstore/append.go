@@ -16,11 +16,13 @@ import (
 // ErrClosed refuses an append to a ledger that is closing. Nothing was written.
 var ErrClosed = errors.New("eventstore: the ledger is closed")
 
-// ErrUnavailable refuses an append because the database could not be reached for long. Nothing was written.
+// ErrUnavailable refuses an append because the database could not be reached for reconnectFor. Nothing was written,
+// unless the connection broke during the commit and the committer could not find out afterwards whether the batch was
+// committed.
 var ErrUnavailable = errors.New("eventstore: the database cannot be reached")
 
-// pendingAppend is one append in the queue of a committer. Its caller has encoded and encrypted the events already, so
-// that this work runs in parallel and the committer only moves bytes.
+// pendingAppend is one append in the queue of a committer. The caller of Append encodes and encrypts the events before
+// it queues the append, so that this work runs in parallel and the committer only writes bytes.
 type pendingAppend struct {
 	append     *Append
 	rows       []row        // the events of all streams, in order
@@ -57,7 +59,8 @@ type row struct {
 	sealed    []byte
 }
 
-// errKeyRace tells Append that another append created the key of a subject first. Append encrypts again under that key.
+// errKeyRace is the committer's reply when another append created the key of a subject first. Append then encrypts the
+// events again, under that key.
 var errKeyRace = errors.New("eventstore: another append created the subject's key")
 
 // keyRaceTries bounds how often Append encrypts again after errKeyRace. One retry finds the other append's key.
@@ -67,8 +70,9 @@ const keyRaceTries = 3
 // use.
 //
 // It returns *VersionConflict, *ClaimTaken, *QuotaExceeded, *IdempotencyRecordExists or *SubjectErased when a
-// precondition does not hold, and ErrUnavailable or ErrClosed when the append could not be tried; nothing was written
-// in all these cases. After the error of ctx it is unknown whether the append was written.
+// precondition does not hold, and ErrUnavailable or ErrClosed when the append could not be tried. Nothing was written
+// in these cases; see ErrUnavailable for its one exception. When Append returns the error of ctx, it is unknown whether
+// the append was written.
 func (l *Ledger) Append(ctx context.Context, a Append) (Result, error) {
 	if a.CorrelationID == uuid.Nil {
 		a.CorrelationID = newID()
@@ -171,7 +175,7 @@ func (l *Ledger) prepare(ctx context.Context, a *Append) (*pendingAppend, error)
 // subjects that have none and lists them in p.newKeys.
 func (l *Ledger) encryptionKeys(ctx context.Context, a *Append, p *pendingAppend) (map[string]tink.AEAD, error) {
 	var subjects []string
-	created := map[string]bool{} // subjects whose own stream this append begins: they have no key to look up
+	created := map[string]bool{} // subjects whose own stream begins with this append: no key of them is stored yet
 	for _, s := range a.Streams {
 		if s.Expected == NoStream {
 			created[s.Stream] = true

@@ -20,8 +20,8 @@ type committer struct {
 	queue   chan *pendingAppend
 	stopped chan struct{} // closed when the committer takes no more appends
 
-	optimismPause     int // batches left that are not committed optimistically
-	lastOptimismPause int // 0 after an optimistic commit that succeeded
+	skipOptimistic int // number of next batches that skip the optimistic commit
+	lastSkip       int // value that skipOptimistic was last set to; 0 after an optimistic commit that succeeded
 }
 
 // reconnectFor is how long appends wait for a database that cannot be reached, before they are refused.
@@ -104,7 +104,7 @@ func (c *committer) commit(batch []*pendingAppend) {
 			}
 			return
 		}
-		time.Sleep(pause) //nolint:forbidigo // a real pause between tries; a ledger that closes still finishes the batch
+		time.Sleep(pause) //nolint:forbidigo // a real pause between tries, which Close does not interrupt
 	}
 }
 
@@ -132,13 +132,14 @@ func (c *committer) replyAll(batch []*pendingAppend, replies []reply) {
 	}
 }
 
-// isClaimRace tells whether an insert failed because the committer of another shard has taken the claim: the lock on
-// this shard's head does not exclude that one.
+// isClaimRace tells whether an insert failed because the committer of another shard has taken the claim at the same
+// time: the lock on this shard's head does not exclude the committers of other shards.
 func isClaimRace(e *pgconn.PgError) bool {
 	return e.Code == codeUniqueViolation && e.ConstraintName == "ledger_claims_pkey"
 }
 
-// isTransient tells whether the cause of an error is the server and not the batch.
+// isTransient tells whether an error is caused by the state of the server, not by the batch, so that the same batch may
+// succeed later.
 func isTransient(e *pgconn.PgError) bool {
 	switch e.Code[:2] {
 	case "08", "57", "40", "53": // connection, operator intervention, rollback (deadlock), resources (disk full, too many connections)
@@ -147,9 +148,10 @@ func isTransient(e *pgconn.PgError) bool {
 	return e.Code == "25006" // read-only transaction: a standby is being promoted
 }
 
-// tryCommit runs one transaction for a batch: optimistically in one round trip, or else in two, which lock the head and
-// read the state, then write the accepted appends. The replies are valid when err is nil. They are also valid when the
-// connection broke during the commit and the batch turns out to have been committed.
+// tryCommit commits a batch optimistically, in one round trip. If that is not possible, it commits the batch
+// pessimistically: one round trip locks the head and reads the state, a second one writes the accepted appends. The
+// replies are valid when err is nil. They are also valid when the connection broke during the commit and the caller
+// finds out that the batch was committed.
 func (c *committer) tryCommit(batch []*pendingAppend) (replies []reply, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -201,14 +203,15 @@ func releaseConn(conn *pgxpool.Conn, err error) {
 }
 
 const (
-	// Getting this lock also shows that a transaction whose result is unknown has ended.
+	// Once this lock is granted, no earlier transaction that appends to the shard is still running, so the result of a
+	// transaction that lost its connection can be read.
 	lockHeadSQL = `select position from ledger_heads where shard = $1 for update`
 	findIDSQL   = `select position from ledger_events where shard = $1 and id = $2 and position > $3`
 )
 
 // wasCommitted finds out, after a broken connection, whether a batch was committed; known is false when the database
-// could not be asked until the deadline. A batch without events counts as not committed: repeating it does no harm,
-// because its idempotency records and claims are found then.
+// could not be reached until the deadline. A batch without events counts as not committed. Repeating such a batch is
+// harmless: if it was committed, the repetition finds its idempotency records and claims.
 func (c *committer) wasCommitted(batch []*pendingAppend, deadline time.Time) (committed, known bool) {
 	var last *row
 	for _, p := range batch {
@@ -324,7 +327,7 @@ func (c *committer) lockAndRead(ctx context.Context, conn *pgxpool.Conn, batch [
 	return s, conn.SendBatch(ctx, &b).Close()
 }
 
-// lookups are the distinct things that the preconditions of a batch depend on, as the arrays of the queries above.
+// lookups holds the distinct keys that the preconditions of a batch depend on, as array arguments of the queries above.
 type lookups struct {
 	streams                []string
 	claimScopes, claimKeys []string

@@ -16,7 +16,7 @@
 //   - Expected versions: a stream that the append adds to is still at the version at which the command decided
 //     ([StreamEvents].Expected). Otherwise *[VersionConflict]: load again and decide again.
 //   - Guards: a stream that the append only depends on is still at a version ([Guard]). Same error.
-//   - Claims: a unique thing, such as a name in a workspace, is free or belongs to the same owner already ([Claim]).
+//   - Claims: a unique key, such as a name in a workspace, is free or belongs to the same owner already ([Claim]).
 //     Otherwise *[ClaimTaken].
 //   - Quotas: a counter stays within its limit ([Quota]). Otherwise *[QuotaExceeded].
 //   - Idempotency record: the idempotency key of the request was not used within [IdempotencyRecordLifetime]
@@ -32,9 +32,10 @@
 // same batch change; a refused append does not affect the others. Committers of several processes exclude each other by
 // locking the row of the shard's head.
 //
-// A batch is first written optimistically: the committer assumes that streams are at their expected versions and that
-// claims and keys are free, and sends one transaction that fails if that is not so. Only then it takes the second way:
-// lock the head, read what is there, decide, write.
+// The committer first commits a batch optimistically: it assumes that streams are at their expected versions and that
+// claims and keys are free, and sends one transaction that fails if an assumption is wrong. After such a failure it
+// commits the batch pessimistically: it locks the head, reads the state that the preconditions depend on, decides each
+// append, and writes the accepted ones.
 //
 // # Sealed personal data
 //
@@ -45,10 +46,10 @@
 //
 // # Blocks and proofs
 //
-// The notary ([Ledger.RunNotary]) closes blocks: it hashes the events of a stretch of positions, builds a Merkle tree
+// The notary ([Ledger.RunNotary]) closes blocks: it hashes the events of a range of positions, builds a Merkle tree
 // over the hashes, and chains each block to the one before. [Ledger.Verify] recomputes all of it and names the first
 // position that was changed, removed or added. [Ledger.Prove] exports streams with the hashes that prove them to an
-// outsider, who checks them with [Proof.Check] and without the ledger.
+// outsider. The outsider checks them with [Proof.Check], without access to the ledger.
 //
 // # Reading
 //

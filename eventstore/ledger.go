@@ -25,14 +25,14 @@ type Config struct {
 	Keyring  *Keyring
 	Clock    clock.Clock
 	Registry *events.Registry // default: events.Default
-	Shards   int              // of a new installation, default 1; for an existing one 0 or its number of shards
+	Shards   int              // number of shards of a new installation, default 1; for an existing one its own number, or 0
 	Logger   *slog.Logger     // default: slog.Default()
 }
 
 // Ledger appends and reads events. It is safe for concurrent use.
 type Ledger struct {
 	pool     *pgxpool.Pool
-	writers  *pgxpool.Pool // of the committers, see newWriterPool
+	writers  *pgxpool.Pool // connections of the committers, see newWriterPool
 	keyring  *Keyring
 	keys     *keyStore
 	clock    clock.Clock
@@ -52,7 +52,7 @@ const (
 	metaSelectSQL  = `select shards from ledger_meta`
 	headsInsertSQL = `insert into ledger_heads (shard, position) select s, 0 from generate_series(0, $1 - 1) s on conflict do nothing`
 	headSQL        = `select position from ledger_heads where shard = $1`
-	// One statement, so that the head and the versions are those of one moment.
+	// One statement reads the head and the versions, so that both are of the same moment.
 	verifyGuardsSQL = `select h.position, coalesce(g.stream, ''), coalesce(g.expected, 0), coalesce(g.actual, 0) from ledger_heads h
 		left join lateral (select u.stream, u.expected,
 				coalesce((select e.version from ledger_events e where e.stream = u.stream order by e.version desc limit 1), 0) actual
@@ -60,8 +60,8 @@ const (
 		where h.shard = $1 limit 1`
 )
 
-// Open opens the ledger in a migrated database and starts its committers; Close stops them. It returns an error for a
-// number of shards or a keyring that is not the installation's.
+// Open opens the ledger in a migrated database and starts its committers; Close stops them. It returns an error if the
+// number of shards or the keyring differs from that of the installation.
 func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	if cfg.Pool == nil || cfg.Keyring == nil || cfg.Clock == nil {
 		return nil, errors.New("eventstore: a pool, a keyring and a clock are needed")
@@ -88,7 +88,7 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 		return nil, fmt.Errorf("eventstore: open: %w", err)
 	}
 	if cfg.Shards > 0 && cfg.Shards != found {
-		return nil, fmt.Errorf("eventstore: this installation has %d shards, not %d: the number is fixed when it is made", found, cfg.Shards)
+		return nil, fmt.Errorf("eventstore: this installation has %d shards, not %d: the number of shards is fixed when the installation is created", found, cfg.Shards)
 	}
 	if err := checkKeyring(ctx, cfg.Pool, cfg.Keyring); err != nil {
 		return nil, err
@@ -110,16 +110,17 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	return l, nil
 }
 
-// newWriterPool connects the committers: one connection for each and one spare, so that appends never wait for reads.
-// On these connections every row is looked up by an index. An append needs a few rows of large tables, but a plan that
-// was made and cached while a table was small would scan the table, however large it grows, until the next analyze.
-func newWriterPool(ctx context.Context, like *pgxpool.Pool, shards int) (*pgxpool.Pool, error) {
-	cfg := like.Config()
+// newWriterPool returns the connection pool of the committers: one connection for each committer and one spare, so that
+// appends never wait for reads. Statements on these connections look up every row by an index. An append needs a few
+// rows of large tables, but a plan that was cached while a table was small would scan the whole table, however large it
+// grows, until the next analyze.
+func newWriterPool(ctx context.Context, base *pgxpool.Pool, shards int) (*pgxpool.Pool, error) {
+	cfg := base.Config()
 	cfg.MaxConns, cfg.MinConns = int32(shards)+1, 0 //nolint:gosec // at most 1,024
 	for _, method := range []string{"enable_seqscan", "enable_hashjoin", "enable_mergejoin"} {
 		cfg.ConnConfig.RuntimeParams[method] = "off"
 	}
-	// The statements are few and always the same. Planning one for its arguments takes longer than executing it.
+	// Planning a statement for its arguments takes longer than executing it, so use one generic plan for each statement.
 	cfg.ConnConfig.RuntimeParams["plan_cache_mode"] = "force_generic_plan"
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
@@ -135,7 +136,7 @@ func (l *Ledger) Close() {
 	l.writers.Close()
 }
 
-// Shards is the installation's number of shards.
+// Shards returns the installation's number of shards.
 func (l *Ledger) Shards() int { return l.shards }
 
 // ShardOf returns the shard of an organisation.
@@ -161,8 +162,8 @@ func (l *Ledger) Head(ctx context.Context, shard int) (int64, error) {
 	return head, nil
 }
 
-// VerifyGuards reads a shard's last position and checks guards at that moment; it returns a *VersionConflict for one
-// that does not hold. It is for commands that decided by cached aggregates and have nothing to append.
+// VerifyGuards reads a shard's last position and checks guards at that moment. It returns a *VersionConflict for a
+// guard that does not hold. It is for callers that depend on the versions of streams and have nothing to append.
 func (l *Ledger) VerifyGuards(ctx context.Context, shard int, guards []Guard) (int64, error) {
 	if len(guards) == 0 {
 		return l.Head(ctx, shard)
@@ -172,14 +173,14 @@ func (l *Ledger) VerifyGuards(ctx context.Context, shard int, guards []Guard) (i
 		streams[i], versions[i] = g.Stream, g.Version
 	}
 	var head int64
-	moved := &VersionConflict{Guard: true}
-	err := l.pool.QueryRow(ctx, verifyGuardsSQL, shard, streams, versions).Scan(&head, &moved.Stream, &moved.Expected, &moved.Actual)
+	conflict := &VersionConflict{Guard: true}
+	err := l.pool.QueryRow(ctx, verifyGuardsSQL, shard, streams, versions).Scan(&head, &conflict.Stream, &conflict.Expected, &conflict.Actual)
 	if err != nil {
 		return 0, fmt.Errorf("eventstore: head of shard %d: %w", shard, err)
 	}
 	l.heads.advance(shard, head)
-	if moved.Stream != "" {
-		return 0, moved
+	if conflict.Stream != "" {
+		return 0, conflict
 	}
 	return head, nil
 }
@@ -190,11 +191,11 @@ func (l *Ledger) Now() time.Time { return l.clock.Now() }
 // Pool is the database of the ledger, for projections and processes that have their tables there.
 func (l *Ledger) Pool() *pgxpool.Pool { return l.pool }
 
-// Keyring is the installation's secrets, to derive further keys from.
+// Keyring returns the installation's secrets, from which callers derive further keys.
 func (l *Ledger) Keyring() *Keyring { return l.keyring }
 
-// ReadOnly returns a ledger that reads over another pool. It is for long work, which must not take the connections that
-// requests need. It cannot append and must not be closed.
+// ReadOnly returns a ledger that reads over another pool. Long-running readers use it, so that they do not take the
+// connections that requests need. It cannot append and must not be closed.
 func (l *Ledger) ReadOnly(pool *pgxpool.Pool) *Ledger {
 	return &Ledger{
 		pool: pool, keyring: l.keyring, keys: newKeyStore(pool, l.keyring.wrap, readerKeyCacheSize), clock: l.clock,

@@ -10,18 +10,19 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// An optimistic commit needs one round trip where the other way needs two. The committer does not read first: it
-// decides a batch by what its appends expect (streams at their expected versions, free claims, unused keys), and sends
-// everything in one transaction, which begins with a function that fails if any of these expectations does not hold.
-// Nothing was written then, and the batch takes the other way. Nearly all batches meet their expectations.
+// An optimistic commit needs one round trip; a pessimistic commit (see tryCommit) needs two. The optimistic commit
+// reads nothing first: it decides the appends as if all their expectations held (streams at their expected versions,
+// free claims, unused keys). It sends everything in one transaction that begins with a function which checks the
+// expectations. If one does not hold, the transaction fails, nothing is written, and the batch is committed
+// pessimistically. Nearly all batches meet their expectations.
 
 // codeExpectationFailed is the SQLSTATE of ledger_check_expectation when the database is not as expected.
 const codeExpectationFailed = "LL002"
 
-// maxOptimismPause is the largest number of batches that take the other way after a failed expectation: 1 after a
-// single failure, twice as many after each further one in a row. Where other processes write to the same shard, a
-// failed optimistic commit costs more than it saves.
-const maxOptimismPause = 16
+// maxSkipOptimistic bounds how many batches skip the optimistic commit after a failed expectation. The number is 1
+// after the first failure and doubles with each further failure in a row. While other processes write to the same
+// shard, failed optimistic commits would cost more than the successful ones save.
+const maxSkipOptimistic = 16
 
 // expectation is the state of the database that a batch expects.
 type expectation struct {
@@ -37,15 +38,15 @@ type expectation struct {
 const checkExpectationSQL = `select ledger_check_expectation($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`
 
 // expect returns the state of the database that a batch expects. ok is false for a batch that cannot be committed
-// optimistically: it releases claims, erases subjects, adds to streams at any version, or two of its appends exclude
-// each other.
+// optimistically: it releases claims, erases subjects, or adds to streams at any version, or the expectations of two of
+// its appends contradict each other.
 func (c *committer) expect(batch []*pendingAppend) (*expectation, bool) {
-	if c.optimismPause > 0 {
-		c.optimismPause--
+	if c.skipOptimistic > 0 {
+		c.skipOptimistic--
 		return nil, false
 	}
 	e := &expectation{state: newShardState(c.ledger.heads.at(c.shard), c.ledger.clock.Now()), maxQuotaUsed: map[QuotaWindow]int64{}}
-	// atVersion records the expected version of a stream; false when an earlier append expects another one.
+	// atVersion records the expected version of a stream. It returns false when an earlier append expects another version.
 	atVersion := func(stream string, version int) bool {
 		if earlier, seen := e.state.versions[stream]; seen {
 			return earlier == version
@@ -109,8 +110,9 @@ func (e *expectation) addCheckTo(b *pgx.Batch, shard int, head int64) {
 	b.Queue(checkExpectationSQL, shard, head, e.state.head, e.streams, e.versions, scopes, keys, uuids(workspaces), recordKeys, e.newSubjects, counters, since, maxUsed)
 }
 
-// limitQuotas records how much of each quota of an append may be used already, so that the append fits in after the
-// earlier appends of the batch. Call it after the append was accepted: the state then counts what the batch adds.
+// limitQuotas records, for each quota of an append, the highest usage that may be stored in the database if this append
+// and the earlier ones of the batch are to stay within the limit. Call it after decide has accepted the append, because
+// the state then counts what the append adds.
 func (e *expectation) limitQuotas(a *Append) {
 	for _, q := range a.Quotas {
 		if q.Add <= 0 {
@@ -124,8 +126,8 @@ func (e *expectation) limitQuotas(a *Append) {
 	}
 }
 
-// commitOptimistically tries to commit a batch in one round trip. done is false when nothing was written and the batch
-// must be committed the other way.
+// commitOptimistically tries to commit a batch in one round trip. If done is false and err is nil, nothing was written
+// and the batch must be committed pessimistically.
 func (c *committer) commitOptimistically(ctx context.Context, batch []*pendingAppend) (replies []reply, done bool, err error) {
 	e, ok := c.expect(batch)
 	if !ok {
@@ -149,15 +151,15 @@ func (c *committer) commitOptimistically(ctx context.Context, batch []*pendingAp
 		e.addCheckTo(b, c.shard, head)
 	})
 	if failed := (*pgconn.PgError)(nil); errors.As(err, &failed) && failed.Code == codeExpectationFailed {
-		c.lastOptimismPause = min(max(2*c.lastOptimismPause, 1), maxOptimismPause)
-		c.optimismPause = c.lastOptimismPause
+		c.lastSkip = min(max(2*c.lastSkip, 1), maxSkipOptimistic)
+		c.skipOptimistic = c.lastSkip
 		if _, err = conn.Exec(ctx, "rollback"); err != nil {
 			return nil, false, err
 		}
 		return nil, false, nil
 	}
 	if err == nil {
-		c.lastOptimismPause = 0
+		c.lastSkip = 0
 	}
 	return replies, true, err
 }

@@ -34,7 +34,7 @@ type ProofEntry struct {
 	Path  []PathStep `json:"path" nullable:"false" doc:"From the leaf up to the block's root"`
 }
 
-// PathStep is one step up the tree: the sibling of the hash so far.
+// PathStep is one step up the tree: the sibling of the hash that was computed so far.
 type PathStep struct {
 	Side string `json:"side" enum:"left,right" doc:"On which side of the carried hash it stands"`
 	Hash string `json:"hash"`
@@ -67,8 +67,8 @@ const (
 	lastNumberSQL = `select coalesce(max(number), 0) from ledger_blocks where shard = $1`
 )
 
-// Prove closes the open block and returns the proof of whole streams of a shard. Streams that do not exist have no
-// events.
+// Prove closes the open block and returns the proof of whole streams of a shard. A stream that does not exist adds no
+// entries.
 func (l *Ledger) Prove(ctx context.Context, shard int, streams ...string) (Proof, error) {
 	p := Proof{Format: ProofFormat, Shard: shard, Entries: []ProofEntry{}, Blocks: []ProofBlock{}, Streams: map[string]int{}}
 	var all []Recorded
@@ -146,7 +146,7 @@ func (l *Ledger) addChain(ctx context.Context, p *Proof) error {
 	return nil
 }
 
-// auditPath is the path of RFC 6962 from a leaf to the root, nearest step first.
+// auditPath returns the audit path of RFC 6962 from a leaf to the root, beginning with the leaf's sibling.
 func auditPath(leaves []byte, index int) []PathStep {
 	n := len(leaves) / sha256.Size
 	if n <= 1 {
@@ -163,7 +163,7 @@ func auditPath(leaves []byte, index int) []PathStep {
 	return append(auditPath(right, index-split), PathStep{"left", hex.EncodeToString(subtree(left))})
 }
 
-// subtree is the root of one or more leaves.
+// subtree returns the root of the tree over one or more leaves.
 func subtree(leaves []byte) []byte {
 	root, err := merkleRoot(leaves)
 	if err != nil {
@@ -172,8 +172,9 @@ func subtree(leaves []byte) []byte {
 	return root
 }
 
-// Check recomputes a proof from its own content and returns everything that is wrong with it; nil when it is right.
-// With anchor, the hash of a block that was kept elsewhere, the chain must contain that block.
+// Check recomputes a proof from its own content and returns everything that is wrong with it; nil when the proof is
+// valid. anchor is the hash of a block that the reader kept outside the ledger: the chain must contain that block. An
+// empty anchor is not checked.
 func (p *Proof) Check(anchor string) []string {
 	var wrong []string
 	report := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
@@ -194,23 +195,23 @@ func (p *Proof) Check(anchor string) []string {
 		}
 		position, _ := strconv.ParseInt(e.Leaf[leafPosition], 10, 64)
 		b := blocks[e.Block]
-		switch carried, err := climb(hashLeaf(e.Leaf), e.Path); {
+		switch root, err := rootFromPath(hashLeaf(e.Leaf), e.Path); {
 		case b == nil:
 			report("entries/%d/block: there is no block %d", i, e.Block)
 		case err != nil:
 			report("entries/%d/path: %v", i, err)
-		case carried != b.Root:
-			report("entries/%d: it is not in block %d as it stands here", i, e.Block)
+		case root != b.Root:
+			report("entries/%d: its hash and path do not lead to the root of block %d", i, e.Block)
 		case position < b.From || position > b.To || e.Leaf[0] != strconv.Itoa(p.Shard):
-			report("entries/%d/leaf: its place is not in block %d", i, e.Block)
+			report("entries/%d/leaf: its shard or position is not in block %d", i, e.Block)
 		}
 		if position <= last {
-			report("entries/%d: it does not come after the one before", i)
+			report("entries/%d: its position is not after that of the entry before", i)
 		}
 		last = position
 		next[e.Leaf[leafStream]]++
 		if e.Leaf[leafVersion] != strconv.Itoa(next[e.Leaf[leafStream]]) {
-			report("entries/%d: version %s of its stream, where %d is due: an event was left out", i, e.Leaf[leafVersion], next[e.Leaf[leafStream]])
+			report("entries/%d: it has version %s of its stream, expected version %d: an event was left out", i, e.Leaf[leafVersion], next[e.Leaf[leafStream]])
 		}
 	}
 	for stream, n := range p.Streams {
@@ -238,7 +239,7 @@ func (p *Proof) checkChain(report func(string, ...any)) map[int64]*ProofBlock {
 		case hash != b.Hash:
 			report("blocks/%d/hash: it is not the hash of this block", i)
 		case i > 0 && (b.Previous != p.Blocks[i-1].Hash || b.Number != p.Blocks[i-1].Number+1 || b.From != p.Blocks[i-1].To+1):
-			report("blocks/%d: it does not follow the block before", i)
+			report("blocks/%d: its number, first position or previous hash does not follow from the block before", i)
 		}
 		blocks[b.Number] = b
 	}
@@ -258,19 +259,19 @@ func (b *ProofBlock) rehash(shard int) (string, error) {
 	return hex.EncodeToString(blockHash(&Block{Shard: shard, Number: b.Number, From: b.From, To: b.To, Root: root, Previous: previous})), nil
 }
 
-// climb returns the root that a leaf's hash and its path lead to.
-func climb(hash []byte, path []PathStep) (string, error) {
+// rootFromPath recomputes the root of a tree from a leaf's hash and its path.
+func rootFromPath(hash []byte, path []PathStep) (string, error) {
 	for _, step := range path {
-		beside, err := hex.DecodeString(step.Hash)
-		if err != nil || len(beside) != sha256.Size {
+		sibling, err := hex.DecodeString(step.Hash)
+		if err != nil || len(sibling) != sha256.Size {
 			return "", errors.New("a step is not a hash")
 		}
 		var pair [][]byte
 		switch step.Side {
 		case "left":
-			pair = [][]byte{{1}, beside, hash}
+			pair = [][]byte{{1}, sibling, hash}
 		case "right":
-			pair = [][]byte{{1}, hash, beside}
+			pair = [][]byte{{1}, hash, sibling}
 		default:
 			return "", errors.New("the side of a step is neither left nor right")
 		}

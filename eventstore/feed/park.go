@@ -26,7 +26,7 @@ func (p parker) Publish(_ string, messages ...*message.Message) error {
 	for _, msg := range messages {
 		c, known := p.runner.handlers[msg.Metadata.Get(middleware.PoisonedHandlerKey)]
 		if !known {
-			return fmt.Errorf("feed: failed batch of an unknown handler %q", msg.Metadata.Get(middleware.PoisonedHandlerKey))
+			return fmt.Errorf("feed: a failed batch names the unknown handler %q", msg.Metadata.Get(middleware.PoisonedHandlerKey))
 		}
 		b, err := c.source.batchOf(msg)
 		if err != nil {
@@ -86,7 +86,8 @@ func (p parker) park(ctx context.Context, c handler, b *Batch, cause error) erro
 	})
 }
 
-// reason is the error that an operator reads. It is cut, because an error of the database can quote a whole row.
+// reason returns the text of an error for operators. It is cut off at maxRunes, because an error of the database can
+// quote a whole row.
 func reason(err error) string {
 	const maxRunes = 500
 	s := []rune(err.Error())
@@ -125,7 +126,8 @@ func ListParkedEvents(ctx context.Context, ledger *eventstore.Ledger) ([]ParkedE
 	return parked, nil
 }
 
-// SkipParkedEvent removes a parked event: the consumer never applies it. It returns ErrNotParked when there is none.
+// SkipParkedEvent removes an event from the parked events without applying it: the consumer never applies it. It
+// returns ErrNotParked when there is none.
 func SkipParkedEvent(ctx context.Context, ledger *eventstore.Ledger, consumer string, shard int, position int64) error {
 	tag, err := ledger.Pool().Exec(ctx, deleteParkedSQL, consumer, shard, position)
 	if err != nil {
@@ -139,8 +141,8 @@ func SkipParkedEvent(ctx context.Context, ledger *eventstore.Ledger, consumer st
 
 const activeRevisionSQL = `select revision from feed_consumers where name = $1`
 
-// RetryParkedEvent applies a parked event now, after the later events that the consumer has applied since, and removes
-// it when that succeeds. It returns ErrNotParked when there is none.
+// RetryParkedEvent applies a parked event now, although the consumer has already applied later events, and removes it
+// from the parked events when that succeeds. It returns ErrNotParked when there is none.
 func RetryParkedEvent(ctx context.Context, ledger *eventstore.Ledger, c Consumer, shard int, position int64) error {
 	found, err := ledger.ReadRange(ctx, shard, position-1, position)
 	if err != nil {

@@ -36,7 +36,7 @@ type Runner struct {
 	progress *Progress
 	log      *slog.Logger
 	router   *message.Router
-	handlers map[string]handler // by their name in watermill
+	handlers map[string]handler // by name of the watermill handler
 }
 
 // handler is one consumer on one shard.
@@ -45,13 +45,14 @@ type handler struct {
 	source *source
 }
 
-// topic is required by watermill. The ledger has only one.
+// topic is the name that watermill requires for a topic. The ledger is the only topic.
 const topic = "ledger"
 
 // NewRunner returns a Runner. Run starts it.
 func NewRunner(cfg Config) (*Runner, error) {
-	quiet := watermill.NewSlogLoggerWithLevelMapping(cfg.Logger, map[slog.Level]slog.Level{slog.LevelInfo: slog.LevelDebug})
-	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 10 * time.Second}, quiet)
+	// What watermill logs at info is of use for debugging only.
+	watermillLog := watermill.NewSlogLoggerWithLevelMapping(cfg.Logger, map[slog.Level]slog.Level{slog.LevelInfo: slog.LevelDebug})
+	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 10 * time.Second}, watermillLog)
 	if err != nil {
 		return nil, fmt.Errorf("feed: router: %w", err)
 	}
@@ -77,7 +78,7 @@ func NewRunner(cfg Config) (*Runner, error) {
 		}
 		for shard := range tails {
 			src := &source{ledger: cfg.Ledger, consumer: c, shard: shard, progress: cfg.Progress, tail: tails[shard], types: types}
-			sub, err := newSubscriber(src, quiet)
+			sub, err := newSubscriber(src, watermillLog)
 			if err != nil {
 				return nil, err
 			}
@@ -151,10 +152,10 @@ func (r *Runner) write(ctx context.Context, h handler, b *Batch, addStatements f
 	q.Queue("commit")
 	if err := send(ctx, r.ledger, &q); err != nil {
 		if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && refused.Code == codeCheckpointMoved {
-			return nil // the source reads the checkpoint again
+			return nil // the source is not marked as loaded, so it reads the checkpoint again
 		}
 		if h.source.revisionReplaced(ctx, err) {
-			return nil // so does it here
+			return nil // revisionReplaced has read the new revision and its checkpoint
 		}
 		return fmt.Errorf("feed: write batch of %s: %w", b.Consumer, err)
 	}
@@ -172,17 +173,18 @@ func send(ctx context.Context, ledger *eventstore.Ledger, q *pgx.Batch) error {
 	}
 	defer conn.Release()
 	if err := conn.SendBatch(ctx, q).Close(); err != nil {
-		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		rollbackCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()
-		if _, rollbackErr := conn.Exec(clean, "rollback"); rollbackErr != nil {
-			_ = conn.Conn().Close(clean)
+		if _, rollbackErr := conn.Exec(rollbackCtx, "rollback"); rollbackErr != nil {
+			_ = conn.Conn().Close(rollbackCtx)
 		}
 		return err
 	}
 	return nil
 }
 
-// isUnprocessable tells whether an error is caused by the events themselves and would come again.
+// isUnprocessable tells whether an error is caused by the events themselves, so that a retry would fail in the same
+// way.
 func isUnprocessable(err error) bool {
 	if undecodable := (*eventstore.UndecodableError)(nil); errors.As(err, &undecodable) {
 		return true
@@ -192,7 +194,7 @@ func isUnprocessable(err error) bool {
 	}
 	if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) {
 		switch refused.Code[:2] {
-		case "21", "22", "23", "42", "54": // cardinality, data, integrity, wrong statement, limits
+		case "21", "22", "23", "42", "54": // cardinality, data, integrity, syntax or missing table, limits
 			return true
 		}
 	}
@@ -235,7 +237,7 @@ type Lag struct {
 	Behind   int64 // positions
 }
 
-// Lag returns the lag of each consumer and shard, as far as this process knows. It does not ask the database.
+// Lag returns the lag of each consumer and shard, as far as this process knows. It makes no query.
 func (r *Runner) Lag() []Lag {
 	seen := map[string]bool{}
 	var all []Lag

@@ -17,32 +17,32 @@ import (
 	"ledgerline/eventstore"
 )
 
-// slowPoll is how often a source reads although nothing has woken it, in case a wake-up was lost.
+// slowPoll is how often a source reads without a wake-up, in case a wake-up was lost.
 const slowPoll = 5 * time.Second
 
-// source reads the next batch of one consumer and shard. It takes the place of the database that watermill-sql's
-// subscriber expects: that subscriber wraps each poll in a transaction and writes its offset there, while a poll of
-// source is one plain read, and an idle consumer writes nothing.
+// source reads the next batch of one consumer and shard. watermill-sql's subscriber uses it as its database. With a
+// real database, the subscriber would open a transaction for each poll and write its offset there. A poll of source is
+// a single read instead, and an idle consumer writes nothing.
 //
-// Events that the consumer does not want do not move its checkpoint in the database: source remembers how far it has
-// seen and reports it to Progress. The checkpoint moves with the next batch that has events, after maxUnwritten
-// positions, or when nothing is appended for a while.
+// Events of other types than the consumer wants do not move its checkpoint in the database: source keeps the position
+// in memory (seen) and reports it to Progress. The checkpoint moves with the next batch that has wanted events, after
+// maxUnwritten positions, or when nothing was appended for slowPoll.
 type source struct {
 	ledger   *eventstore.Ledger
 	consumer Consumer
 	shard    int
 	progress *Progress
 	tail     *tail
-	types    map[string]bool // that the consumer wants; empty: all
+	types    map[string]bool // event types that the consumer wants; empty: all
 
-	loaded     bool // the fields below are as in the database, as far as this process knows
+	loaded     bool // false: read the fields below from the database before the next batch
 	revision   int
 	checkpoint int64
-	seen       int64 // position up to which there is nothing for the consumer; at least checkpoint
+	seen       int64 // position up to which no event is left for the consumer; at least checkpoint
 	epoch      int64
 	movedAt    time.Time // when this process last moved the checkpoint
 
-	batch *Batch // of the last message
+	batch *Batch // the batch that the last message stands for
 }
 
 const checkpointSQL = `select f.revision, c.position, ` + EpochSQL + `
@@ -50,8 +50,8 @@ const checkpointSQL = `select f.revision, c.position, ` + EpochSQL + `
 	join feed_checkpoints c on c.name = f.name and c.revision = f.revision and c.shard = $2
 	where f.name = $1`
 
-// maxUnwritten is how many positions a checkpoint may stay behind what the consumer has seen: a restart reads them
-// again.
+// maxUnwritten is how many positions the checkpoint in the database may be behind the position in memory. After a
+// restart these positions are read again.
 const maxUnwritten = 10 * BatchSize
 
 // next returns the batch after the checkpoint; nil when there is nothing new.
@@ -73,7 +73,7 @@ func (s *source) next(ctx context.Context) (*Batch, error) {
 		wanted := s.wanted(found)
 		if len(wanted) > 0 || idle || through-s.checkpoint > maxUnwritten {
 			b := &Batch{Consumer: s.consumer.Name(), Revision: s.revision, Shard: s.shard, After: s.checkpoint, Through: through, Events: wanted}
-			s.loaded, s.batch = false, b // until the batch is known to be written
+			s.loaded, s.batch = false, b // written sets loaded again; if the batch fails, the checkpoint is read again
 			return b, nil
 		}
 		s.seen = through
@@ -95,7 +95,8 @@ func (s *source) written(b *Batch) {
 }
 
 // revisionReplaced tells whether a batch failed because the tables of its revision were dropped after another revision
-// became active. The error of the missing tables comes first, since statements are prepared before any of them runs.
+// became active. In this case PostgreSQL reports the missing tables and not the moved checkpoint, because all
+// statements of a batch are prepared before the first one runs.
 func (s *source) revisionReplaced(ctx context.Context, err error) bool {
 	refused := (*pgconn.PgError)(nil)
 	if !errors.As(err, &refused) || (refused.Code != codeUndefinedTable && refused.Code != codeUndefinedSchema) {
@@ -139,8 +140,8 @@ func (s *source) wanted(found []eventstore.Recorded) []eventstore.Recorded {
 	return wanted
 }
 
-// The types below implement the interfaces of watermill-sql. What it calls a transaction and a row is a read of source
-// and its batch.
+// The types below implement the interfaces of watermill-sql on top of source. Its transaction is empty, its query calls
+// source.next, and its one row is the batch.
 
 type (
 	reader struct{ *source }
