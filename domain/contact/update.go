@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// MaxFields is the largest size of one contact's custom fields, in bytes of JSON (rule CON-3). Every list shows
-	// them.
+	// MaxFields is the largest size of one contact's custom fields, in bytes of JSON (rule CON-3). It is bounded because
+	// every list of contacts includes the custom fields.
 	MaxFields = 32 << 10
 	// MaxLabels is how many labels one contact has at most (rule CON-3).
 	MaxLabels = 200
@@ -40,10 +40,10 @@ type Setting[T any] struct {
 // Set returns a setting that is given; nil empties the property.
 func Set[T any](value *T) Setting[T] { return Setting[T]{true, value} }
 
-// Patch is what a request changes of a contact. The zero value changes nothing.
+// Patch holds the changes that a request makes to a contact. The zero value changes nothing.
 type Patch struct {
 	Phone      string // E.164; "" leaves it as it is
-	NumberHash string // of Phone
+	NumberHash string // keyed hash of Phone
 	FirstName  Setting[string]
 	LastName   Setting[string]
 	Company    Setting[string]
@@ -65,8 +65,9 @@ func CheckFields(fields map[string]any, pointer string) error {
 	return nil
 }
 
-// Update changes what differs; what is so already is no event. In the same append the caller links a new number and
-// unlinks the old one (number.Number).
+// Update returns one event with the properties that the patch gives and that differ from the contact's; no event if
+// none differs. If the number changes, the caller links the new number and unlinks the old one in the same append
+// (number.Number).
 func (c Contact) Update(p Patch) []events.Event {
 	e := &events.ContactUpdated{ContactID: c.ID}
 	if p.Phone != "" && p.Phone != c.Phone {
@@ -74,17 +75,17 @@ func (c Contact) Update(p Patch) []events.Event {
 		e.Person.Phone, e.NumberHash = p.Phone, p.NumberHash
 	}
 	for _, text := range []struct {
-		name  string
-		has   *string
-		given Setting[string]
-		into  **string
+		name    string
+		current *string
+		given   Setting[string]
+		into    **string
 	}{
 		{FieldFirstName, c.FirstName, p.FirstName, &e.Person.FirstName},
 		{FieldLastName, c.LastName, p.LastName, &e.Person.LastName},
 		{FieldCompany, c.Company, p.Company, &e.Person.Company},
 		{FieldEmail, c.Email, p.Email, &e.Person.Email},
 	} {
-		if text.given.Given && !same(text.has, text.given.Value) {
+		if text.given.Given && !same(text.current, text.given.Value) {
 			e.Changed = append(e.Changed, text.name)
 			*text.into = text.given.Value
 		}
@@ -125,12 +126,12 @@ func (c Contact) applyUpdate(e *events.ContactUpdated) Contact {
 	return c
 }
 
-// FollowRegister opts the contact out because the register of opt-outs holds the number that it was given (rule
-// CON-6). A contact that is opted out already returns no event.
+// FollowRegister opts the contact out because the register of opt-outs holds the contact's new number (rule CON-6). A
+// contact that is opted out already returns no event.
 func (c Contact) FollowRegister() []events.Event { return c.FollowOptOut(consent.Evidence{}) }
 
-// ChangeLabels adds and removes labels; a label in both lists is added. What is so already is no event. More than
-// MaxLabels labels are refused with validation_failed at pointer (rule CON-3).
+// ChangeLabels adds and removes labels; a label in both lists is added. It returns no event if nothing changes. More
+// than MaxLabels labels are refused with validation_failed at pointer (rule CON-3).
 func (c Contact) ChangeLabels(add, remove []uuid.UUID, pointer string) ([]events.Event, error) {
 	e := &events.ContactLabelsChanged{ContactID: c.ID}
 	for _, id := range add {

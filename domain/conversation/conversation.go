@@ -31,13 +31,13 @@ const (
 	WorkflowPrefix = "workflow:"
 )
 
-// Conversation is the state of one conversation. The zero value has not started.
+// Conversation is the state of one conversation. The zero value is a conversation that has not started.
 type Conversation struct {
 	events.ConversationRef
 	Organisation uuid.UUID
 	Workspace    uuid.UUID
 	Status       Status
-	SnoozedUntil time.Time  // only while it is snoozed
+	SnoozedUntil time.Time  // with Snoozed: when the snooze ends
 	Assignee     *uuid.UUID // nil: not assigned
 	TeamID       *uuid.UUID // nil: no team
 	HandledBy    string     // as in rule INB-11
@@ -75,7 +75,7 @@ func (c Conversation) VisibleTo(agent uuid.UUID) bool {
 	return c.Assignee == nil || *c.Assignee == agent
 }
 
-// EnsureOpen returns the event that an inbound or outbound message causes (rule INB-2): it starts a conversation that
+// EnsureOpen returns the event that an inbound or outbound message causes (rule INB-2). It starts a conversation that
 // has not started, under id, and reopens a closed or snoozed one. For an open conversation it returns no event.
 func (c Conversation) EnsureOpen(id, contactID string, isTest bool) []events.Event {
 	switch c.Status {
@@ -94,8 +94,8 @@ func (c Conversation) reopen() []events.Event {
 	return []events.Event{&events.ConversationReopened{ConversationID: c.ConversationID, ContactID: c.ContactID, From: string(c.Status)}}
 }
 
-// HandleByTeam makes the team the handler, as a message that a person writes does (rule INB-11), so that no automatic
-// handler answers any more. The conversation must have started.
+// HandleByTeam makes the team the handler, so that no agent or workflow answers any more. A message that a person
+// writes has this effect (rule INB-11). The conversation must have started.
 func (c Conversation) HandleByTeam() []events.Event { return c.setHandler(HandledByTeam) }
 
 func (c Conversation) setHandler(by string) []events.Event {
@@ -113,8 +113,8 @@ func (c Conversation) EndSnooze(now time.Time) []events.Event {
 	return []events.Event{&events.ConversationWoken{ConversationRef: c.ConversationRef}}
 }
 
-// MarkRead returns the event that every inbound message was read (rule INB-9). How many were unread is known to the
-// read model only.
+// MarkRead returns the event that all inbound messages were read (rule INB-9). It returns the event even if none was
+// unread, because only the read model counts unread messages.
 func (c Conversation) MarkRead() []events.Event {
 	return []events.Event{&events.ConversationRead{ConversationRef: c.ConversationRef}}
 }

@@ -31,7 +31,7 @@ func States() []State {
 	return []State{Provisioning, Ready, Warming, Active, Throttled, Paused, Quarantined, Retired}
 }
 
-// Line is the state of one line. The zero value does not exist.
+// Line is the state of one line. The zero value is a line that does not exist.
 type Line struct {
 	ID               string
 	Organisation     uuid.UUID
@@ -40,12 +40,12 @@ type Line struct {
 	PoolID           string // "": no pool
 	IsSandbox        bool
 	Carrier          string
-	Account          events.CarrierAccount // at the carrier; empty if it needs none, and once the line is retired (rule LIN-5)
+	Account          events.CarrierAccount // account at the carrier; empty if the carrier needs none, and once the line is retired (rule LIN-5)
 	State            State
-	PausedFrom       State  // of a paused line: the state to go back to
-	PausedByPlatform bool   // of a paused line: the service paused it, and only the service resumes it (rule LIN-16)
-	ThrottledFrom    State  // of a throttled line, also one paused since: the state to go back to
-	WarmingSince     string // usage day of the first message; "" before it, and for a line that started as active
+	PausedFrom       State  // with Paused: the state before, to which Resume returns
+	PausedByPlatform bool   // with Paused: the service paused the line, and only the service resumes it (rule LIN-16)
+	ThrottledFrom    State  // with Throttled, and with Paused after it: the state before the throttling
+	WarmingSince     string // usage day of the first message; "" before that message, and for a line that started as active
 	UnansweredStreak int    // contacts in a row that did not answer the line's first message (rule LIN-15)
 	Health           int    // health score, 0 to 100 (rule LIN-21)
 	DisplayName      string // "" for none
@@ -85,15 +85,15 @@ func (l Line) Apply(event events.Event, in events.Envelope) Line {
 	return l
 }
 
-func (l Line) applyMove(to State, byPlatform bool, in events.Envelope) Line {
+func (l Line) applyMove(to State, platform bool, in events.Envelope) Line {
 	switch to {
 	case Paused:
-		l.PausedFrom, l.PausedByPlatform = l.State, byPlatform
+		l.PausedFrom, l.PausedByPlatform = l.State, platform
 	case Throttled:
 		if l.State != Paused {
 			l.ThrottledFrom = l.State
 		}
-	case Ready: // warm-up and streak start anew (rule LIN-14)
+	case Ready: // the warm-up and the streak start from zero (rule LIN-14)
 		l.WarmingSince, l.UnansweredStreak = "", 0
 	case Warming:
 		if l.WarmingSince == "" {
@@ -107,7 +107,7 @@ func (l Line) applyMove(to State, byPlatform bool, in events.Envelope) Line {
 	return l
 }
 
-// byPlatform marks moves of state that the service makes by itself.
+// byPlatform is the author of state changes that the service makes by itself.
 const byPlatform = "platform"
 
 func (l Line) move(to State, reason, by string) events.Event {
@@ -153,8 +153,8 @@ func (l Line) FinishWarming(limits *Limits, day Day) []events.Event {
 	return []events.Event{l.move(Active, "warmup_done", byPlatform)}
 }
 
-// Pause pauses a warming, active or throttled line. Any other is refused with conflict, a reason over 500 characters
-// with validation_failed (rules LIN-2 and LIN-4).
+// Pause pauses a warming, active or throttled line. It refuses a line in any other state with conflict, and a reason
+// over 500 characters with validation_failed (rules LIN-2 and LIN-4).
 func (l Line) Pause(reason string) ([]events.Event, error) {
 	if err := checkReason(reason); err != nil {
 		return nil, err
@@ -167,8 +167,8 @@ func (l Line) Pause(reason string) ([]events.Event, error) {
 	}
 }
 
-// Resume returns a paused line to the state before. A line that is not paused, or that the service paused, is refused
-// with conflict (rule LIN-16), a reason over 500 characters with validation_failed.
+// Resume returns a paused line to the state before the pause. It refuses a line that is not paused, or that the service
+// paused, with conflict (rule LIN-16), and a reason over 500 characters with validation_failed.
 func (l Line) Resume(reason string) ([]events.Event, error) {
 	if err := checkReason(reason); err != nil {
 		return nil, err
@@ -177,13 +177,13 @@ func (l Line) Resume(reason string) ([]events.Event, error) {
 	case l.State != Paused:
 		return nil, fault.New(fault.Conflict, "A line that is %s is not paused.", l.State)
 	case l.PausedByPlatform:
-		return nil, fault.New(fault.Conflict, "The platform paused this line because nobody answered it. It goes on when a contact replies.")
+		return nil, fault.New(fault.Conflict, "The platform paused this line because new contacts did not answer it. It resumes when a contact replies.")
 	}
 	return []events.Event{l.move(l.PausedFrom, reason, "")}, nil
 }
 
-// RecordUnanswered records that a contact that was new to the line did not answer its first message for 24 hours.
-// With unanswered_streak_pause of them in a row it pauses the line (rule LIN-15).
+// RecordUnanswered records that a contact that was new to the line did not answer its first message for 24 hours. When
+// the streak reaches the limit unanswered_streak_pause, it pauses the line (rule LIN-15).
 func (l Line) RecordUnanswered(contactID, messageID string, limits *Limits) []events.Event {
 	list := []events.Event{&events.LineContactUnanswered{LineID: l.ID, ContactID: contactID, MessageID: messageID}}
 	switch l.State {
@@ -209,8 +209,8 @@ func (l Line) RecordReply() []events.Event {
 	return list
 }
 
-// Provision creates a line (rule LIN-2). It refuses with validation_failed an unknown carrier, a state in which no
-// line starts, a display name that is too long, and any state but provisioning for a carrier that needs an account
+// Provision creates a line (rule LIN-2). It refuses with validation_failed: an unknown carrier, a state in which a line
+// cannot start, a display name that is too long, and any state but provisioning for a carrier that needs an account
 // (rule LIN-5).
 func Provision(e events.LineProvisioned) ([]events.Event, error) {
 	if !slices.Contains(Carriers(), e.Carrier) {
@@ -231,9 +231,10 @@ func Provision(e events.LineProvisioned) ([]events.Event, error) {
 	return []events.Event{&e}, nil
 }
 
-// MoveByOperator makes the operator's moves of rule LIN-2: to ready, quarantined or retired. Any other target, and a
-// reason over 500 characters, is refused with validation_failed. A move that the table does not allow, a line without
-// the account that it needs (rule LIN-5), and taking the sandbox line away (rule LIN-6) are refused with conflict.
+// MoveByOperator changes the state of the line for an operator: to ready, quarantined or retired (rule LIN-2). It
+// refuses any other state, and a reason over 500 characters, with validation_failed. It refuses with conflict: a change
+// that the table of rule LIN-2 does not allow, ready without the account that the carrier needs (rule LIN-5), and
+// quarantined or retired for the sandbox line (rule LIN-6).
 func (l Line) MoveByOperator(to State, reason *string) ([]events.Event, error) {
 	if reason != nil {
 		if err := checkReason(*reason); err != nil {

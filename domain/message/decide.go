@@ -11,16 +11,17 @@ import (
 const (
 	// MaxScheduleAhead is how far in the future a send_at may lie (rule SND-7).
 	MaxScheduleAhead = 365 * 24 * time.Hour
-	// ReceiptTimeout is how long after sending the timeline records that no receipt came (rule SND-37).
+	// ReceiptTimeout is how long after sending a message without a receipt gets that recorded on its timeline (rule
+	// SND-37).
 	ReceiptTimeout = 24 * time.Hour
 	// MaxDeferral is how long a message may be deferred before it fails with hold_expired (rule SND-26).
 	MaxDeferral = 7 * 24 * time.Hour
-	// MaxDeferralAutomatic is MaxDeferral for automatic texts, which answer soon or not at all.
+	// MaxDeferralAutomatic is MaxDeferral for automatic texts: a later answer is of no use to the contact.
 	MaxDeferralAutomatic = time.Hour
 )
 
-// ReasonLost is the reason of a retry after an attempt that never reached the carrier, as a lookup found out. It does
-// not count as a failure (rule SND-34).
+// ReasonLost is the reason of a retry after a lookup found that the attempt never reached the carrier. Such an attempt
+// does not count as a failure (rule SND-34).
 const ReasonLost = "lost"
 
 // retryDelays are the delays between a failed attempt and the next one (rule SND-33). A failure after the last delay
@@ -49,8 +50,8 @@ func (m Message) BecomeDue(now time.Time) []events.Event {
 	return []events.Event{&events.MessageDue{MessageRef: m.MessageRef}}
 }
 
-// Route assigns the message to a line with the number from (rule SND-40); newContact states whether the contact is
-// new to that line. The same line again is no event.
+// Route assigns the message to a line with the number from (rule SND-40); newContact states whether the contact is new
+// to that line. It returns no event if the message has this line and number already.
 func (m Message) Route(lineID, from string, newContact bool) []events.Event {
 	if m.LineID == lineID && m.FromNumber == from {
 		return nil
@@ -58,8 +59,8 @@ func (m Message) Route(lineID, from string, newContact bool) []events.Event {
 	return []events.Event{&events.MessageRouted{MessageRef: m.MessageRef, LineID: lineID, From: from, NewContact: newContact}}
 }
 
-// BeginAttempt starts the next attempt to send (rule SND-32). It refuses with conflict unless the message is queued
-// or waits for a retry whose time has come: at most one attempt is in flight.
+// BeginAttempt starts the next attempt to send (rule SND-32). It refuses with conflict unless the message is queued or
+// is due for a retry. So at most one attempt is in flight.
 func (m Message) BeginAttempt(lineID, channel string, now time.Time) ([]events.Event, error) {
 	ready := m.Status == Queued || m.Status == Sending && !m.InFlight || m.Status == Sent && m.smsPending
 	if !ready || now.Before(m.NotBefore) {
@@ -70,14 +71,14 @@ func (m Message) BeginAttempt(lineID, channel string, now time.Time) ([]events.E
 	}}, nil
 }
 
-// isInFlight reports whether this attempt is the one in flight. The result of any other attempt comes too late (rule
-// SND-35).
+// isInFlight reports whether this attempt is the one in flight. The result of any other attempt is late and changes
+// nothing (rule SND-35).
 func (m Message) isInFlight(attempt int) bool {
 	return (m.Status == Sending || m.Status == Sent) && m.InFlight && m.Attempt == attempt
 }
 
-// RecordAttemptAccepted records that the carrier accepted an attempt, under its id carrierID. reconciled states that
-// a later lookup at the carrier found it out. A late result is no event (rule SND-35).
+// RecordAttemptAccepted records that the carrier accepted an attempt, under its id carrierID. reconciled states that a
+// later lookup at the carrier found this out. A late result returns no event (rule SND-35).
 func (m Message) RecordAttemptAccepted(attempt int, channel, carrierID string, reconciled bool) []events.Event {
 	if !m.isInFlight(attempt) {
 		return nil
@@ -87,7 +88,8 @@ func (m Message) RecordAttemptAccepted(attempt int, channel, carrierID string, r
 	}}
 }
 
-// RecordAttemptRejected fails the message because the carrier refused an attempt for good. A late result is no event.
+// RecordAttemptRejected fails the message because the carrier refused an attempt permanently. A late result returns no
+// event.
 func (m Message) RecordAttemptRejected(attempt int, code string, details map[string]any) []events.Event {
 	if !m.isInFlight(attempt) {
 		return nil
@@ -95,9 +97,9 @@ func (m Message) RecordAttemptRejected(attempt int, code string, details map[str
 	return m.Fail(code, details)
 }
 
-// RecordAttemptFailed records that an attempt failed for a passing reason. The next one comes after 30 seconds, then
-// 2 minutes, then 10 minutes; after that the message fails with carrier_unreachable (rule SND-33). A late result is
-// no event.
+// RecordAttemptFailed records that an attempt failed for a transient reason. The next attempts follow after 30 seconds,
+// 2 minutes and 10 minutes; a failure after the last of them fails the message with carrier_unreachable (rule SND-33).
+// A late result returns no event.
 func (m Message) RecordAttemptFailed(attempt int, reason string, now time.Time) []events.Event {
 	if !m.isInFlight(attempt) {
 		return nil
@@ -109,8 +111,8 @@ func (m Message) RecordAttemptFailed(attempt int, reason string, now time.Time) 
 	return []events.Event{&events.MessageRetried{MessageRef: m.MessageRef, Attempt: attempt, Reason: reason, Until: until}}
 }
 
-// RecordAttemptLost records that an attempt never reached the carrier, as a lookup after a crash found out. The
-// message may be sent again at once (rule SND-34). A late result is no event.
+// RecordAttemptLost records that an attempt never reached the carrier, which a later lookup found out. The message may
+// be sent again at once (rule SND-34). A late result returns no event.
 func (m Message) RecordAttemptLost(attempt int, now time.Time) []events.Event {
 	if !m.isInFlight(attempt) {
 		return nil
@@ -118,23 +120,24 @@ func (m Message) RecordAttemptLost(attempt int, now time.Time) []events.Event {
 	return []events.Event{&events.MessageRetried{MessageRef: m.MessageRef, Attempt: attempt, Reason: ReasonLost, Until: now}}
 }
 
-// sentBefore returns the event that the message was sent, for a receipt that arrives before the carrier's own answer
-// (rule SND-36).
-func (m Message) sentBefore(carrierID string) []events.Event {
+// sentByReceipt returns message.sent for a receipt that arrives before the carrier has answered the attempt: the
+// receipt proves that the carrier accepted the message (rule SND-36). If message.sent is recorded already, it returns
+// no event.
+func (m Message) sentByReceipt(carrierID string) []events.Event {
 	if m.isForChatAttempt(carrierID) {
 		return nil
 	}
 	return m.RecordAttemptAccepted(m.Attempt, m.Channel, carrierID, false)
 }
 
-// isForChatAttempt reports whether a receipt is about the chat message that preceded the SMS. It says nothing about
-// the SMS (rule SND-55).
+// isForChatAttempt reports whether a receipt is about the chat message that preceded the SMS. Such a receipt says
+// nothing about the SMS (rule SND-55).
 func (m Message) isForChatAttempt(carrierID string) bool {
 	return m.chatCarrierID != "" && m.chatCarrierID == carrierID
 }
 
-// RecordDelivered records a delivery receipt of time at. A repeated or late receipt, and one for a message that was
-// never attempted, is no event (rule SND-35).
+// RecordDelivered records a delivery receipt; at is its time. It returns no event for a repeated or late receipt, and
+// for a message that was never attempted (rule SND-35).
 func (m Message) RecordDelivered(at time.Time, carrierID string) []events.Event {
 	if m.Attempt == 0 || !m.before(Delivered) {
 		return nil
@@ -143,15 +146,15 @@ func (m Message) RecordDelivered(at time.Time, carrierID string) []events.Event 
 	if m.NewContact {
 		delivered.LineID = m.LineID
 	}
-	return append(m.sentBefore(carrierID), delivered)
+	return append(m.sentByReceipt(carrierID), delivered)
 }
 
-// RecordRead records a read receipt of time at, under the same conditions as RecordDelivered.
+// RecordRead records a read receipt, under the same conditions as RecordDelivered; at is its time.
 func (m Message) RecordRead(at time.Time, carrierID string) []events.Event {
 	if m.Attempt == 0 || !m.before(Read) {
 		return nil
 	}
-	return append(m.sentBefore(carrierID), &events.MessageRead{MessageRef: m.MessageRef, At: at})
+	return append(m.sentByReceipt(carrierID), &events.MessageRead{MessageRef: m.MessageRef, At: at})
 }
 
 // Fail ends the message with an error code (rule SND-30). A delivered, read or failed message returns no event (rule
@@ -169,17 +172,17 @@ func (m Message) Fail(code string, details map[string]any) []events.Event {
 }
 
 // RecordUndelivered fails the message because the carrier reports that it could not deliver it, under the same
-// conditions as RecordDelivered. A receipt for the chat message of one that went on by SMS is no event.
+// conditions as RecordDelivered. If the message fell back to SMS, a receipt for its chat message returns no event.
 func (m Message) RecordUndelivered(code string, details map[string]any, carrierID string) []events.Event {
 	if m.Attempt == 0 || !m.before(Delivered) || m.isForChatAttempt(carrierID) {
 		return nil
 	}
-	return append(m.sentBefore(carrierID), m.Fail(code, details)...)
+	return append(m.sentByReceipt(carrierID), m.Fail(code, details)...)
 }
 
-// FallBackToSMS returns the event that sends a chat message on by SMS in place of failing with code (rule SND-54). ok
-// is false when the request forbade it, when the message fell back before, or when it is not a chat message or is
-// already delivered. Whether the pool and the carrier allow it is for the caller to check.
+// FallBackToSMS returns message.fell_back, with which a chat message continues by SMS instead of failing with code
+// (rule SND-54). ok is false when the request forbade the fallback, when the message fell back before, or when it is
+// not a chat message or is already delivered. The caller checks whether the pool and the carrier allow it.
 func (m Message) FallBackToSMS(code string) (events.Event, bool) {
 	forbidden := m.Fallback != nil && !*m.Fallback
 	if m.Channel != Chat || m.FellBack || forbidden || !m.before(Delivered) {
@@ -188,8 +191,8 @@ func (m Message) FallBackToSMS(code string) (events.Event, bool) {
 	return &events.MessageFellBack{MessageRef: m.MessageRef, Reason: code, Automatic: m.Automatic}, true
 }
 
-// CancelByRequest fails a queued or scheduled message with canceled (rule SND-9). Any other status, also a message
-// between two attempts, is refused with conflict.
+// CancelByRequest fails a queued or scheduled message with canceled (rule SND-9). A message with any other status, also
+// one between two attempts, is refused with conflict.
 func (m Message) CancelByRequest() ([]events.Event, error) {
 	if m.Status != Queued && m.Status != Scheduled {
 		return nil, fault.New(fault.Conflict, "Only a message that is queued or scheduled can be canceled; this one is %s.", m.Status)
@@ -197,8 +200,8 @@ func (m Message) CancelByRequest() ([]events.Event, error) {
 	return m.Cancel(CodeCanceled, nil), nil
 }
 
-// Cancel fails the message with a code if no carrier can have it: no attempt is in flight, and none succeeded on the
-// present channel. Otherwise it returns no event (rule SND-5).
+// Cancel fails the message with a code if no carrier can have it: no attempt is in flight, and no attempt on the
+// present channel succeeded. Otherwise it returns no event (rule SND-5).
 func (m Message) Cancel(code string, details map[string]any) []events.Event {
 	if m.InFlight || !m.before(Sent) && !(m.Status == Sent && m.smsPending) {
 		return nil
@@ -214,7 +217,7 @@ func (m Message) RecordReceiptMissing(now time.Time) []events.Event {
 	return []events.Event{&events.MessageReceiptMissing{MessageRef: m.MessageRef}}
 }
 
-// Defer records a deferral. The same deferral again is no event.
+// Defer records a deferral. It returns no event if the message has the same deferral already.
 func (m Message) Defer(d Deferral, detail map[string]any) []events.Event {
 	if m.Deferred != nil && m.Deferred.equal(&d) {
 		return nil
@@ -231,10 +234,10 @@ func (d *Deferral) equal(other *Deferral) bool {
 		reflect.DeepEqual(d.Wants, other.Wants)
 }
 
-// ReasonContactBusy is the reason of a message that waits for an earlier one to its contact.
+// ReasonContactBusy is the reason of the deferral of a message that waits for an earlier message to its contact.
 const ReasonContactBusy = "contact_busy"
 
-// DeferBehindEarlier defers the message because an earlier message to the contact has not left (rule SND-20). A
+// DeferBehindEarlier defers the message because an earlier message to the contact has not been sent (rule SND-20). A
 // scheduled message that is due becomes queued first. A message that was attempted, or waits for its own send_at,
 // returns no event. A message that was deferred for too long fails with hold_expired (rule SND-26).
 func (m Message) DeferBehindEarlier(now time.Time) []events.Event {

@@ -29,7 +29,7 @@ const (
 // message becomes queued when it is due. Failed and Received have no rank.
 var rank = map[Status]int{Queued: 1, Scheduled: 2, Sending: 3, Sent: 4, Delivered: 5, Read: 6}
 
-// The error codes of failed messages (rule SND-30). The code of an SMS carrier is "sms_" and its own code.
+// The error codes of failed messages (rule SND-30). An error code of an SMS carrier gets the prefix "sms_".
 const (
 	CodeOptedOut           = "contact_opted_out"
 	CodeConsentRequired    = "consent_required"
@@ -40,7 +40,7 @@ const (
 	CodeCanceled           = "canceled"
 )
 
-// Deferral is why and until when a message cannot leave.
+// Deferral states why a message cannot be sent now, and until when.
 type Deferral struct {
 	Reason string
 	Until  *time.Time             // nil: no end is known
@@ -48,7 +48,7 @@ type Deferral struct {
 	Wants  *events.WantedCapacity // nil: the message does not wait for capacity
 }
 
-// Message is the state of one message, folded from its stream. The zero value does not exist.
+// Message is the state of one message, folded from its stream. The zero value is a message that does not exist.
 type Message struct {
 	events.MessageRef
 	Organisation    uuid.UUID
@@ -67,7 +67,7 @@ type Message struct {
 	IdentityID *string // the service identity that sends it
 	ByStaff    bool    // a signed-in person wrote it
 
-	LineID     string // the line it was routed to, "" before; of an inbound message the line it came in on
+	LineID     string // line that the message was routed to, "" until then; of an inbound message the line that received it
 	NewContact bool   // the contact is new to that line (rule SND-45)
 	FromNumber string // the number of that line
 	CarrierID  string // the carrier's id of the message
@@ -76,14 +76,14 @@ type Message struct {
 
 	Attempt  int  // number of the newest attempt; 0 before the first
 	InFlight bool // the newest attempt has no result yet
-	Failures int  // attempts on the present channel that failed for a passing reason
+	Failures int  // attempts on the present channel that failed for a transient reason
 	// NotBefore is the earliest time of the next attempt: send_at, or the next retry. Zero means at once.
 	NotBefore      time.Time
 	Deferred       *Deferral // the present deferral; nil when the message is not deferred
 	DeferredSince  time.Time // when the present series of deferrals began; zero when the message is not deferred
 	ReceiptMissing bool
-	FellBack       bool   // it goes on by SMS, because the chat channel failed (rule SND-54)
-	smsPending     bool   // it fell back, and no SMS attempt has begun since
+	FellBack       bool   // the chat channel failed and the message continues by SMS (rule SND-54)
+	smsPending     bool   // the message fell back, and an SMS attempt has to begin
 	chatCarrierID  string // the carrier's id of the chat message that preceded the SMS
 }
 
@@ -136,7 +136,7 @@ func (m Message) Apply(event events.Event, in events.Envelope) Message {
 		m.Status, m.InFlight, m.Channel, m.CarrierID, m.SentAt = Sent, false, e.Channel, e.CarrierID, in.At
 	case *events.MessageRetried:
 		m.InFlight, m.NotBefore = false, e.Until
-		m.smsPending = m.Status == Sent // the SMS of a message whose chat part was sent
+		m.smsPending = m.Status == Sent // after a sent chat message the failed attempt was its SMS
 		if e.Reason != ReasonLost {
 			m.Failures++
 		}
@@ -155,7 +155,8 @@ func (m Message) Apply(event events.Event, in events.Envelope) Message {
 	return m
 }
 
-// applyDeferral keeps the time of the first deferral: a further one does not extend it (rule SND-26).
+// applyDeferral keeps the time of the first deferral in a row: a further deferral does not extend the limit (rule
+// SND-26).
 func (m *Message) applyDeferral(e *events.MessageDeferred, at time.Time) {
 	m.Deferred = &Deferral{Reason: e.Reason, Until: e.Until, Wants: e.Wants}
 	if e.LineID != nil {
@@ -171,7 +172,7 @@ func (m Message) Exists() bool { return m.MessageID != "" }
 
 // Final reports whether nothing is left to send: a carrier has the message, or it failed. Receipts may still arrive.
 func (m Message) Final() bool {
-	if m.Status == Sent && (m.smsPending || m.InFlight) { // going on by SMS
+	if m.Status == Sent && (m.smsPending || m.InFlight) { // the message continues by SMS
 		return false
 	}
 	return m.Status == Failed || m.Status == Received || rank[m.Status] >= rank[Sent]

@@ -8,13 +8,13 @@ import (
 	"ledgerline/events"
 )
 
-// LineCapacity is what a line can still take (rules LIN-10 to LIN-13).
+// LineCapacity is how much a line may still send (rules LIN-10 to LIN-13).
 type LineCapacity struct {
 	Line   line.Line
-	Used   int            // messages of this usage day
-	Sends  int            // messages that it can take until the usage day ends
-	New    int            // of those, messages to contacts that are new to the line, now
-	Texts  map[string]int // messages with a text that it can take today, by the text's hash
+	Used   int            // messages sent on this usage day
+	Sends  int            // messages that the line may still send on this usage day
+	New    int            // of Sends, messages to contacts that are new to the line; also limited by the hour
+	Texts  map[string]int // messages with the same text that the line may still send on this usage day, by hash of the text
 	NextAt time.Time      // when New or Sends may grow
 }
 
@@ -25,29 +25,30 @@ func (c *LineCapacity) fits(isNew bool, textHash string) bool {
 	return c.Sends > 0 && (!isNew || c.New > 0) && (textHash == "" || c.Texts[textHash] > 0)
 }
 
-// Capacity is what the lines of a workspace can take. It is a plan for one pass over the messages that wait: Reserve
-// counts what the pass has given away. The append that routes a message decides whether the capacity is really there.
+// Capacity is how much the lines of a workspace may still send. It is a plan for one run over the entries of the
+// capacity queue: Reserve subtracts what the run has assigned. The append that routes a message checks whether the
+// capacity really exists.
 type Capacity struct {
-	Paused bool // the organisation is paused: no line takes anything
+	Paused bool // the organisation is paused: no line sends
 	Lines  map[string]*LineCapacity
 	Pools  map[string][]string // line ids by pool
 	// MaySendFrom reports whether a service identity may use a line.
 	MaySendFrom func(identityID, lineID string) bool
 }
 
-// LineFor gives the line that takes a message with these wants; false when no line can. It follows the same order as
-// the choice of a line for a single message: the named or own line alone while that can send, else the least used line
-// of the pool.
+// LineFor returns the line for a message with these wants; fits is false when no line has capacity. It chooses as Check
+// does for a single message: while the named line, or the contact's own line, can send, only that line is considered;
+// otherwise the least used line of the pool.
 func (c *Capacity) LineFor(w *events.WantedCapacity) (lineID string, fits bool) {
 	if c.Paused {
 		return "", false
 	}
-	if first := c.Lines[w.LineID]; first != nil {
+	if preferred := c.Lines[w.LineID]; preferred != nil {
 		switch {
-		case first.Line.CanSend() && c.allows(w, w.LineID):
-			return w.LineID, first.fits(w.NewContact, w.TextHash)
-		case first.Line.State == line.Retired && w.PoolID == "":
-			return w.LineID, true // the message is evaluated, and fails: its line will never send again
+		case preferred.Line.CanSend() && c.allows(w, w.LineID):
+			return w.LineID, preferred.fits(w.NewContact, w.TextHash)
+		case preferred.Line.State == line.Retired && w.PoolID == "":
+			return w.LineID, true // assign the message, so that it is evaluated: it fails, because its line will never send again
 		}
 	}
 	var best *LineCapacity
@@ -70,7 +71,8 @@ func (c *Capacity) allows(w *events.WantedCapacity, lineID string) bool {
 	return w.IdentityID == "" || c.MaySendFrom(w.IdentityID, lineID)
 }
 
-// Reserve takes from the plan what a message with these wants uses on a line. With n = -1 it gives it back.
+// Reserve subtracts from the plan what n messages with these wants use on a line. With n = -1 it releases the capacity
+// of one message.
 func (c *Capacity) Reserve(lineID string, w *events.WantedCapacity, n int) {
 	l := c.Lines[lineID]
 	if l == nil {
@@ -89,7 +91,7 @@ func (c *Capacity) Reserve(lineID string, w *events.WantedCapacity, n int) {
 	}
 }
 
-// NextAt is the earliest time at which any of the lines may be able to take more; the zero time without lines.
+// NextAt is the earliest time at which the capacity of any of the lines may grow; the zero time without lines.
 func (c *Capacity) NextAt() time.Time {
 	var next time.Time
 	for _, l := range c.Lines {
@@ -100,11 +102,11 @@ func (c *Capacity) NextAt() time.Time {
 	return next
 }
 
-// CompetesForNew reports whether a message with these wants may use the capacity for new contacts of a line. canSend
-// reports whether the line that comes first for the message can send.
+// CompetesForNew reports whether a message with these wants may use a line's capacity for new contacts. canSend states
+// whether the message's preferred line (w.LineID) can send.
 func CompetesForNew(w *events.WantedCapacity, lineID string, pool []string, canSend bool) bool {
 	switch {
-	case w.TextHash != "": // it waits for another usage day, or for another line
+	case w.TextHash != "": // the message waits until its text is allowed again, not for new-contact capacity
 		return false
 	case w.LineID == lineID:
 		return w.NewContact

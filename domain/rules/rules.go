@@ -1,5 +1,5 @@
 // Package rules decides whether a message may leave. The rules are pure functions of the facts about a message. They
-// are applied when a message is accepted, and again when it is about to leave (rule SND-1).
+// are applied when a message is accepted, and again before it is sent (rule SND-1).
 package rules
 
 import (
@@ -16,11 +16,11 @@ type Moment int
 
 // The moments.
 const (
-	Accepting Moment = iota // by the request; rules that only defer a message do not apply
-	Leaving                 // by the process that sends the message
+	Accepting Moment = iota // when a request is accepted; rules that only defer a message do not apply
+	Leaving                 // before the message is sent, in the sending process
 )
 
-// Facts are all that the rules go by.
+// Facts are the inputs of the rules: a verdict depends on nothing else.
 type Facts struct {
 	Moment         Moment
 	Now            time.Time
@@ -28,18 +28,18 @@ type Facts struct {
 	Registered     bool      // the organisation's register of opt-outs has the number
 	RequireConsent bool      // the organisation's setting
 	Paused         bool      // the organisation is paused
-	Automatic      bool      // the answer to a STOP or HELP message
-	Confirmation   bool      // the automatic text that confirms an opt-out
-	ByStaff        bool      // a person wrote the message: its text may be like others
-	ExpiresAt      time.Time // when a message that is deferred already fails; zero when it is not deferred
+	Automatic      bool      // the message answers a STOP or HELP message
+	Confirmation   bool      // the message is the automatic text that confirms an opt-out
+	ByStaff        bool      // a person wrote the message; the limit of identical texts does not apply
+	ExpiresAt      time.Time // when the message fails if it is still deferred; zero when it is not deferred
 	DeferredFor    string    // the reason of the last deferral
 
 	Zones  []*time.Location // time zones that the number may lie in
 	Window Window
 
-	Replied bool // the contact has written, ever
-	Earlier int  // messages that the contact got before its first reply
-	Counted bool // this message is among them: it was routed before
+	Replied bool // the contact has written at least once
+	Earlier int  // messages sent to the contact before its first reply
+	Counted bool // Earlier and IdentityUsed include this message, because it was routed before
 	Body    string
 	Media   int // number of attachments
 	Limits  *line.Limits
@@ -48,7 +48,8 @@ type Facts struct {
 	Candidates  []Candidate
 	NamedLineID string // the line that the sender named; "" for none
 
-	// With a service identity, how many messages it may send on this usage day and has sent. A nil limit is none.
+	// How many messages the sending service identity may send on this usage day, and has sent. A nil limit means that
+	// there is no limit, or that no service identity sends the message.
 	IdentityLimit *int
 	IdentityUsed  int
 }
@@ -78,7 +79,7 @@ const (
 // Verdict is a decision with its reason.
 type Verdict struct {
 	Decision Decision
-	Code     string           // with Refuse: the error code of the message, and of the refusal of a request
+	Code     string           // with Refuse: the error code that the message fails with, or the request is refused with
 	Deferral message.Deferral // with Defer
 	Detail   map[string]any
 	Line     *Candidate // with Send at Leaving: the line that takes the message
@@ -88,7 +89,7 @@ func deferFor(reason string, until *time.Time, lineID string) *Verdict {
 	return &Verdict{Decision: Defer, Deferral: message.Deferral{Reason: reason, Until: until, LineID: lineID}}
 }
 
-// ForLine reports whether the message waits for the capacity of lines, or for any line that can send.
+// ForLine reports whether the message is deferred until a line has capacity, or until any line can send.
 func (v *Verdict) ForLine() bool {
 	switch v.Deferral.Reason {
 	case ReasonNewHour, ReasonNewDay, ReasonSendsDay, ReasonLineUnavailable:
@@ -116,7 +117,7 @@ func (v Verdict) Fault() error {
 
 type rule func(*Facts) *Verdict
 
-// The rules in their order; the first verdict counts. Only consent can refuse a request.
+// The rules in the order in which they are applied; the first verdict decides. Only consent can refuse a request.
 var (
 	atAccepting   = []rule{consentGiven}
 	beforeLeaving = []rule{consentGiven, quietHours, firstMessage, identityLimit}
@@ -156,10 +157,10 @@ func Expire(f *Facts, v Verdict) Verdict {
 	return v
 }
 
-// consentGiven is rules SND-2 and SND-3. The register counts as well as the contact: a contact whose consent was
-// cleared is refused while the register has its number. A contact that opted out gets only the confirmation of that,
-// and not even the confirmation once it has opted in again (rule SND-53). HELP is answered without an opt-in (rule
-// SND-51).
+// consentGiven is rules SND-2 and SND-3. An opt-out holds if the contact or the register has it: a contact whose
+// consent was cleared is refused while the register has its number. A contact that opted out gets only the confirmation
+// of the opt-out. If the contact has opted in again before the confirmation is sent, the confirmation is canceled (rule
+// SND-53). The answer to HELP needs no opt-in (rule SND-51).
 func consentGiven(f *Facts) *Verdict {
 	switch {
 	case f.Confirmation && !f.Registered && f.Consent != consent.OptedOut:
@@ -183,8 +184,9 @@ func identityLimit(f *Facts) *Verdict {
 	return deferFor(ReasonIdentity, &until, "")
 }
 
-// lineFor gives the message to a line that has capacity, or defers it until one has (rule SND-43). An automatic text
-// needs a line in service, but no capacity, and no pause of the organisation defers it (rules SND-29 and SND-52).
+// lineFor chooses a line that has capacity, or defers the message until a line has capacity (rule SND-43). An automatic
+// text needs a line that can send, but no capacity, and is sent even while the organisation is paused (rules SND-29 and
+// SND-52).
 func lineFor(f *Facts) Verdict {
 	if f.Automatic {
 		for i := range f.Candidates {
