@@ -17,8 +17,8 @@ import (
 	"ledgerline/service"
 )
 
-// The raw baseline of an append: the very row, numbered by the shard's head, in a transaction of its own, and written
-// as well as it can be: one statement, one round trip.
+// The raw baseline of an append: the same row, numbered by the shard's head, in a transaction of its own, written with
+// one statement in one round trip.
 const rawAppendSQL = `with head as (update ledger_heads set position = position + 1 where shard = 0 returning position)
 	insert into ledger_events (shard, position, id, stream, version, type, schema, organisation_id, workspace_id,
 		occurred_at, actor_type, actor_id, request_id, correlation_id, data)
@@ -63,7 +63,7 @@ func measureAppend(ctx context.Context, b *bench) error {
 		if callers == 1 {
 			goal = "at least half"
 		}
-		b.tell(Figure{Measurement: "append", What: fmt.Sprintf("%d callers, against the same rows one transaction each", callers), Value: ours, Unit: "appends/s", Baseline: raw, Goal: goal})
+		b.report(Figure{Measurement: "append", What: fmt.Sprintf("%d callers, against the same rows one transaction each", callers), Value: ours, Unit: "appends/s", Baseline: raw, Goal: goal})
 	}
 	return nil
 }
@@ -74,7 +74,7 @@ func rawAppend(ctx context.Context, pool *pgxpool.Pool, org, wsp uuid.UUID) erro
 	return err
 }
 
-// during calls f from a number of callers for a time, after a short warm-up, and gives the rate per second.
+// during calls f from a number of callers for a time, after a short warm-up, and returns the rate per second.
 func during(ctx context.Context, d time.Duration, callers int, f func(context.Context) error) (float64, error) {
 	var n atomic.Int64
 	var failure atomic.Pointer[error]

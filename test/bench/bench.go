@@ -1,5 +1,5 @@
-// Package bench measures the service beside raw baselines in the same run, on a real PostgreSQL with fsync on. Machines
-// are noisy, so what counts are the ratios.
+// Package bench measures the service beside raw baselines in the same run, on a real PostgreSQL with fsync on. Timings
+// differ between machines and runs, so compare the ratios.
 package bench
 
 import (
@@ -28,7 +28,7 @@ import (
 	"ledgerline/service"
 )
 
-// Config says what to measure.
+// Config configures Run.
 type Config struct {
 	Only    []string      // names of measurements; empty: all
 	For     time.Duration // how long each timed part runs
@@ -46,10 +46,10 @@ type Figure struct {
 	What        string  `json:"what"`
 	Value       float64 `json:"value"`
 	Unit        string  `json:"unit"`
-	// Baseline and Ratio say how it stands to the raw baseline of the same run; 0 when there is none.
+	// Baseline is the raw baseline of the same run, and Ratio the value divided by it; 0 when there is none.
 	Baseline float64 `json:"baseline,omitempty"`
 	Ratio    float64 `json:"ratio,omitempty"`
-	// Goal is what must be reached, in words.
+	// Goal describes the value that must be reached.
 	Goal string `json:"goal,omitempty"`
 }
 
@@ -66,12 +66,12 @@ type measurement struct {
 }
 
 var measurements = []measurement{
-	// Idle comes first: the server still tidies up behind a load when it is over.
+	// Idle comes first: after a load the server still vacuums and writes checkpoints.
 	{"idle", measureIdle}, {"append", measureAppend}, {"messages", measureMessages}, {"visible", measureVisible},
 	{"delivery", measureDelivery}, {"waiting", measureWaiting}, {"replay", measureReplay}, {"inbox", measureConversations}, {"export", measureExport}, {"import", measureImport}, {"contacts", measureContacts}, {"webhooks", measureWebhooks},
 }
 
-// Run measures and prints.
+// Run runs the measurements and prints their figures.
 func Run(ctx context.Context, cfg Config) error {
 	for _, name := range cfg.Only {
 		if !slices.ContainsFunc(measurements, func(m measurement) bool { return m.name == name }) {
@@ -118,8 +118,8 @@ func Run(ctx context.Context, cfg Config) error {
 
 func (b *bench) say(text string) { _, _ = fmt.Fprintln(b.Log, "bench:", text) }
 
-// tell prints a figure.
-func (b *bench) tell(f Figure) {
+// report prints a figure.
+func (b *bench) report(f Figure) {
 	if f.Baseline > 0 {
 		f.Ratio = f.Value / f.Baseline
 	}
@@ -138,7 +138,7 @@ func (b *bench) tell(f Figure) {
 	}
 }
 
-// database makes an empty database and gives its address.
+// database creates an empty database and returns its address.
 func (b *bench) database(ctx context.Context) (string, error) {
 	b.names++
 	name := fmt.Sprintf("bench%d", b.names)
@@ -170,7 +170,7 @@ func (b *bench) site(ctx context.Context, roles service.Roles) (*site, error) {
 		return nil, err
 	}
 	s := &site{Node: node, pool: node.Ledger.Pool(), dsn: dsn, log: log}
-	if err := s.furnish(ctx); err != nil {
+	if err := s.createData(ctx); err != nil {
 		node.Stop()
 		return nil, err
 	}
@@ -181,7 +181,7 @@ func (s *site) request() commands.Request {
 	return commands.Request{Organisation: s.org, Workspace: s.wsp, Actor: events.Actor{Type: "operator"}, RequestID: "bench"}
 }
 
-func (s *site) furnish(ctx context.Context) error {
+func (s *site) createData(ctx context.Context) error {
 	org, err := s.App.CreateOrganisation(ctx, s.request(), "Bench", "America/New_York")
 	if err != nil {
 		return err
@@ -212,17 +212,17 @@ func (s *site) furnish(ctx context.Context) error {
 	return nil
 }
 
-// noon is a clock that runs from the next noon in New York on, when numbers may be written to on both coasts.
+// noon returns a clock that starts at the next noon in New York, when quiet hours are over on both coasts.
 func noon() clock.Clock {
 	c := clock.Running()
 	at := c.Now().Truncate(24 * time.Hour).Add(24*time.Hour + 17*time.Hour)
 	if _, err := c.Set(at); err != nil {
-		panic(err) // it lies ahead
+		panic(err) // noon is in the future
 	}
 	return c
 }
 
-// roomy are limits that are asked and counted for every message, and not reached.
+// roomy returns limits that are checked for every message and never reached.
 func roomy() line.Limits {
 	const plenty = 1 << 30
 	l := line.DefaultLimits()

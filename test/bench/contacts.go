@@ -13,12 +13,12 @@ import (
 	"ledgerline/service"
 )
 
-// book is how many contacts of one workspace are searched.
+// book is the number of contacts in the workspace that is searched.
 const book = 1_000_000
 
-// unindexed drops the index that contacts are found by and gives the statement that makes it again: what fills a table
-// by the million does not keep it row by row, and neither does a replay.
-func (s *site) unindexed(ctx context.Context) (restore string, err error) {
+// dropSearchIndex drops the search index of contacts and returns the statement that creates it again. Creating it after
+// a bulk load is faster than maintaining it row by row; a replay does the same.
+func (s *site) dropSearchIndex(ctx context.Context) (restore string, err error) {
 	var name string
 	if err := s.pool.QueryRow(ctx, `select schemaname || '.' || indexname, indexdef from pg_indexes where tablename = 'contact_index' and indexdef like '%gin%'`).
 		Scan(&name, &restore); err != nil {
@@ -32,7 +32,7 @@ func (s *site) unindexed(ctx context.Context) (restore string, err error) {
 
 // bulk runs statements that fill the read models.
 func (s *site) bulk(ctx context.Context, statements ...string) error {
-	restore, err := s.unindexed(ctx)
+	restore, err := s.dropSearchIndex(ctx)
 	if err != nil {
 		return err
 	}
@@ -44,9 +44,9 @@ func (s *site) bulk(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// fillContacts writes an address book straight into the read model. Names repeat, numbers and addresses do not;
-// companies lie together, 200 contacts each, as imports leave them; labels, owners and lines are common, rare, or had
-// by the oldest only.
+// fillContacts writes an address book straight into the read model. Names repeat, numbers and addresses do not; the 200
+// contacts of a company are consecutive, as after an import; some labels, owners and lines are common, some are rare,
+// and some belong to the oldest contacts only.
 func (s *site) fillContacts(ctx context.Context, count int) error {
 	var labels [4]string
 	for i := range labels {
@@ -84,13 +84,13 @@ func (s *site) fillContacts(ctx context.Context, count int) error {
 	)
 }
 
-// schemaOf is where the table of a read model lies.
+// schemaOf returns the schema of a read model's table.
 func (s *site) schemaOf(ctx context.Context, table string) (schema string) {
 	_ = s.pool.QueryRow(ctx, `select schemaname from pg_tables where tablename = $1 and schemaname like 'p\_%'`, table).Scan(&schema) // the statement fails without
 	return schema
 }
 
-// measureContacts takes lists of contacts, as the API asks for them, from a million in one workspace.
+// measureContacts times the API's lists of contacts in a workspace of a million contacts.
 func measureContacts(ctx context.Context, b *bench) error {
 	s, err := b.site(ctx, service.All)
 	if err != nil {
@@ -170,25 +170,25 @@ func (b *bench) timeContacts(ctx context.Context, s *site, what string, v projec
 		rows = len(page.Rows)
 		took = append(took, time.Since(started))
 	}
-	b.tell(Figure{
+	b.report(Figure{
 		Measurement: "contacts", What: fmt.Sprintf("%s: %d rows, p50 %.1f ms, max", what, rows, percentile(took, 0.5)), Value: percentile(took, 1), Unit: "ms", Goal: "under 20 ms",
 	})
 	return nil
 }
 
-// timeUpkeep measures what the index costs those who write, and what counts cost.
+// timeUpkeep measures how much the search index slows down writes, and how long counting takes.
 func (b *bench) timeUpkeep(ctx context.Context, s *site, v projections.Viewer) error {
 	started := time.Now()
 	if _, err := s.Store.Labels(ctx, v); err != nil {
 		return err
 	}
-	b.tell(Figure{Measurement: "contacts", What: "GET /v1/labels, counts of 600,000 labels on contacts", Value: float64(time.Since(started).Microseconds()) / 1000, Unit: "ms"})
+	b.report(Figure{Measurement: "contacts", What: "GET /v1/labels, counts of 600,000 labels on contacts", Value: float64(time.Since(started).Microseconds()) / 1000, Unit: "ms"})
 	for _, what := range []string{"counted", "remembered"} {
 		started = time.Now()
 		if _, err := s.Store.Segments(ctx, v); err != nil {
 			return err
 		}
-		b.tell(Figure{Measurement: "contacts", What: "GET /v1/segments, 5 segments over a million contacts, " + what, Value: float64(time.Since(started).Microseconds()) / 1000, Unit: "ms", Goal: "bounded: 1.5 s"})
+		b.report(Figure{Measurement: "contacts", What: "GET /v1/segments, 5 segments over a million contacts, " + what, Value: float64(time.Since(started).Microseconds()) / 1000, Unit: "ms", Goal: "bounded: 1.5 s"})
 	}
 	const made = 2000
 	started = time.Now()
@@ -204,6 +204,6 @@ func (b *bench) timeUpkeep(ctx context.Context, s *site, v projections.Viewer) e
 	if err := s.Store.Reached(ctx, last.Shard, last.Position, projections.Contacts); err != nil {
 		return err
 	}
-	b.tell(Figure{Measurement: "contacts", What: "contacts made one after the other and shown, with a label", Value: made / time.Since(started).Seconds(), Unit: "contacts/s"})
+	b.report(Figure{Measurement: "contacts", What: "contacts made one after the other and shown, with a label", Value: made / time.Since(started).Seconds(), Unit: "contacts/s"})
 	return nil
 }

@@ -12,11 +12,10 @@ import (
 	"ledgerline/service"
 )
 
-// inbox is how many conversations the lists are taken from.
+// inbox is the number of conversations in the workspace.
 const inbox = 1_000_000
 
-// measureConversations takes the inbox's lists, as the API asks for them, from a million conversations of one
-// workspace.
+// measureConversations times the API's lists of conversations in a workspace of a million conversations.
 func measureConversations(ctx context.Context, b *bench) error {
 	s, err := b.site(ctx, service.All)
 	if err != nil {
@@ -88,7 +87,7 @@ func measureConversations(ctx context.Context, b *bench) error {
 			rows = len(page.Rows)
 			took = append(took, time.Since(started))
 		}
-		b.tell(Figure{
+		b.report(Figure{
 			Measurement: "inbox", What: fmt.Sprintf("%s: %d rows, p50 %.1f ms, p95", list.what, rows, percentile(took, 0.5)), Value: percentile(took, 0.95), Unit: "ms", Goal: "under 20 ms",
 		})
 	}
@@ -104,9 +103,9 @@ func personID(n int) uuid.UUID {
 
 func contactID(n int) string { return fmt.Sprintf("ctc_%026d", n) }
 
-// fillInbox writes straight into the read models: what is measured is reading. Of a hundred conversations 94 are
-// closed, 5 open and one is snoozed; a fifth is nobody's, the rest belongs to 50 people; one more has 100 of a million,
-// far apart.
+// fillInbox writes the rows of the read models directly, because only reading is measured. Of 100 conversations 94 are
+// closed, 5 open and one snoozed. A fifth is unassigned, the rest is assigned to 50 users. One more user has 100 of the
+// million conversations, spread evenly.
 func (s *site) fillInbox(ctx context.Context, count int) error {
 	const person = `('00000000-0000-0000-0000-' || lpad(to_hex(%s), 12, '0'))::uuid`
 	statements := []string{

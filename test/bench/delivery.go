@@ -13,24 +13,25 @@ import (
 	"ledgerline/service"
 )
 
-// maxOpen is how many messages may be on their way at once: the load waits for the service, so that what is measured
-// can go on for ever.
+// maxOpen is how many messages may be undelivered at once. The load waits for the service, so that the measured rate is
+// sustainable.
 const maxOpen = 600
 
-// askOpen is how often the load asks how many those are. In between it counts what it lets in.
+// askOpen is how often the load queries the number of undelivered messages. In between it adds the messages that it
+// sends.
 const askOpen = 100 * time.Millisecond
 
 const (
 	openSQL      = `select count(*) from sending_outbox`
 	deliveredSQL = `select count(*) from ledger_events where type = 'message.delivered'`
-	// What was accepted from a moment on, until it was sent, in milliseconds of the service's clock.
+	// The time from acceptance to sending of the messages accepted since $1, in milliseconds of the service's clock.
 	sentAfterSQL = `select percentile_cont(array[0.5, 0.99]) within group (order by extract(epoch from s.occurred_at - q.occurred_at) * 1000), count(*)
 		from ledger_events q join ledger_events s on s.stream = q.stream and s.type = 'message.sent'
 		where q.type = 'message.queued' and q.occurred_at >= $1`
 )
 
-// measureDelivery takes messages from POST /v1/messages through the simulator with everything on: first as many as go,
-// then half as many.
+// measureDelivery sends messages with POST /v1/messages through the simulator, with all components running: first at
+// the maximum rate, then at half of it.
 func measureDelivery(ctx context.Context, b *bench) error {
 	s, err := b.site(ctx, service.All)
 	if err != nil {
@@ -43,7 +44,7 @@ func measureDelivery(ctx context.Context, b *bench) error {
 	}
 	defer done()
 	d := &delivery{bench: b, site: s, address: address}
-	if _, err := d.run(ctx, b.For/3, 0); err != nil { // every contact is new once
+	if _, err := d.run(ctx, b.For/3, 0); err != nil { // warm-up: afterwards no contact is new to its line
 		return err
 	}
 	var before, after int
@@ -61,11 +62,11 @@ func measureDelivery(ctx context.Context, b *bench) error {
 	}
 	node, server = cpu(os.Getpid())-node, b.serverCPU()-server
 	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(max(after-before, 1)) }
-	b.tell(Figure{Measurement: "delivery", What: "processor time of a message, node and load generator", Value: each(node), Unit: "µs"})
-	b.tell(Figure{Measurement: "delivery", What: "processor time of a message, PostgreSQL", Value: each(server), Unit: "µs"})
+	b.report(Figure{Measurement: "delivery", What: "processor time of a message, node and load generator", Value: each(node), Unit: "µs"})
+	b.report(Figure{Measurement: "delivery", What: "processor time of a message, PostgreSQL", Value: each(server), Unit: "µs"})
 	rate := float64(after-before) / took.Seconds()
-	b.tell(Figure{Measurement: "delivery", What: fmt.Sprintf("accepted to delivered through the simulator, everything on, for %s", took), Value: rate, Unit: "messages/s", Goal: "800"})
-	b.tell(Figure{Measurement: "delivery", What: "messages on their way at the end (at most 600 are let in)", Value: float64(open), Unit: ""})
+	b.report(Figure{Measurement: "delivery", What: fmt.Sprintf("accepted to delivered through the simulator, everything on, for %s", took), Value: rate, Unit: "messages/s", Goal: "800"})
+	b.report(Figure{Measurement: "delivery", What: "messages on their way at the end (at most 600 are let in)", Value: float64(open), Unit: ""})
 	if err := d.drain(ctx); err != nil {
 		return err
 	}
@@ -76,11 +77,11 @@ func measureDelivery(ctx context.Context, b *bench) error {
 	if err := d.drain(ctx); err != nil {
 		return err
 	}
-	return d.tellSent(ctx, "delivery", "accepted to sent at half that", began)
+	return d.reportSent(ctx, "delivery", "accepted to sent at half that", began)
 }
 
-// tellSent tells how long what was accepted from a moment on took until it was sent.
-func (d *delivery) tellSent(ctx context.Context, measurement, what string, began time.Time) error {
+// reportSent reports the time from acceptance to sending of the messages accepted since a moment.
+func (d *delivery) reportSent(ctx context.Context, measurement, what string, began time.Time) error {
 	var percentiles []float64
 	var sent int
 	if err := d.site.pool.QueryRow(ctx, sentAfterSQL, began).Scan(&percentiles, &sent); err != nil {
@@ -89,8 +90,8 @@ func (d *delivery) tellSent(ctx context.Context, measurement, what string, began
 	if sent == 0 {
 		return errors.New("nothing was sent")
 	}
-	d.tell(Figure{Measurement: measurement, What: fmt.Sprintf("%s, %d messages, p50", what, sent), Value: percentiles[0], Unit: "ms"})
-	d.tell(Figure{Measurement: measurement, What: "the same, p99", Value: percentiles[1], Unit: "ms", Goal: "under 1000"})
+	d.report(Figure{Measurement: measurement, What: fmt.Sprintf("%s, %d messages, p50", what, sent), Value: percentiles[0], Unit: "ms"})
+	d.report(Figure{Measurement: measurement, What: "the same, p99", Value: percentiles[1], Unit: "ms", Goal: "under 1000"})
 	return nil
 }
 
@@ -101,7 +102,8 @@ type delivery struct {
 	sent    atomic.Int64
 }
 
-// run lets messages in for a time, at a pace or as many as there is room for, and tells how many are open at the end.
+// run sends messages for a time, at a pace, or with pace 0 as many as maxOpen allows. It returns how many are
+// undelivered at the end.
 func (d *delivery) run(ctx context.Context, lasts time.Duration, pace float64) (open int64, err error) {
 	run, stop := context.WithTimeout(ctx, lasts)
 	defer stop()
@@ -153,7 +155,7 @@ func (d *delivery) run(ctx context.Context, lasts time.Duration, pace float64) (
 	return open, ctx.Err()
 }
 
-// drain waits until nothing is on its way any more.
+// drain waits until every message has left the outbox.
 func (d *delivery) drain(ctx context.Context) error {
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		var open int
@@ -165,7 +167,7 @@ func (d *delivery) drain(ctx context.Context) error {
 	return fmt.Errorf("messages are still on their way after a minute")
 }
 
-// sleepUntil sleeps; false when ctx ended before.
+// sleepUntil sleeps until a time. It returns false if ctx ends before.
 func sleepUntil(ctx context.Context, at time.Time) bool {
 	t := time.NewTimer(time.Until(at))
 	defer t.Stop()

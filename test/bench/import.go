@@ -22,12 +22,12 @@ import (
 )
 
 const (
-	importedRows = 50_000 // as many as a file may have
+	importedRows = 50_000 // the maximum of a file
 	importPace   = 100.0  // messages/s that are accepted meanwhile
 )
 
-// measureImport imports the largest file there may be, while messages are accepted at a steady pace and everything is
-// on.
+// measureImport imports the largest allowed file while messages are accepted at a steady pace, with all components
+// running.
 func measureImport(ctx context.Context, b *bench) error {
 	s, err := b.site(ctx, service.All)
 	if err != nil {
@@ -78,19 +78,19 @@ func measureImport(ctx context.Context, b *bench) error {
 	if err := errors.Join(err, failed); err != nil {
 		return err
 	}
-	b.tell(Figure{Measurement: "import", What: fmt.Sprintf("%d rows from the request to completed, 100 messages/s meanwhile", importedRows), Value: took.Seconds(), Unit: "s", Goal: "under 60"})
-	b.tell(Figure{Measurement: "import", What: "the same, against COPY into the read model's table", Value: importedRows / took.Seconds(), Unit: "rows/s", Baseline: raw})
-	b.tell(Figure{Measurement: "import", What: "processor time meanwhile, node and sender", Value: node.Seconds(), Unit: "s"})
-	b.tell(Figure{Measurement: "import", What: "processor time meanwhile, PostgreSQL", Value: server.Seconds(), Unit: "s"})
-	b.tell(Figure{Measurement: "import", What: "the request", Value: accepted.Seconds(), Unit: "s"})
-	b.tell(Figure{Measurement: "import", What: "peak heap of the whole node meanwhile", Value: float64(highest) / (1 << 20), Unit: "MiB"})
+	b.report(Figure{Measurement: "import", What: fmt.Sprintf("%d rows from the request to completed, 100 messages/s meanwhile", importedRows), Value: took.Seconds(), Unit: "s", Goal: "under 60"})
+	b.report(Figure{Measurement: "import", What: "the same, against COPY into the read model's table", Value: importedRows / took.Seconds(), Unit: "rows/s", Baseline: raw})
+	b.report(Figure{Measurement: "import", What: "processor time meanwhile, node and sender", Value: node.Seconds(), Unit: "s"})
+	b.report(Figure{Measurement: "import", What: "processor time meanwhile, PostgreSQL", Value: server.Seconds(), Unit: "s"})
+	b.report(Figure{Measurement: "import", What: "the request", Value: accepted.Seconds(), Unit: "s"})
+	b.report(Figure{Measurement: "import", What: "peak heap of the whole node meanwhile", Value: float64(highest) / (1 << 20), Unit: "MiB"})
 	for _, p := range []float64{0.5, 0.99} {
-		b.tell(Figure{Measurement: "import", What: fmt.Sprintf("p%.0f of POST /v1/messages meanwhile, against the same before", 100*p), Value: percentile(meanwhile, p), Unit: "ms", Baseline: percentile(alone, p)})
+		b.report(Figure{Measurement: "import", What: fmt.Sprintf("p%.0f of POST /v1/messages meanwhile, against the same before", 100*p), Value: percentile(meanwhile, p), Unit: "ms", Baseline: percentile(alone, p)})
 	}
 	return nil
 }
 
-// copyRows is the rate at which PostgreSQL takes as many rows of about that size, and nothing else.
+// copyRows returns the rate of a COPY of as many rows of about that size into PostgreSQL.
 func copyRows(ctx context.Context, s *site) (rate float64, err error) {
 	if _, err := s.pool.Exec(ctx, `create table raw_contacts (id text primary key, workspace_id uuid, phone text, first_name text, last_name text, company text, email text,
 		fields jsonb, created_at timestamptz default now())`); err != nil {
@@ -150,7 +150,7 @@ func (s *site) importFile(ctx context.Context, url, body string) (took, accepted
 }
 
 // sends posts messages at a steady pace, over as many connections as there are callers, until the time is over or ctx
-// ends, and gives how long each took from the moment at which it was due.
+// ends, and returns how long each took from the moment at which it was due.
 func (s *site) sends(ctx context.Context, address string, callers int, d time.Duration, n *atomic.Int64) (latencies []time.Duration, failed error) {
 	ctx, stop := context.WithTimeout(ctx, d)
 	defer stop()

@@ -16,8 +16,8 @@ import (
 	"ledgerline/service"
 )
 
-// measureVisible appends at a steady pace with all projections on, and takes the time from the append's answer until
-// the row can be read, as a client's next request would.
+// measureVisible appends at a steady pace with all projections running. It measures the time from the append's answer
+// until a read returns the row.
 func measureVisible(ctx context.Context, b *bench) error {
 	const pace = 1000.0 // events/s
 	s, err := b.site(ctx, service.All)
@@ -72,8 +72,8 @@ func measureVisible(ctx context.Context, b *bench) error {
 	if failure != nil {
 		return failure
 	}
-	b.tell(Figure{Measurement: "visible", What: "p50 from an append's answer to the row being read, 1,000 events/s", Value: percentile(all, 0.5), Unit: "ms", Goal: "under 5 ms"})
-	b.tell(Figure{Measurement: "visible", What: "p99", Value: percentile(all, 0.99), Unit: "ms", Goal: "under 25 ms"})
+	b.report(Figure{Measurement: "visible", What: "p50 from an append's answer to the row being read, 1,000 events/s", Value: percentile(all, 0.5), Unit: "ms", Goal: "under 5 ms"})
+	b.report(Figure{Measurement: "visible", What: "p99", Value: percentile(all, 0.99), Unit: "ms", Goal: "under 25 ms"})
 	return nil
 }
 
@@ -84,11 +84,11 @@ func measureIdle(ctx context.Context, b *bench) error {
 		return err
 	}
 	defer s.Stop()
-	time.Sleep(3 * time.Second) // the start's own work is over, the notary has closed its block
+	time.Sleep(3 * time.Second) // until the work of the start is done and the notary has closed its block
 	return b.idle(ctx, "idle", s.pool, "under 2 % with the server")
 }
 
-// cpu is the time that a process and its children that have ended have used; 0 where the system does not tell.
+// cpu returns the processor time of a process and its ended children; 0 if the system does not report it.
 func cpu(pid int) time.Duration {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

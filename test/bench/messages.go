@@ -25,7 +25,7 @@ import (
 	"ledgerline/service"
 )
 
-// contacts is over how many numbers the messages are spread: each of them is new once, and known from then on.
+// contacts is the number of phone numbers that the messages go to, in rotation.
 const contacts = 5000
 
 func measureMessages(ctx context.Context, b *bench) error {
@@ -59,16 +59,16 @@ func measureMessages(ctx context.Context, b *bench) error {
 		return err
 	}
 	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(n.Load()) }
-	b.tell(Figure{Measurement: "messages", What: "processor time of a request, node and load generator", Value: each(cpu(os.Getpid()) - node), Unit: "µs"})
-	b.tell(Figure{Measurement: "messages", What: "processor time of a request, PostgreSQL", Value: each(b.serverCPU() - server), Unit: "µs"})
-	b.tell(Figure{Measurement: "messages", What: "POST /v1/messages, against " + how, Value: rate, Unit: "requests/s", Baseline: raw, Goal: "at least 0.4, aim for 0.6"})
-	b.tell(Figure{Measurement: "messages", What: "the same, against a hand-written gin handler with one INSERT", Value: rate, Unit: "requests/s", Baseline: handler})
+	b.report(Figure{Measurement: "messages", What: "processor time of a request, node and load generator", Value: each(cpu(os.Getpid()) - node), Unit: "µs"})
+	b.report(Figure{Measurement: "messages", What: "processor time of a request, PostgreSQL", Value: each(b.serverCPU() - server), Unit: "µs"})
+	b.report(Figure{Measurement: "messages", What: "POST /v1/messages, against " + how, Value: rate, Unit: "requests/s", Baseline: raw, Goal: "at least 0.4, aim for 0.6"})
+	b.report(Figure{Measurement: "messages", What: "the same, against a hand-written gin handler with one INSERT", Value: rate, Unit: "requests/s", Baseline: handler})
 	half, latencies, err := b.load(ctx, address, rate/2, post)
 	if err != nil {
 		return err
 	}
-	b.tell(Figure{Measurement: "messages", What: fmt.Sprintf("p50 at half that load (%.0f/s)", half), Value: percentile(latencies, 0.5), Unit: "ms"})
-	b.tell(Figure{Measurement: "messages", What: "p99 at half that load", Value: percentile(latencies, 0.99), Unit: "ms", Goal: "under 25 ms"})
+	b.report(Figure{Measurement: "messages", What: fmt.Sprintf("p50 at half that load (%.0f/s)", half), Value: percentile(latencies, 0.5), Unit: "ms"})
+	b.report(Figure{Measurement: "messages", What: "p99 at half that load", Value: percentile(latencies, 0.99), Unit: "ms", Goal: "under 25 ms"})
 	return nil
 }
 
@@ -83,7 +83,7 @@ func listen(ctx context.Context, handler http.Handler) (address string, done fun
 	return l.Addr().String(), func() { stop(); <-served }, nil
 }
 
-// client speaks HTTP/1.1 over one connection. It costs little, so that the load leaves the cores to what is measured.
+// client speaks HTTP/1.1 over one connection. It uses little processor time, which leaves the cores to the service.
 type client struct {
 	conn net.Conn
 	in   *bufio.Reader
@@ -173,7 +173,7 @@ func (b *bench) load(ctx context.Context, address string, pace float64, call fun
 var tps = regexp.MustCompile(`tps = ([0-9.]+)`)
 
 // singleRowInserts is pgbench's rate of single-row inserts of about the size of a message with the same connections;
-// where there is no pgbench, ours over pgx.
+// without pgbench, it measures the same inserts over pgx.
 func (b *bench) singleRowInserts(ctx context.Context) (rate float64, how string, err error) {
 	dsn, err := b.database(ctx)
 	if err != nil {
@@ -219,7 +219,7 @@ func (b *bench) singleRowInserts(ctx context.Context) (rate float64, how string,
 	return rate, "single-row inserts over pgx (no pgbench here)", err
 }
 
-// handwritten is what one would write without any of this: decode, insert, answer.
+// handwritten measures a minimal HTTP handler without the service: decode, insert, answer.
 func (b *bench) handwritten(ctx context.Context) (float64, error) {
 	dsn, err := b.database(ctx)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// What the sending process keeps of messages that wait, as it leaves them behind itself: half for a time of day, half
+	// The rows that the sending process writes for waiting messages: half of them wait for the end of quiet hours, half
 	// for the capacity of a line for new contacts.
 	waitOutboxSQL = `insert into sending_outbox (message_id, contact_id, workspace_id, organisation_id, shard, position, deferred)
 		select e.data->>'message_id', e.data->>'contact_id', e.workspace_id, e.organisation_id, e.shard, e.position,
@@ -35,10 +35,10 @@ const (
 	walSQL        = `select (pg_current_wal_insert_lsn() - '0/0')::bigint`
 )
 
-// measureWaiting has as many deferred messages wait as the ledger of a replay has events, and looks at what they cost:
-// when the service starts, while nothing happens, and while other messages pass.
+// measureWaiting measures what as many deferred messages as the ledger of a replay has events cost: when the service
+// starts, while it is idle, and while other messages are sent.
 func measureWaiting(ctx context.Context, b *bench) error {
-	s, err := b.site(ctx, service.All) // whoever follows the ledger is known from here on
+	s, err := b.site(ctx, service.All) // registers the consumers of the ledger
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func measureWaiting(ctx context.Context, b *bench) error {
 		return err
 	}
 	b.say(fmt.Sprintf("writing %d messages that wait", b.Events))
-	err = s.defers(ctx, b)
+	err = s.insertDeferred(ctx, b)
 	s.Stop()
 	if err != nil {
 		return err
@@ -63,12 +63,12 @@ func measureWaiting(ctx context.Context, b *bench) error {
 	}
 	defer done()
 	d := &delivery{bench: b, site: s, address: address}
-	b.tell(Figure{Measurement: "waiting", What: fmt.Sprintf("start with %d deferred messages", b.Events), Value: time.Since(started).Seconds(), Unit: "s", Goal: "under 10"})
-	if err := d.one(ctx, "first"); err != nil {
+	b.report(Figure{Measurement: "waiting", What: fmt.Sprintf("start with %d deferred messages", b.Events), Value: time.Since(started).Seconds(), Unit: "s", Goal: "under 10"})
+	if err := d.sendOne(ctx, "first"); err != nil {
 		return err
 	}
-	b.tell(Figure{Measurement: "waiting", What: "start until a new message has been delivered", Value: time.Since(started).Seconds(), Unit: "s", Goal: "under 10"})
-	if err := s.notarized(ctx); err != nil {
+	b.report(Figure{Measurement: "waiting", What: "start until a new message has been delivered", Value: time.Since(started).Seconds(), Unit: "s", Goal: "under 10"})
+	if err := s.waitForBlocks(ctx); err != nil {
 		return err
 	}
 	time.Sleep(3 * time.Second)
@@ -80,8 +80,8 @@ func measureWaiting(ctx context.Context, b *bench) error {
 	if _, err := d.run(ctx, max(b.For, 10*time.Second), pace); err != nil {
 		return err
 	}
-	time.Sleep(time.Second) // the last of them
-	return d.tellSent(ctx, "waiting", fmt.Sprintf("accepted to sent beside them (%d/s)", pace), began)
+	time.Sleep(time.Second) // until the last messages are delivered
+	return d.reportSent(ctx, "waiting", fmt.Sprintf("accepted to sent beside them (%d/s)", pace), began)
 }
 
 // restart starts a node that was stopped, in other roles.
@@ -93,8 +93,9 @@ func (s *site) restart(ctx context.Context, b *bench, roles service.Roles) (err 
 	return err
 }
 
-// defers writes the messages, as accepted and deferred, with what the sending process and the read models make of them.
-func (s *site) defers(ctx context.Context, b *bench) error {
+// insertDeferred appends accepted and deferred messages, and writes the rows that the sending process and the read
+// models derive from them.
+func (s *site) insertDeferred(ctx context.Context, b *bench) error {
 	morning := s.Clock.Now().Add(16 * time.Hour).UTC()
 	line, hour := "ln_00000000000000000000000001", s.Clock.Now().Add(time.Hour).UTC()
 	source := "api"
@@ -144,8 +145,8 @@ func (s *site) defers(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// one sends a message and waits until it has been delivered.
-func (d *delivery) one(ctx context.Context, key string) error {
+// sendOne sends a message and waits until it has been delivered.
+func (d *delivery) sendOne(ctx context.Context, key string) error {
 	c, err := dial(d.address)
 	if err != nil {
 		return err
@@ -166,8 +167,8 @@ func (d *delivery) one(ctx context.Context, key string) error {
 	return fmt.Errorf("the message %q was not delivered within a minute", key)
 }
 
-// notarized waits until the notary has closed its blocks over what was written here all at once.
-func (s *site) notarized(ctx context.Context) error {
+// waitForBlocks waits until the notary has closed the blocks of all events.
+func (s *site) waitForBlocks(ctx context.Context) error {
 	for deadline := time.Now().Add(10 * time.Minute); time.Now().Before(deadline); {
 		var behind int64
 		if err := s.pool.QueryRow(ctx, notarizedSQL).Scan(&behind); err != nil || behind == 0 {
@@ -178,7 +179,7 @@ func (s *site) notarized(ctx context.Context) error {
 	return errors.New("the notary did not come to an end")
 }
 
-// idle watches a node and its server that have nothing to do.
+// idle measures the processor time of a node and its server that have nothing to do.
 func (b *bench) idle(ctx context.Context, measurement string, pool interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }, goal string) error {
@@ -195,8 +196,8 @@ func (b *bench) idle(ctx context.Context, measurement string, pool interface {
 		return err
 	}
 	share := func(d time.Duration) float64 { return 100 * d.Seconds() / took.Seconds() }
-	b.tell(Figure{Measurement: measurement, What: "node, all roles, nothing happening", Value: share(node), Unit: "% of core", Goal: goal})
-	b.tell(Figure{Measurement: measurement, What: "PostgreSQL", Value: share(server), Unit: "% of core"})
-	b.tell(Figure{Measurement: measurement, What: "write-ahead log", Value: float64(walAfter-walBefore) / took.Seconds(), Unit: "bytes/s"})
+	b.report(Figure{Measurement: measurement, What: "node, all roles, nothing happening", Value: share(node), Unit: "% of core", Goal: goal})
+	b.report(Figure{Measurement: measurement, What: "PostgreSQL", Value: share(server), Unit: "% of core"})
+	b.report(Figure{Measurement: measurement, What: "write-ahead log", Value: float64(walAfter-walBefore) / took.Seconds(), Unit: "bytes/s"})
 	return nil
 }

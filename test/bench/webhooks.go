@@ -22,7 +22,7 @@ import (
 	"ledgerline/service"
 )
 
-// receiver counts webhooks, and tells when each came in.
+// receiver counts webhooks and records when each arrived.
 type receiver struct {
 	address string
 	hang    atomic.Value // the path whose requests are not answered; "" none
@@ -79,8 +79,8 @@ func (s *site) hooks(ctx context.Context, base string, n int) ([]string, error) 
 	return ids, nil
 }
 
-// happen makes one event, and tells under which id it is told and when it was in the ledger.
-func (s *site) happen(ctx context.Context, i int64) (event string, at time.Time, err error) {
+// createEvent creates a contact. It returns the id of the event that webhooks get, and when the append had returned.
+func (s *site) createEvent(ctx context.Context, i int64) (event string, at time.Time, err error) {
 	made, err := s.App.CreateContact(ctx, s.request(), commands.CreateContact{Phone: fmt.Sprintf("+1415%07d", 2000000+i)})
 	if err != nil {
 		return "", at, err
@@ -102,12 +102,12 @@ func measureWebhooks(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// latencies makes events at a pace and gives, for the given paths, how long each took to be delivered.
+// latencies creates events at a pace and returns how long each delivery to these paths took.
 func (s *site) latencies(ctx context.Context, r *receiver, from, n int64, pause time.Duration, paths []string) ([]time.Duration, error) {
 	r.keep()
 	told := map[string]time.Time{}
 	for i := range n {
-		event, at, err := s.happen(ctx, from+i)
+		event, at, err := s.createEvent(ctx, from+i)
 		if err != nil {
 			return nil, err
 		}
@@ -141,8 +141,8 @@ const pendingSQL = `insert into webhook_deliveries (id, endpoint_id, event_id, e
 	select gen_random_uuid(), $1, (select id from webhook_events limit 1), 'contact.created', false, 'pending', now(), now()
 	from generate_series(1, 100000)`
 
-// webhookLatency is how long an event takes to its receiver when nothing else is going on, and when much waits for
-// receivers that do not take it.
+// webhookLatency measures how long an event takes to its receiver: without other work, and while many deliveries wait
+// for a failing and a paused endpoint.
 func webhookLatency(ctx context.Context, b *bench) error {
 	s, err := b.site(ctx, service.All)
 	if err != nil {
@@ -162,8 +162,8 @@ func webhookLatency(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	b.tell(Figure{Measurement: "webhooks", What: "event to receiver, idle, p50", Value: percentile(idle, 0.5), Unit: "ms", Goal: "under 20 ms"})
-	b.tell(Figure{Measurement: "webhooks", What: "event to receiver, idle, p95", Value: percentile(idle, 0.95), Unit: "ms"})
+	b.report(Figure{Measurement: "webhooks", What: "event to receiver, idle, p50", Value: percentile(idle, 0.5), Unit: "ms", Goal: "under 20 ms"})
+	b.report(Figure{Measurement: "webhooks", What: "event to receiver, idle, p95", Value: percentile(idle, 0.95), Unit: "ms"})
 
 	nobody, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -186,7 +186,7 @@ func webhookLatency(ctx context.Context, b *bench) error {
 			return err
 		}
 	}
-	if _, _, err := s.happen(ctx, n); err != nil { // wakes the failing endpoint's worker
+	if _, _, err := s.createEvent(ctx, n); err != nil { // wakes the failing endpoint's worker
 		return err
 	}
 	time.Sleep(2 * time.Second)
@@ -194,8 +194,8 @@ func webhookLatency(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	b.tell(Figure{Measurement: "webhooks", What: "the same beside 100,000 pending of a failing and of a paused endpoint, p50", Value: percentile(crowded, 0.5), Unit: "ms", Baseline: percentile(idle, 0.5), Goal: "as idle"})
-	b.tell(Figure{Measurement: "webhooks", What: "the same, p95", Value: percentile(crowded, 0.95), Unit: "ms", Baseline: percentile(idle, 0.95)})
+	b.report(Figure{Measurement: "webhooks", What: "the same beside 100,000 pending of a failing and of a paused endpoint, p50", Value: percentile(crowded, 0.5), Unit: "ms", Baseline: percentile(idle, 0.5), Goal: "as idle"})
+	b.report(Figure{Measurement: "webhooks", What: "the same, p95", Value: percentile(crowded, 0.95), Unit: "ms", Baseline: percentile(idle, 0.95)})
 	return nil
 }
 
@@ -267,14 +267,14 @@ func webhookRate(ctx context.Context, b *bench) error {
 		}
 	}
 	rate := float64(events*endpoints) / time.Since(first).Seconds()
-	b.tell(Figure{
+	b.report(Figure{
 		Measurement: "webhooks", What: fmt.Sprintf("deliveries to %d endpoints, against a bare client with %d connections", endpoints, webhookConnections),
 		Value: rate, Unit: "webhooks/s", Baseline: bare, Goal: "at least 0.1, aim for 0.2",
 	})
 	return nil
 }
 
-// bareClient posts a signed body as fast as it goes.
+// bareClient measures the rate of a plain HTTP client that posts a signed body.
 func (b *bench) bareClient(ctx context.Context, r *receiver) (float64, error) {
 	body, err := payload.Example("contact.created", uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7()))
 	if err != nil {
@@ -306,7 +306,7 @@ func (b *bench) bareClient(ctx context.Context, r *receiver) (float64, error) {
 	})
 }
 
-// webhookIsolation is what the others notice of one endpoint among twenty that never answers.
+// webhookIsolation measures how much one endpoint that never answers delays the other nineteen.
 func webhookIsolation(ctx context.Context, b *bench) error {
 	s, err := b.site(ctx, service.All)
 	if err != nil {
@@ -336,10 +336,10 @@ func webhookIsolation(ctx context.Context, b *bench) error {
 		return err
 	}
 	r.hang.Store("")
-	b.tell(Figure{
+	b.report(Figure{
 		Measurement: "webhooks", What: "19 endpoints beside one that hangs, p95, against 20 that answer", Value: percentile(beside, 0.95), Unit: "ms",
 		Baseline: percentile(alone, 0.95), Goal: "as without it",
 	})
-	b.tell(Figure{Measurement: "webhooks", What: "the same, p50", Value: percentile(beside, 0.5), Unit: "ms", Baseline: percentile(alone, 0.5)})
+	b.report(Figure{Measurement: "webhooks", What: "the same, p50", Value: percentile(beside, 0.5), Unit: "ms", Baseline: percentile(alone, 0.5)})
 	return nil
 }

@@ -22,12 +22,12 @@ import (
 type route struct {
 	method, path string
 	body         any
-	status       int // for who may
+	status       int // status for callers that have the access
 	scopes       string
 	roles        string
 }
 
-// routes need a contact, a message that waits, and a phone that nobody has, for each row.
+// routes returns a request for each endpoint. Every call needs a new contact, scheduled message and unused phone.
 func routes(contact, waiting, phone string) []route {
 	return []route{
 		{"GET", "/v1/contacts", nil, 200, "read", "owner admin manager developer analyst agent"},
@@ -103,7 +103,7 @@ func TestHiddenResourcesAreNotFoundForAnAgent(t *testing.T) {
 	agent.Post("/v1/contacts/"+others+"/opt-out", app.Map{"source": "x"}).Refused(404, "not_found")
 	agent.Post("/v1/contacts/"+unowned+"/opt-out", app.Map{"source": "x"}).Is(200)
 	require.Equal(t, "unknown", manager.Get("/v1/contacts/"+others).Text("consent_status"))
-	// A conversation that is nobody's makes its contact visible.
+	// An agent sees a contact whose conversation is unassigned.
 	id := manager.Post("/v1/messages", app.Map{"contact_id": others, "body": "x"}).Is(201)
 	require.Equal(t, "dashboard", id.Text("source"))
 	require.Equal(t, true, id.At("sent_by_staff"))
@@ -119,7 +119,7 @@ func TestRevokedKeyIsRefusedAtOnceOnEveryNode(t *testing.T) {
 	phone := a.Phone()
 	contact := c.IdempotencyKey("k").Post("/v1/contacts", app.Map{"phone": phone}).Is(201).Text("id")
 	c.Get("/v1/contacts").Is(200)
-	// Revoked on the node that reads, so that the one that writes has to hear of it.
+	// The key is revoked on the reading node, so the writing node learns of it only through the ledger.
 	_, err := a.Nodes[1].App.RevokeAPIKey(t.Context(), a.Operator(), made.ID)
 	require.NoError(t, err)
 	c.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Refused(401, "unauthorized")
@@ -143,7 +143,7 @@ func TestRevokedKeyIsRefusedForRequestsThatChangeNothing(t *testing.T) {
 	}
 	reader := a.Nodes[1].App
 	var keys []*app.Client
-	for range 2 { // for each, the node that writes remembers the credential from the first time
+	for range 2 { // the writing node has the credential in memory after the first request
 		made := a.NewKey(apikey.Live, nil, apikey.Send, apikey.Admin)
 		c := a.As(made.Secret)
 		for what, answer := range idle(c) {
@@ -231,7 +231,7 @@ func TestWorkspaceHeaderSelectsTheWorkspaceOfASession(t *testing.T) {
 	other.Live.Get("/v1/contacts/" + contact).Is(200)
 	owner.Header("x-workspace-id", stranger.ID.String()).Get("/v1/contacts").Refused(403, "forbidden")
 
-	// Who has to choose a workspace learns here which there are.
+	// The refusal lists the workspaces that the session can choose.
 	me := owner.Get("/v1/me").Is(200)
 	shows(t, me.JSON(), app.Map{
 		"type": "user", "role": nil, "workspace_id": nil, "workspace_name": nil, "organisation_id": a.Organisation.String(), "organisation_name": "Acme",

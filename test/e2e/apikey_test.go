@@ -160,7 +160,7 @@ func TestCallerCannotGrantAScopeThatItDoesNotHave(t *testing.T) {
 			}
 		}
 	}
-	// Who learns a secret can do what it opens.
+	// Rotation returns the secret, so it needs every scope of the key.
 	whole := create(a.Live, "live", "read", "send", "admin").Is(201).Text("id")
 	admin.Post("/v1/api-keys/"+whole+"/rotate", nil).Refused(403, "forbidden")
 	a.Test.Post("/v1/api-keys/"+whole+"/rotate", nil).Refused(403, "forbidden")

@@ -15,7 +15,7 @@ import (
 	"ledgerline/test/app"
 )
 
-// gated is a carrier that accepts everything. It can hang with messages to one number, and fail the next message.
+// gated is a carrier that accepts every message. It can hang with messages to one number, and fail the next message.
 type gated struct {
 	mute
 	slow   string
@@ -34,7 +34,8 @@ func (g *gated) Send(_ context.Context, out carrier.Outbound) (carrier.Accepted,
 	return carrier.Accepted{CarrierID: out.MessageID}, nil
 }
 
-func shortly(t *testing.T, a *app.App, sql string, args ...any) {
+// waitForRow waits until a query returns true.
+func waitForRow(t *testing.T, a *app.App, sql string, args ...any) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		var yes bool
@@ -90,7 +91,7 @@ func TestAMessageThatWaitsForAPoolLeavesByAKnownLineThatComesBack(t *testing.T) 
 	}
 }
 
-// A message that was tried on a line is held by the organisation's pause; its line is paused meanwhile.
+// A message that was attempted on a line is deferred because its organisation is paused. Then its line is paused too.
 func TestAMessageWhoseLineStopsWhileTheOrganisationIsPausedLeavesByAnotherLine(t *testing.T) {
 	t.Parallel()
 	fake := &gated{}
@@ -165,9 +166,9 @@ func TestCapacityThatIsReservedForAMessageGoesToNoOther(t *testing.T) {
 	_, err := a.Clock.Advance(time.Hour)
 	require.NoError(t, err)
 	<-fake.at // the carrier has the first message and does not answer
-	shortly(t, a, `select exists (select from ledger_events where stream = $1 and type = 'message.sent')`, second)
+	waitForRow(t, a, `select exists (select from ledger_events where stream = $1 and type = 'message.sent')`, second)
 	third := post("+12127770003", true)
-	shortly(t, a, `select exists (select from ledger_events where stream = $1 and type = 'message.deferred')`, third)
+	waitForRow(t, a, `select exists (select from ledger_events where stream = $1 and type = 'message.deferred')`, third)
 	open()
 	a.Settle()
 	require.Equal(t, "sent", status(a.Live, first))
@@ -239,7 +240,7 @@ func TestAMessageThatFallsBackWhileItsLineStopsWaitsForALine(t *testing.T) {
 	shows(t, message(a.Live, held), app.Map{"status": "sent", "channel": "sms"})
 }
 
-// sendSettled has a message accepted, waits until nothing moves, and gives the message's id.
+// sendSettled sends a message, waits until no work is due, and returns the message's id.
 func sendSettled(a *app.App, in app.Map) string {
 	id := a.Live.Post("/v1/messages", in).Is(201).Text("id")
 	a.Settle()

@@ -21,7 +21,7 @@ import (
 	"ledgerline/test/sink"
 )
 
-// mac gives the first line to a BlueBubbles server, and gives where that reports to.
+// mac connects the first line to a BlueBubbles server, and returns the address that the server reports to.
 func mac(t *testing.T, a *app.App) (server *bluebubblestest.Server, report string) {
 	t.Helper()
 	server = bluebubblestest.Start(t)
@@ -123,7 +123,7 @@ func TestAccountOfALineIsSealedAndErasedWithTheLine(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Conflict))
 }
 
-// slow is a carrier that takes its time to tell whether a number is on chat.
+// slow is a carrier whose lookups of numbers hang until the test answers them.
 type slow struct {
 	asked, answer chan struct{}
 	sent          atomic.Int64
@@ -157,7 +157,7 @@ func TestOptOutDuringALookupStopsTheMessage(t *testing.T) {
 	require.Zero(t, fake.sent.Load())
 }
 
-// mute is a carrier that takes everything and never tells what became of it.
+// mute is a carrier that accepts every message and never sends a receipt.
 type mute struct{}
 
 func (mute) Reachable(context.Context, carrier.Line, string) (bool, error) { return true, nil }

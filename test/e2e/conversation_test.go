@@ -16,7 +16,7 @@ import (
 	"ledgerline/test/app"
 )
 
-// talk is a contact with a conversation that one message of ours started.
+// talk creates a contact and its conversation by sending it a message.
 type talk struct{ phone, contact, conversation, line string }
 
 func newTalk(a *app.App, name string) talk {

@@ -25,7 +25,7 @@ func tables(t *testing.T, a *app.App) []string {
 	return names
 }
 
-// places are the tables in which a text lies, as it is or within bytes.
+// places returns the tables that contain a text, as text or within bytes.
 func places(t *testing.T, a *app.App, needle string) (found []string) {
 	t.Helper()
 	for _, name := range tables(t, a) {

@@ -21,7 +21,7 @@ import (
 	"ledgerline/test/app"
 )
 
-// nasty are values that have broken something somewhere.
+// nasty are values that often break programs.
 var nasty = []any{
 	nil, true, false, 0, -1, 1.5, 1e308, json.Number("1e999"), json.Number("-0"), json.Number("123456789012345678901234567890"),
 	"", " ", "\u0000", "\u202e", "﷽", "𝄞", "\ufdd0", "a\tb\nc", "%s%n", "'; drop table ledger_events; --", "\\", "%", "_", "../../etc/passwd",
@@ -41,7 +41,7 @@ func deep(n int) any {
 	return map[string]any{"d": deep(n - 1)}
 }
 
-// fuzzer makes requests from a seed: right ones, bent in some places.
+// fuzzer generates requests from a seed: valid ones, with random changes.
 type fuzzer struct {
 	*rand.Rand
 	ids    []string // of everything
@@ -77,7 +77,7 @@ func (f *fuzzer) id() string {
 	return pick(f.Rand, f.ids)
 }
 
-// of is the id of one that is there, mostly.
+// of returns one of these existing ids, and sometimes any other value.
 func (f *fuzzer) of(right []string) string {
 	if f.IntN(8) == 0 {
 		return f.id()
@@ -120,7 +120,7 @@ func (f *fuzzer) request() fuzzed {
 		r.method, r.path = pick(f.Rand, []string{"PUT", "PATCH", "OPTIONS", "HEAD", "TRACE", "DELETE", "POST"}), pick(f.Rand, slices.Sorted(maps.Keys(queries)))
 	case 1:
 		if r.method, r.path = "DELETE", "/v1/contacts/{id}"; f.IntN(10) > 0 {
-			r.method = "GET" // or there is soon nobody left
+			r.method = "GET" // mostly, since otherwise all contacts are soon deleted
 		}
 	case 2, 3, 4, 5, 6, 7:
 		r.method, r.path = "GET", pick(f.Rand, slices.Sorted(maps.Keys(queries)))
@@ -133,7 +133,7 @@ func (f *fuzzer) request() fuzzed {
 	}
 	delete(bodies["/v1/messages"], pick(f.Rand, []string{"to", "contact_id"}))
 	if body := bodies[r.path]; body != nil && (r.method == "POST" || r.method == "PATCH") {
-		r.body = f.bend(body)
+		r.body = f.mutate(body)
 	}
 	query := f.query(queries[r.path])
 	for collection, known := range f.known {
@@ -172,8 +172,8 @@ func (f *fuzzer) query(names []string) string {
 	return text
 }
 
-// bend changes a body in no place or a few.
-func (f *fuzzer) bend(body map[string]any) []byte {
+// mutate returns a body as JSON with no or a few random changes.
+func (f *fuzzer) mutate(body map[string]any) []byte {
 	whole := f.IntN(2) == 0
 	for _, name := range slices.Sorted(maps.Keys(body)) {
 		if whole {
@@ -196,7 +196,7 @@ func (f *fuzzer) bend(body map[string]any) []byte {
 		body[f.text()] = f.value()
 	}
 	text, err := json.Marshal(body)
-	if err != nil { // a number that has no form
+	if err != nil { // a number that JSON cannot represent
 		text = []byte(`{"fields":{"n":1e999}}`)
 	}
 	switch f.IntN(30) {
@@ -236,8 +236,8 @@ func (f *fuzzer) headers() http.Header {
 	return h
 }
 
-// prey is a service with something in it to be found.
-func prey(t testing.TB) (*app.App, *fuzzer) {
+// startFuzzing starts a service with contacts, messages and conversations, and returns a fuzzer that knows their ids.
+func startFuzzing(t testing.TB) (*app.App, *fuzzer) {
 	t.Helper()
 	a := app.Start(t)
 	other := a.NewOrganisation("Other")
@@ -264,7 +264,7 @@ func prey(t testing.TB) (*app.App, *fuzzer) {
 func TestTenThousandFuzzedRequestsAreAnsweredWithoutAFailure(t *testing.T) {
 	t.Parallel()
 	const workers, each = 8, 1250
-	a, from := prey(t)
+	a, from := startFuzzing(t)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: workers}}
 	t.Cleanup(client.CloseIdleConnections)
 	var mu sync.Mutex
@@ -318,7 +318,7 @@ func TestTenThousandFuzzedRequestsAreAnsweredWithoutAFailure(t *testing.T) {
 	require.Zero(t, parked, "no projection or process met an event that it could not take")
 }
 
-// wrongShape tells a refusal that has not the shape of all refusals.
+// wrongShape returns what is wrong with the form of a refusal; "" if nothing is.
 func wrongShape(response *http.Response, body []byte) bool {
 	if response.StatusCode < 400 || response.Request.Method == http.MethodHead {
 		return false
@@ -336,7 +336,7 @@ func wrongShape(response *http.Response, body []byte) bool {
 }
 
 func FuzzRequests(f *testing.F) {
-	a, from := prey(f)
+	a, from := startFuzzing(f)
 	handler := a.Nodes[0].Handler()
 	seeds := *from
 	seeds.Rand = rand.New(rand.NewPCG(1, 2)) //nolint:gosec // it must be the same every time

@@ -44,7 +44,7 @@ func TestARetryWithTheSameKeyGetsTheFirstAnswerAndWritesNothing(t *testing.T) {
 			again := a.Live.IdempotencyKey(key).Post(w.path, w.body).Is(w.status)
 			require.Equal(t, "true", again.Header.Get(replayed))
 			require.Equal(t, string(first.Raw), string(again.Raw))
-			a.Live.IdempotencyKey(key).Post(w.path, strings.ReplaceAll(w.body, `,`, " ,\n")).Is(w.status) // spaces are no difference
+			a.Live.IdempotencyKey(key).Post(w.path, strings.ReplaceAll(w.body, `,`, " ,\n")).Is(w.status) // white space does not change the fingerprint
 			a.QueryRow(`select sum(position) from ledger_heads`, nil, &after)
 			require.Equal(t, before, after, w.path)
 			a.Live.IdempotencyKey(key).Post(w.path, w.other).Refused(409, "idempotency_conflict")
@@ -105,7 +105,7 @@ func TestRefusalIsStoredAndRepeatedToARetry(t *testing.T) {
 		require.Equal(t, string(first.Raw), string(again.Raw))
 		require.Equal(t, "true", again.Header.Get(replayed))
 	}
-	// Also when the reason is gone.
+	// The stored refusal is also repeated when its reason no longer holds.
 	a.Live.Post("/v1/contacts/"+out+"/consent", app.Map{"status": "opted_in", "source": "call"}).Is(200)
 	a.Live.IdempotencyKey("3").Post("/v1/messages", app.Map{"to": blocked, "body": "x"}).Is(422)
 	a.Live.IdempotencyKey("new").Post("/v1/messages", app.Map{"to": blocked, "body": "x"}).Is(201)
@@ -192,7 +192,7 @@ func TestIdempotencyRecordWithoutBodyIsAnsweredFromTheView(t *testing.T) {
 		canceled := a.Live.IdempotencyKey("x").Post("/v1/messages/"+sent.Text("id")+"/cancel", nil).Is(200)
 		a.Settle()
 		lose := func() { a.Exec(`update ledger_idempotency_records set body = null`) }
-		require.Eventually(t, func() bool { // bodies that are added after the answer
+		require.Eventually(t, func() bool { // the body is stored after the answer was sent
 			var missing int
 			a.QueryRow(`select count(*) from ledger_idempotency_records where body is null`, nil, &missing)
 			return missing == 0

@@ -69,7 +69,7 @@ func TestAnIdentityGetsTheScopesThatItsMakerHas(t *testing.T) {
 	require.Equal(t, []any{"read"}, create(a.Sessions[organisation.Developer], "live", all).Is(201).At("scopes"))
 	create(a.Sessions[organisation.Manager], "live", all).Refused(403, "forbidden")
 
-	// A change takes nothing away that is not asked for, and adds nothing that the one who changes it does not have.
+	// A change keeps the scopes that it does not name, and cannot add a scope that the caller does not have.
 	path := "/v1/service-identities/" + create(a.Live, "live", []string{"read", "send"}).Is(201).Text("id")
 	require.Equal(t, []any{"read", "send"}, admin.Do("PATCH", path, app.Map{"name": "y"}).Is(200).At("scopes"))
 	require.Equal(t, []any{"admin", "send"}, admin.Do("PATCH", path, app.Map{"scopes": []string{"send", "admin"}}).Is(200).At("scopes"))
@@ -194,7 +194,7 @@ func TestIdentitySendsOnlyFromItsLinesAndUpToItsDailyLimit(t *testing.T) {
 		}
 		body := app.Map{"to": a.Phone(), "body": "x", "line_id": other}
 		bot.Post("/v1/messages", body).Refused(403, "forbidden")
-		a.Live.Post("/v1/messages", body).Is(201) // others are not touched
+		a.Live.Post("/v1/messages", body).Is(201) // other callers are not affected
 		a.Advance(24 * time.Hour)                 // the usage day and the contacts' nights are over
 		for _, id := range sent[4:] {
 			require.Contains(t, []any{"delivered", "read"}, status(a.Live, id))

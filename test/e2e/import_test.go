@@ -14,7 +14,7 @@ import (
 	"ledgerline/test/app"
 )
 
-// imported sends a file and gives its job when the service has come to rest.
+// imported imports a file and returns its job when no work is due any more.
 func imported(t *testing.T, a *app.App, c *app.Client, body app.Map) app.Answer {
 	t.Helper()
 	accepted := c.Post("/v1/contacts/import", body).Is(202)
@@ -373,7 +373,7 @@ func TestContactsOfATestKeysImportAreTestContacts(t *testing.T) {
 	require.Equal(t, 1, tests)
 }
 
-// rows is a file of numbers that nobody has.
+// manyRows returns a CSV file of n unused numbers.
 func manyRows(n int) (file string) {
 	var b strings.Builder
 	b.WriteString("phone,name,labels\n")
@@ -389,7 +389,7 @@ func TestImportResumesOnAnotherNodeAndAppliesNoRowTwice(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards, app.Nodes(service.Roles{Write: true, Read: true, Project: true}, service.Roles{Process: true}))
-		const n = 12_000 // more than one turn
+		const n = 12_000 // more than one task run imports
 		path := "/v1/contacts/imports/" + a.Live.Post("/v1/contacts/import", app.Map{"csv": manyRows(n), "mapping": manyMapping}).Is(202).Text("id")
 		var job app.Answer
 		require.Eventually(t, func() bool {

@@ -37,7 +37,7 @@ func TestLabelIsCreatedRenamedAndDeleted(t *testing.T) {
 		require.Nil(t, a.Live.Do("PATCH", "/v1/labels/"+id, app.Map{"name": "GOLD", "color": nil}).Is(200).At("color"))
 		require.Equal(t, []string{"GOLD 1", "other 0"}, labelCounts(a.Live))
 
-		// The name is free: who uses it gets another label, also where the old one is remembered.
+		// The name is free: its next use creates another label, also on a node that has the old one in memory.
 		patch(a.Live, contact, app.Map{"labels": []string{"vip", "gold"}}).Is(200)
 		require.Equal(t, []string{"GOLD 1", "other 0", "vip 1"}, labelCounts(a.Live))
 

@@ -121,7 +121,7 @@ func TestResumedLineReturnsToItsState(t *testing.T) {
 func TestRetiredLineStopsSendingAndFreesItsNumber(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.Nodes(app.Everything, app.Everything))
-	there := a.Nodes[1].App // where nobody here hears of it but through the ledger
+	there := a.Nodes[1].App // the other node, which learns of changes only through the ledger
 	old := a.Lines[0]
 	send := func(c *app.Client, line string) app.Answer {
 		return c.Post("/v1/messages", app.Map{"to": a.Phone(), "body": "Hello", "line_id": line})

@@ -17,7 +17,7 @@ import (
 	"ledgerline/test/app"
 )
 
-// carrying sends a token, and every request to the next of several addresses.
+// carrying is a transport that adds a token and sends each request to the next of several addresses.
 type carrying struct {
 	token string
 	hosts []string
@@ -58,7 +58,7 @@ func callTool(t *testing.T, s *mcp.ClientSession, name string, input app.Map) *m
 	return result
 }
 
-// said is the text of a result, which is JSON.
+// said returns the JSON text of a result.
 func said(t *testing.T, r *mcp.CallToolResult) app.Map {
 	t.Helper()
 	content, ok := r.Content[0].(*mcp.TextContent)
@@ -134,7 +134,7 @@ func TestAToolOverMCPAnswersAsItDoesOverREST(t *testing.T) {
 		require.Equal(t, want, said(t, result), tool)
 		require.NoError(t, outputs[tool].Validate(result.StructuredContent), tool)
 	}
-	// A retry is one, whichever way it comes.
+	// A retry over MCP gets the answer of a request over REST, and the other way round.
 	input := app.Map{"to": ada.phone, "body": "Hello", "idempotency_key": "k"}
 	first := callTool(t, session, "send_message", input)
 	require.NoError(t, outputs["send_message"].Validate(first.StructuredContent))
@@ -217,7 +217,7 @@ func TestMCPSharesTheLimitsOfItsKey(t *testing.T) {
 	ping.Refused(429, "rate_limited")
 }
 
-// rpc sends one message as it stands.
+// rpc posts one JSON-RPC message unchanged.
 func rpc(c *app.Client, message string) app.Answer {
 	return c.Header("accept", "application/json, text/event-stream").Post("/mcp", message)
 }

@@ -10,7 +10,7 @@ import (
 	"ledgerline/test/app"
 )
 
-// departures are the messages in the order in which the ledger tells that they were sent.
+// departures returns the messages in the order of their message.sent events.
 func departures(a *app.App, contactID string) (ids []string) {
 	a.QueryRow(`select coalesce(array_agg(stream order by position), '{}') from ledger_events
 		where type = 'message.sent' and data->>'contact_id' = $1`, []any{contactID}, &ids)
@@ -142,8 +142,8 @@ func TestMessageDeferredForSevenDaysFails(t *testing.T) {
 	shows(t, message(a.Live, id), app.Map{"status": "failed", "error_code": "hold_expired"})
 }
 
-// rest takes the first line out of service.
-func rest(t *testing.T, a *app.App) {
+// quarantineFirstLine takes the first line out of service.
+func quarantineFirstLine(t *testing.T, a *app.App) {
 	t.Helper()
 	_, err := a.Nodes[0].App.ChangeLineState(t.Context(), a.Operator(), a.Lines[0].ID, "quarantined", nil)
 	require.NoError(t, err)
@@ -152,7 +152,7 @@ func rest(t *testing.T, a *app.App) {
 func TestCancelingADeferredMessageReleasesLaterOnes(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
-	rest(t, a)
+	quarantineFirstLine(t, a)
 	phone := a.Phone()
 	held := a.Live.Post("/v1/messages", app.Map{"to": phone, "body": "held", "line_id": a.Lines[0].ID}).Is(201).Text("id")
 	behind := send(a.Live, phone, "behind")
@@ -166,7 +166,7 @@ func TestCancelingADeferredMessageReleasesLaterOnes(t *testing.T) {
 func TestCanceledMessageLeavesTheCapacityQueue(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
-	rest(t, a)
+	quarantineFirstLine(t, a)
 	held := a.Live.Post("/v1/messages", app.Map{"to": a.Phone(), "body": "held", "line_id": a.Lines[0].ID}).Is(201).Text("id")
 	waiting := func() (n int) {
 		a.Settle()
@@ -181,7 +181,7 @@ func TestCanceledMessageLeavesTheCapacityQueue(t *testing.T) {
 func TestDeferredAutomaticTextDoesNotDelayOtherMessages(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
-	rest(t, a)
+	quarantineFirstLine(t, a)
 	phone := a.Phone()
 	a.Inbound(phone, a.Lines[0].Phone, "HELP")
 	a.Settle()

@@ -15,7 +15,7 @@ import (
 	"ledgerline/test/app"
 )
 
-// proven runs the outsider's script on a proof; where there is no Python, only ours is asked.
+// proven checks a proof with docs/verify_proof.py; without Python only with eventstore.
 func proven(t *testing.T, proof []byte, expect ...string) bool {
 	t.Helper()
 	var ours eventstore.Proof

@@ -14,7 +14,7 @@ import (
 	"ledgerline/test/app"
 )
 
-// deferrals are the reasons for which a message was held, in order.
+// deferrals returns the reasons of a message's deferrals, in order.
 func deferrals(c *app.Client, id string) []any {
 	var reasons []any
 	for _, e := range c.Get("/v1/messages/" + id + "/events").Is(200).Data() {
@@ -166,7 +166,7 @@ func TestIdenticalTextsOfALineAreLimitedPerDay(t *testing.T) {
 func TestConcurrentNodesNeverExceedCapacityAndServeDeferredMessagesInOrder(t *testing.T) {
 	t.Parallel()
 	limits := line.DefaultLimits()
-	limits.ReplyRatioMin = 0 // nobody replies, and no line shall be throttled for it
+	limits.ReplyRatioMin = 0 // nobody replies, and no line may be throttled because of that
 	a := app.Start(t, app.Limits(limits), app.Nodes(service.All, service.All, service.All, service.All))
 	a.AddLine()
 	const sends, callers = 500, 16
@@ -190,7 +190,7 @@ func TestConcurrentNodesNeverExceedCapacityAndServeDeferredMessagesInOrder(t *te
 	sent := left()
 	require.Len(t, sent, perHour, "who comes first is the callers' race")
 
-	// What waits leaves first come first served, as much as fits, hour by hour and day by day.
+	// Deferred messages leave in FIFO order, as many as there is capacity for in each hour and day.
 	expect := func(more int, why string) {
 		t.Helper()
 		waiting := slices.DeleteFunc(slices.Clone(accepted), func(id string) bool { return slices.Contains(sent, id) })
@@ -212,7 +212,7 @@ func TestConcurrentNodesNeverExceedCapacityAndServeDeferredMessagesInOrder(t *te
 	}
 	a.Advance(15*time.Hour - 5*time.Hour) // 3 AM: a new usage day, in the night
 	expect(0, "quiet hours")
-	for range 3 { // as many as there is room for are let go again and again, and keep their places
+	for range 3 { // in quiet hours entries get no capacity and keep their positions
 		a.Advance(time.Minute)
 		expect(0, "quiet hours")
 	}
@@ -325,7 +325,7 @@ func TestDryRunAnswersWhatWouldHappenAndWritesNothing(t *testing.T) {
 	night := app.Noon.Add(12 * time.Hour)
 	shows(t, ask(app.Map{"to": phone, "body": "Hello", "send_at": night.Format(time.RFC3339)}), app.Map{"outcome": "hold", "reason": "quiet_hours", "at": stamp(24 * time.Hour)})
 	shows(t, ask(app.Map{"to": phone, "body": "Hello", "send_at": stamp(time.Hour)}), app.Map{"outcome": "schedule", "at": stamp(time.Hour)})
-	for flag, wrong := range map[string]string{ // nothing that might be meant so sends
+	for flag, wrong := range map[string]string{ // a mistyped dry_run is refused and sends nothing
 		"?dry_run": "/dry_run too_short", "?dry_run=": "/dry_run too_short", "?dry_run=1&dry_run=true": "/dry_run duplicate_parameter",
 		"?dryrun=true": "/dryrun unknown_parameter", "?dry_run=perhaps": "/dry_run invalid_type",
 	} {

@@ -28,7 +28,7 @@ func onShards(t *testing.T, test func(t *testing.T, shards app.Option)) {
 // timeline is the types of a message's timeline, in order.
 func timeline(c *app.Client, messageID string) []any {
 	told := c.Get("/v1/messages/" + messageID + "/events").Is(200).Column("type")
-	// What the carrier said of the number is told with its answer, which a quick receipt may overtake.
+	// The capability of the number is recorded with the carrier's answer, which a fast receipt may overtake.
 	if checked, begun := slices.Index(told, "capability_checked"), slices.Index(told, "sending"); checked > begun && begun >= 0 {
 		told = slices.Insert(slices.Delete(told, checked, checked+1), begun+1, any("capability_checked"))
 	}
@@ -79,7 +79,7 @@ func TestAMessageIsAcceptedRoutedSentDeliveredAndRead(t *testing.T) {
 		require.Equal(t, []any{"vip"}, contact["labels"])
 		require.Equal(t, "unknown", contact["consent_status"])
 
-		a.Inbound(phone, a.Lines[0].Phone, "Is it ready?") // media go to those who have written
+		a.Inbound(phone, a.Lines[0].Phone, "Is it ready?") // media may be sent only after the contact has written
 		accepted := a.Live.Post("/v1/messages", app.Map{
 			"contact_id": contact["id"], "body": "Hello Grace", "external_id": "order-1", "metadata": app.Map{"n": 1.5},
 			"media": []app.Map{{"url": "https://example.com/a.png", "filename": "a.png"}},

@@ -98,7 +98,7 @@ func TestToolsThatSendAreRepeatedByTheKeyInTheirInput(t *testing.T) {
 		input["idempotency_key"] = "with space"
 		use(a.Live, tool, input).Refused(400, "validation_failed", "body /idempotency_key invalid_characters")
 	}
-	// It is the workspace's key, whatever endpoint it was used at; a header is none.
+	// A key belongs to the workspace, for all endpoints. A tool call ignores the header.
 	a.Live.IdempotencyKey("k1").Post("/v1/messages", app.Map{"contact_id": ada.contact, "body": "Hello"}).Refused(409, "idempotency_conflict")
 	one, two := app.Map{"contact_id": ada.contact, "body": "one"}, app.Map{"contact_id": ada.contact, "body": "two"}
 	require.NotEqual(t, use(a.Live.IdempotencyKey("k3"), "send_message", one).Is(200).Text("id"), use(a.Live.IdempotencyKey("k3"), "send_message", two).Is(200).Text("id"))
@@ -165,7 +165,7 @@ func TestHandoffGivesTheConversationToTheTeam(t *testing.T) {
 		ask := app.Map{"conversation_id": ada.conversation, "reason": "The contact asks for a person.", "team_id": team.Ref}
 		_, bot := newIdentity(a, app.Map{"scopes": []string{"send"}})
 
-		// Whatever handles a conversation by itself makes itself the handler.
+		// A program that answers in a conversation becomes its handler.
 		_, err = a.Nodes[0].Ledger.Append(t.Context(), eventstore.Append{
 			Organisation: a.Organisation, Workspace: a.ID, Actor: events.Actor{Type: "system"}, At: a.Clock.Now(),
 			Streams: []eventstore.StreamEvents{{Stream: ada.conversation, Expected: eventstore.AnyVersion, Events: []events.Event{&events.ConversationHandlerChanged{

@@ -13,7 +13,7 @@ import (
 	"ledgerline/test/sink"
 )
 
-// patience bounds what happens in real time while a receiver hangs, and the service does not come to rest.
+// patience bounds real time while a receiver hangs, when Settle cannot be used.
 const patience = 20 * time.Second
 
 func eventually(t *testing.T, what string, holds func() bool) {
@@ -21,7 +21,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	require.Eventually(t, holds, patience, 5*time.Millisecond, what)
 }
 
-// hanging has a sink hold its answers back until release is called.
+// hanging makes a sink delay its answers until release is called.
 func hanging(t *testing.T, s *sink.Sink, status int) (release func()) {
 	t.Helper()
 	gate := make(chan struct{})
@@ -51,7 +51,7 @@ func TestInterruptedAttemptIsCountedAndRepeated(t *testing.T) {
 		release := hanging(t, s, 200)
 		a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201)
 		s.Wait(1)
-		// The worker is as good as dead: its lease has ended, and another one takes over while the attempt is still out.
+		// The lease of the worker ends as if it had died, and another one takes over while the attempt still runs.
 		s.Answer(204)
 		a.Exec(`update scheduled_tasks set lease_until = now() - interval '1 s' where process = 'webhooks'`)
 		a.Nodes[0].WakeWebhooks()
@@ -79,7 +79,7 @@ func TestUnknownResultOfAnAttemptIsCountedWhenTheNodeRestarts(t *testing.T) {
 	a.Live.Do("PATCH", path, app.Map{"status": "paused"}).Is(200)
 	a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201)
 	a.Settle()
-	// What a process that was killed between the request and its answer leaves behind.
+	// The state after a process was killed between the request and its answer.
 	a.Exec(`insert into webhook_started_attempts (endpoint_id, delivery_id, number, fence, started_at) select endpoint_id, id, 1, 0, created_at from webhook_deliveries`)
 	a.Live.Do("PATCH", path, app.Map{"status": "active"}).Is(200)
 	a.Settle()
@@ -228,7 +228,7 @@ func TestDeliveriesAreShownFor30Days(t *testing.T) {
 	endpoint := hook(a.Live, s.URL, "contact.created")
 	a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201)
 	a.Settle()
-	// The ids of events are as old as the machine says, which the test's clock does not move.
+	// The ids of events contain the time of the machine, which the test's clock does not move.
 	a.Exec(`update webhook_deliveries set id = '019caf88-f400-7000-8000-000000000001'`)
 	a.Exec(`update webhook_events set id = '019caf88-f400-7000-8000-000000000002'`)
 	a.Advance(29 * 24 * time.Hour)

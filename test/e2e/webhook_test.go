@@ -16,7 +16,7 @@ import (
 	"ledgerline/test/sink"
 )
 
-// hook makes an endpoint and gives its answer.
+// hook creates an endpoint and returns the answer.
 func hook(c *app.Client, url string, types ...string) app.Map {
 	return c.Post("/v1/webhooks", app.Map{"url": url, "events": types}).Is(201).JSON()
 }
