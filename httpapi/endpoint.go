@@ -68,7 +68,7 @@ type WriteResult struct {
 }
 
 // Download is the answer of a Stream endpoint. If Write returns a fault before its first byte, the fault is the answer.
-// After the first byte an error breaks the connection off.
+// An error after the first byte closes the connection.
 type Download struct {
 	ContentType string
 	Filename    string
@@ -113,8 +113,8 @@ func Read[In, Out any](a *API, r Route, get func(ctx context.Context, c *Call, i
 	})
 }
 
-// View builds the answer of a write from its result: either the result of the write itself, or what the idempotency
-// record of an earlier, identical request holds of it. It returns not_found when the resource does not exist any more.
+// View builds the answer of a write from w. For a retry with an idempotency key, w has only what the idempotency record
+// stores of the first request's result. A View returns not_found when the resource does not exist any more.
 type View[Out any] func(ctx context.Context, c *Call, w WriteResult) (Out, error)
 
 // Write registers an endpoint that changes something. do decides and appends; view builds the answer. view may be nil
@@ -220,7 +220,7 @@ type Checked interface {
 	Check() []fault.Issue
 }
 
-// addOwnIssues adds the issues that the request finds itself, except at locations that have an issue already.
+// addOwnIssues adds the issues that Check of the In finds, except at locations that have an issue already.
 func (q *request) addOwnIssues(in Checked) {
 	reported := map[string]bool{}
 	for _, list := range [][]fault.Issue{q.issues, q.body.Issues} {
@@ -235,7 +235,7 @@ func (q *request) addOwnIssues(in Checked) {
 	}
 }
 
-// noOutput is the output that Huma gets. The answer has been written by then.
+// noOutput is what Huma gets as an endpoint's output. The endpoint has written the answer itself.
 type noOutput struct {
 	Body func(huma.Context)
 }

@@ -22,7 +22,8 @@ type ErrorBody struct {
 	Error ErrorInfo `json:"error"`
 }
 
-// ErrorInfo says what was wrong. RequestID is the x-request-id of the first answer: a stored refusal keeps its own.
+// ErrorInfo says what was wrong. RequestID is the x-request-id of the refused request. A retry that gets a stored
+// refusal gets the RequestID of the first request.
 type ErrorInfo struct {
 	Code      string       `json:"code" doc:"What clients branch on" example:"validation_failed"`
 	Message   string       `json:"message" doc:"For people; it may change" example:"The request is not valid."`
@@ -32,9 +33,9 @@ type ErrorInfo struct {
 
 // ErrorDetails holds the issues of a validation failure and further properties of a code, for example contact_id.
 type ErrorDetails struct {
-	Issues []ErrorIssue `json:"issues,omitempty"`
-	_      struct{}     `additionalProperties:"true"`
-	more   map[string]any
+	Issues []ErrorIssue   `json:"issues,omitempty"`
+	_      struct{}       `additionalProperties:"true"`
+	more   map[string]any // further properties of the code
 }
 
 // ErrorIssue is one problem of a request (rule API-10).
@@ -95,7 +96,7 @@ func errorBody(f *fault.Fault, requestID string) []byte {
 }
 
 // refuse answers with an error, and logs it when it is a failure of the service. This is the only place that logs such
-// errors. A client that has left gets no answer.
+// errors. A client that has disconnected gets no answer.
 func (a *API) refuse(c *gin.Context, err error) {
 	if errors.Is(err, context.Canceled) && errors.Is(c.Request.Context().Err(), context.Canceled) {
 		c.Status(statusClientLeft)
@@ -137,7 +138,7 @@ func answer(c *gin.Context, status int, body []byte) {
 	c.Abort()
 	c.Writer.Header()["Content-Type"] = contentTypeJSON
 	c.Writer.WriteHeader(status)
-	_, _ = c.Writer.Write(body) // a client that has left cannot be told
+	_, _ = c.Writer.Write(body) // an error means that the client has disconnected
 }
 
 var contentTypeJSON = []string{"application/json"}

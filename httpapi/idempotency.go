@@ -22,8 +22,8 @@ const (
 	maxIdempotencyKey       = 255
 )
 
-// reservedKeys are prefixes of keys that the service uses for its own writes (rule API-13).
-var reservedKeys = []string{"outreach:", "workflow:", "agent:"}
+// reservedKeyPrefixes are prefixes of keys that the service uses for its own writes (rule API-13).
+var reservedKeyPrefixes = []string{"outreach:", "workflow:", "agent:"}
 
 // ErrIdempotencyKeyUsed is what a command returns, wrapped, when its append was refused because the idempotency key has
 // been used already. The request is then answered with the idempotency record of that key.
@@ -34,7 +34,7 @@ var ErrIdempotencyKeyUsed = errors.New("the idempotency key has been used")
 type Idempotency struct {
 	Key         string
 	Fingerprint []byte // SHA-256 of method, path and canonical body
-	Status      int    // of a success
+	Status      int    // of the answer when the write succeeds
 }
 
 // IdempotencyRecord is the stored answer of an idempotency key.
@@ -90,7 +90,7 @@ func (q *request) useIdempotencyKey(key, location, path string) {
 		q.addIssue(location, path, "invalid_characters", "Expected printable ASCII characters without spaces.")
 		return
 	}
-	for _, prefix := range reservedKeys {
+	for _, prefix := range reservedKeyPrefixes {
 		if strings.HasPrefix(key, prefix) {
 			q.addIssue(location, path, "reserved", "Keys that begin with "+prefix+" are reserved.")
 			return
@@ -99,7 +99,7 @@ func (q *request) useIdempotencyKey(key, location, path string) {
 	q.call.Idempotency = &Idempotency{Key: key}
 }
 
-// fingerprint distinguishes requests that use the same key (rule API-15).
+// fingerprint returns a hash that differs between different requests with the same key (rule API-15).
 func (q *request) fingerprint() []byte {
 	hash := sha256.New()
 	hash.Write([]byte(q.gin.Request.Method))
@@ -114,8 +114,8 @@ func (q *request) fingerprint() []byte {
 type bodyFunc func(*request, WriteResult) ([]byte, error)
 
 // writeOnce runs a write and answers it. With an idempotency key the write runs first, without looking for a record:
-// nearly every key is new, and the ledger refuses the append of a used key. Only after a refusal a record is searched,
-// because the first request's own success may be what refuses the second one.
+// nearly every key is new, and the ledger refuses the append of a used key. A record is searched only after a refusal.
+// The refusal may be caused by the success of an earlier request with the same key.
 func (a *API) writeOnce(q *request, e *endpoint, write func() (WriteResult, error), body bodyFunc) {
 	key := q.call.Idempotency
 	if key == nil {
@@ -155,8 +155,8 @@ func (a *API) answerWrite(q *request, e *endpoint, result WriteResult, err error
 	return rendered
 }
 
-// answerRefusal answers a write with an idempotency key that was refused: with the record of the key when there is one,
-// else with the refusal, which is stored if isStored says so.
+// answerRefusal answers a refused write with an idempotency key. If the key has a record, the record is the answer.
+// Else the refusal is, and it is stored if isStored says so.
 func (a *API) answerRefusal(q *request, e *endpoint, refused error, body bodyFunc) {
 	key := q.call.Idempotency
 	if f := fault.Of(refused); f != nil && isAboutCaller(f.Code) {
@@ -174,7 +174,7 @@ func (a *API) answerRefusal(q *request, e *endpoint, refused error, body bodyFun
 			return
 		}
 		if record != nil {
-			if !q.credentials.Fresh { // the ledger checks the key before the caller's guards
+			if !q.credentials.Fresh { // the caller came from a cache, and the ledger checks the key before the caller's guards
 				if err := a.verifyCaller(q, e); err != nil {
 					a.refuse(q.gin, err)
 					return
@@ -200,7 +200,7 @@ func (a *API) answerRefusal(q *request, e *endpoint, refused error, body bodyFun
 			return
 		}
 	}
-	if errors.Is(refused, ErrIdempotencyKeyUsed) { // used a moment ago, and expired since
+	if errors.Is(refused, ErrIdempotencyKeyUsed) { // its record has expired since the append was refused
 		refused = fault.New(fault.IdempotencyConflict, "The idempotency key has been used. Try another one.")
 	}
 	a.refuse(q.gin, refused)

@@ -131,7 +131,7 @@ func idempotencyParam() *huma.Param {
 	return &huma.Param{
 		Name: "idempotency-key", In: "header",
 		Description: "Makes the request safe to repeat for 24 hours: printable characters without spaces, not beginning with " +
-			strings.Join(reservedKeys, ", ") + ".",
+			strings.Join(reservedKeyPrefixes, ", ") + ".",
 		Schema: &huma.Schema{Type: huma.TypeString, MinLength: &shortest, MaxLength: &longest},
 	}
 }

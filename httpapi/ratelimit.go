@@ -11,7 +11,7 @@ import (
 	"ledgerline/httpapi/auth"
 )
 
-// Limit is the rate of a token bucket and its size.
+// Limit is the rate at which a token bucket is filled, and the number of tokens that it holds.
 type Limit struct {
 	PerSecond float64
 	Burst     int

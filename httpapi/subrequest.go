@@ -51,13 +51,14 @@ type SubrequestAnswer struct {
 	Body   []byte
 }
 
-// Subrequest runs one of the API's own endpoints as if the sender of outer had called it: with its credential,
-// workspace and address, through all checks. body is JSON.
+// Subrequest runs one of the API's own endpoints as if the sender of outer had called it, with the same credential,
+// workspace and address and with all checks. body is JSON.
 func (a *API) Subrequest(
 	ctx context.Context, outer *http.Request, method, path string, body []byte,
 ) (answer SubrequestAnswer, err error) {
 	defer func() {
-		// A panic that means "break the connection off" has been logged; here it must not end another goroutine.
+		// To close a connection, an endpoint logs the reason and panics. A subrequest has no connection, so here the panic
+		// becomes an error.
 		if thrown := recover(); thrown != nil {
 			answer, err = SubrequestAnswer{}, fmt.Errorf("httpapi: %s %s was broken off", method, path)
 		}

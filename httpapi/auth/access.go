@@ -64,8 +64,9 @@ func RolesWith(permissions Permission) []Role {
 	return roles
 }
 
-// Access says who may call a route. A key needs one of Keys, a session a role with one of Roles. An empty side admits
-// nobody of that kind: a route without Keys is for signed-in users only, and the zero Access admits nobody.
+// Access says who may call a route. A key needs one of the scopes in Keys, a session a role with one of the permissions
+// in Roles. A route without Keys is for signed-in users only, a route without Roles for keys only. The zero Access
+// admits nobody.
 type Access struct {
 	Keys  []Scope    // API keys and identities with any of these scopes
 	Roles Permission // sessions whose role has any of these permissions: PermInbox | PermInboxFull
@@ -102,7 +103,7 @@ func (a Access) Admit(c *Caller) error {
 }
 
 // scopePermissions are the permissions that a role needs before its sessions may grant a scope: everything that a key
-// with the scope can do. Analytics is not listed under read, because a key with read can count the same rows itself.
+// with the scope can do. The scope read does not require PermAnalytics: whoever reads all rows can count them.
 var scopePermissions = map[Scope]Permission{
 	ScopeRead:  PermContactsRead | PermInboxRead | PermLinesRead | PermWorkflowsRead,
 	ScopeSend:  PermSending | PermInbox,

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// CallerKind is the kind of credential that a caller showed.
+// CallerKind is the kind of a caller's credential.
 type CallerKind string
 
 // The kinds of caller.
@@ -42,7 +42,7 @@ const (
 	RoleAnalyst   Role = "analyst"
 )
 
-// Credentials are what a request shows of its caller.
+// Credentials are the parts of a request that identify its caller.
 type Credentials struct {
 	Token string
 	// WorkspaceHeader is the x-workspace-id header: a UUID, or "" when it was not sent.
@@ -90,7 +90,7 @@ type Caller struct {
 	Scopes    []Scope // of keys and identities; empty for sessions
 	Role      Role    // of sessions; empty for keys
 	Guards    []Guard
-	OrgPaused bool
+	OrgPaused bool // the organisation is paused: writes are refused
 
 	IP        netip.Addr
 	UserAgent string // printable, at most 255 characters

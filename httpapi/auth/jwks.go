@@ -20,14 +20,14 @@ import (
 
 const (
 	keysMaxAge   = time.Hour        // a key that was removed from the set is trusted at most this long
-	keysInterval = 10 * time.Second // between two loads: anybody can make up tokens with unknown key ids
+	keysInterval = 10 * time.Second // between two loads, because anybody can invent tokens with unknown key ids
 	keysTimeout  = 5 * time.Second
 	keysMaxBytes = 1 << 20
 )
 
 // keySet is a cached JWKS from a URL, a file or both. It is loaded again when a token names an unknown key and when the
-// set is older than keysMaxAge, at most every keysInterval. When loading fails, the known keys stay in use. Why this is
-// not a library is explained in docs/decisions/session-keys.md.
+// set is older than keysMaxAge, at most every keysInterval. When loading fails, the known keys stay in use.
+// docs/decisions/session-keys.md explains why no library does this.
 type keySet struct {
 	url, file string
 	client    *http.Client
@@ -78,21 +78,22 @@ func (s *keySet) find(ctx context.Context, id, algorithm string) ([]any, error) 
 	return found, nil
 }
 
-// lookup finds keys in memory. known is false when the set has to be loaded again to be sure.
+// lookup finds keys in memory. known is false when the set must be loaded again: no key has the id, or the set is too
+// old.
 func (s *keySet) lookup(id, algorithm string) (found []any, known bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	named := false
+	idFound := false
 	for _, key := range s.keys {
 		if id != "" && key.KeyID != id {
 			continue
 		}
-		named = true
+		idFound = true
 		if (key.Algorithm == "" || key.Algorithm == algorithm) && (key.Use == "" || key.Use == "sig") && fits(key.Key, algorithm) {
 			found = append(found, key.Key)
 		}
 	}
-	return found, named && s.clock.Now().Sub(s.loaded) < keysMaxAge
+	return found, idFound && s.clock.Now().Sub(s.loaded) < keysMaxAge
 }
 
 // load replaces the set, or returns an error and leaves the old set in place.
@@ -132,7 +133,7 @@ func (s *keySet) fromFile() ([]jose.JSONWebKey, error) {
 }
 
 func (s *keySet) fromURL(ctx context.Context) ([]jose.JSONWebKey, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keysTimeout) // other requests wait for this load too
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keysTimeout) // other requests wait for this load too, so the end of one request must not cancel it
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
 	if err != nil {

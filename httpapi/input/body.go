@@ -75,7 +75,7 @@ func ReadBody(r *http.Request, limit int64) (*Body, error) {
 }
 
 func tooLarge(r *http.Request, limit int64) error {
-	_, _ = io.CopyN(io.Discard, r.Body, maxDiscarded) // a broken connection is the client's own problem here
+	_, _ = io.CopyN(io.Discard, r.Body, maxDiscarded) // an error means that the client has disconnected
 	return fault.New(fault.PayloadTooLarge, "The body is larger than %d bytes.", limit)
 }
 
@@ -162,8 +162,8 @@ func depth(raw []byte) int {
 	return deepest
 }
 
-// normalise prepares a decoded tree for validation: numbers become int64 or float64, keys are escaped, and what cannot
-// be stored is reported.
+// normalise prepares a decoded tree for validation. It converts numbers to int64 or float64, escapes keys, and reports
+// texts and numbers that cannot be stored.
 func (b *Body) normalise(value any, at *location) any {
 	switch v := value.(type) {
 	case json.Number:
@@ -177,7 +177,7 @@ func (b *Body) normalise(value any, at *location) any {
 			v[i] = b.normalise(item, &location{parent: at, index: i, isIndex: true})
 		}
 	case map[string]any:
-		var escaped map[string]any
+		var toEscape map[string]any
 		for name, item := range v {
 			here := location{parent: at, name: name}
 			if strings.IndexByte(name, 0) >= 0 {
@@ -185,13 +185,13 @@ func (b *Body) normalise(value any, at *location) any {
 			}
 			v[name] = b.normalise(item, &here)
 			if strings.ContainsAny(name, ".[]") {
-				if escaped == nil {
-					escaped = map[string]any{}
+				if toEscape == nil {
+					toEscape = map[string]any{}
 				}
-				escaped[name] = v[name]
+				toEscape[name] = v[name]
 			}
 		}
-		for name, item := range escaped {
+		for name, item := range toEscape {
 			delete(v, name)
 			v[keyEscaper.Replace(name)] = item
 		}
@@ -223,8 +223,8 @@ func (b *Body) Add(pointer, code, message string) {
 	b.Issues = append(b.Issues, fault.Issue{Location: "body", Path: pointer, Code: code, Message: message})
 }
 
-// addBounded is Add for issues that one body can have in any number: beyond MaxIssues it builds no more pointers, which
-// may be long.
+// addBounded is Add for kinds of issues of which one body can have any number. Beyond MaxIssues it does nothing,
+// because building very many pointers, which may be long, takes too much memory.
 func (b *Body) addBounded(at *location, code, message string) {
 	if len(b.Issues) <= MaxIssues {
 		b.Add(at.String(), code, message)

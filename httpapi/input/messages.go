@@ -16,9 +16,9 @@ import (
 func init() { //nolint:gochecknoinits // the library has no other way to set them
 	huma.DefaultArrayNullable = false                               // a list may be empty, never null
 	huma.ValidateStrictCasing = true                                // "Phone" is not "phone"
-	huma.ErrorFormatter = func(format string, args ...any) string { //nolint:reassign // made to be replaced
+	huma.ErrorFormatter = func(format string, args ...any) string { //nolint:reassign // Huma provides it for this
 		if !strings.Contains(format, "%") {
-			return format // this text leaves out the refused value, which may be personal data
+			return format // args has the refused value, which may be personal data, and this text has no placeholder for it
 		}
 		return fmt.Sprintf(format, args...)
 	}
@@ -60,8 +60,8 @@ func init() { //nolint:gochecknoinits // the library has no other way to set the
 	validation.MsgExpectedDependentRequiredProperty = "required|%s|This property is required together with %s."
 }
 
-// IssueOf converts a problem that Huma found. An issue without a code in the body means that Huma could not decode the
-// body: its texts for that are not in a fixed form.
+// IssueOf converts a problem that Huma found. When Huma could not decode the body, the issue has the location body and
+// no code, because Huma's texts for that have no fixed form.
 func IssueOf(problem error) fault.Issue {
 	detailed, ok := problem.(huma.ErrorDetailer) //nolint:errorlint // Huma never wraps them
 	if !ok {

@@ -13,12 +13,12 @@ import (
 	"ledgerline/domain/fault"
 )
 
-// searchParam is the only parameter that may be empty: clients send what was typed into a search box.
+// searchParam is the only parameter that may be empty: clients send the content of a search box, which may be empty.
 const searchParam = "q"
 
 // CheckQuery returns the issues that Huma does not find in a query string: parameters that cannot be stored, that the
-// endpoint does not know, that are given twice or that have no value, and times out of range. ?dryrun=true and
-// ?dry_run= must not send a message.
+// endpoint does not know, that are given twice or that have no value, and times out of range. Without these checks, a
+// mistyped ?dryrun=true or ?dry_run= would send a message.
 func CheckQuery(query string, params []*huma.Param) []fault.Issue {
 	if query == "" {
 		return nil
