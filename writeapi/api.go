@@ -12,7 +12,7 @@ import (
 	"ledgerline/projections"
 )
 
-// API holds what the endpoints work on.
+// API is the state that the endpoints share.
 type API struct {
 	app    *commands.App
 	store  *projections.Store
@@ -20,8 +20,8 @@ type API struct {
 	source string // of accepted messages; "" derives it from the kind of caller
 }
 
-// Register registers all write endpoints. It is the whole route table: who may call which route, and what answers it.
-// The prober asks carriers on behalf of lookups.
+// Register registers all write endpoints. It is the complete route table: who may call which route, and which view
+// answers it. The prober asks carriers on behalf of lookups.
 func Register(r *httpapi.API, app *commands.App, store *projections.Store, prober commands.Prober) {
 	a := &API{app: app, store: store, prober: prober}
 	admin := []auth.Scope{auth.ScopeAdmin}
@@ -34,22 +34,22 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/contacts", ID: "create_contact", Summary: "Create a contact", Tags: []string{"contacts"}, Status: 201,
 		Access:      auth.Access{Keys: admin, Roles: auth.PermContacts},
-		Description: "The number is normalised to E.164. A number that opted out before makes the contact opted out, whatever was asked for.",
+		Description: "The number is normalised to E.164. A number that opted out before makes the contact opted out, whatever consent the request has.",
 	}, a.createContact, contact)
 	httpapi.Write(r, httpapi.Route{
 		Method: "PATCH", Path: "/v1/contacts/{id}", ID: "update_contact", Summary: "Update a contact", Tags: []string{"contacts"},
 		Access:      auth.Access{Keys: admin, Roles: auth.PermContacts},
-		Description: "What is left out stays; null empties. labels and fields replace what is there. A changed phone that opted out before makes the contact opted out.",
+		Description: "Properties that are left out keep their values; null clears a value. labels and fields replace the present ones. A changed phone that opted out before makes the contact opted out.",
 	}, a.updateContact, contact)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/contacts/{id}/labels", ID: "change_contact_labels", Summary: "Add and remove labels of a contact", Tags: []string{"contacts"},
 		Access:      auth.Access{Keys: admin, Roles: auth.PermContacts},
-		Description: "By name. A name in add that does not exist makes the label; in remove it means nothing. A name in both is added.",
+		Description: "Labels are given by name. A name in add that does not exist creates the label; in remove it is ignored. A name in both is added.",
 	}, a.changeLabels, contact)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/contacts/import", ID: "import_contacts", Summary: "Import contacts from CSV", Tags: []string{"contacts"}, Status: 202, MaxBody: maxImport,
 		Access: auth.Access{Keys: admin, Roles: auth.PermContacts},
-		Description: "Header and mapping are checked at once, then the import is queued; GET /v1/contacts/imports/{id} tells how far it has come. " +
+		Description: "Header and mapping are checked at once, then the import is queued; GET /v1/contacts/imports/{id} shows its progress. " +
 			"An empty cell says nothing. Labels are separated by semicolons and are added. A row never opts in a number that opted out; `opted_out` in a row opts the number out.",
 	}, a.importContacts, a.imports().view)
 	httpapi.Write(r, httpapi.Route{
@@ -79,7 +79,7 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 	httpapi.Write(r, httpapi.Route{
 		Method: "DELETE", Path: "/v1/labels/{id}", ID: "delete_label", Summary: "Delete a label", Tags: []string{"labels"},
 		Access:      auth.Access{Keys: admin, Roles: auth.PermContacts},
-		Description: "Takes it off every contact and frees its name.",
+		Description: "Removes the label from every contact. Another label may then have its name.",
 	}, a.deleteLabel, a.deletedFrom(projections.Contacts))
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/segments", ID: "create_segment", Summary: "Create a segment", Tags: []string{"segments"}, Status: 201,
@@ -93,7 +93,7 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 	httpapi.Write(r, httpapi.Route{
 		Method: "DELETE", Path: "/v1/segments/{id}", ID: "delete_segment", Summary: "Delete a segment", Tags: []string{"segments"},
 		Access:      auth.Access{Keys: admin, Roles: auth.PermContacts},
-		Description: "Its contacts stay.",
+		Description: "The contacts of the segment are not deleted.",
 	}, a.deleteSegment, a.deletedFrom(projections.Segments))
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/messages", ID: "send_message", Summary: "Send a message", Tags: []string{"messages"}, Status: 201,
@@ -102,9 +102,9 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 		DryRunAnswer: reflect.TypeFor[Preview](),
 	}, a.sendMessage, accepted)
 	httpapi.Write(r, httpapi.Route{
-		Method: "POST", Path: "/v1/messages/{id}/cancel", ID: "cancel_message", Summary: "Cancel a message that waits", Tags: []string{"messages"},
+		Method: "POST", Path: "/v1/messages/{id}/cancel", ID: "cancel_message", Summary: "Cancel a queued or scheduled message", Tags: []string{"messages"},
 		Access:      auth.Access{Keys: sends, Roles: auth.PermSending},
-		Description: "Only a message that is queued or scheduled: one that has been tried is 409. A test key cancels test messages only.",
+		Description: "A message that is neither queued nor scheduled, or has been attempted, is 409. A test key cancels test messages only.",
 	}, a.cancelMessage, a.messages().view)
 	lines := auth.Access{Keys: admin, Roles: auth.PermLines}
 	httpapi.Write(r, httpapi.Route{
@@ -131,7 +131,7 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 	httpapi.Write[Lookup, LookupAnswer](r, httpapi.Route{
 		Method: "POST", Path: "/v1/lookup", ID: "lookup", Summary: "Look up whether a number is on the chat channel", Tags: []string{"messages"},
 		Access: auth.Access{Keys: []auth.Scope{auth.ScopeRead, auth.ScopeSend}, Roles: auth.PermSending}, Sending: true, Errors: []int{503},
-		Description: "What was asked within the last 30 days, for this or another contact of the organisation, is answered from memory. A line of the workspace asks otherwise.",
+		Description: "An answer from the last 30 days, for this or another contact of the organisation, is used again. Otherwise a line of the workspace asks the carrier.",
 	}, a.lookup, nil)
 
 	httpapi.Write[CreateAPIKey, projections.APIKeyWithSecret](r, httpapi.Route{
@@ -142,7 +142,7 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 	httpapi.Write(r, httpapi.Route{
 		Method: "DELETE", Path: "/v1/api-keys/{id}", ID: "revoke_api_key", Summary: "Revoke an API key", Tags: []string{"api_keys"},
 		Access:      auth.Access{Keys: admin, Roles: auth.PermDeveloper},
-		Description: "At once, on every node, and for good. Revoking again changes nothing.",
+		Description: "The key stops working at once, on every node, and cannot be restored. Revoking it again changes nothing.",
 	}, a.revokeAPIKey, a.apiKeys().view)
 	httpapi.Write[httpapi.IDParam, projections.APIKeyWithSecret](r, httpapi.Route{
 		Method: "POST", Path: "/v1/api-keys/{id}/rotate", ID: "rotate_api_key", Summary: "Give an API key another secret", Tags: []string{"api_keys"},
@@ -162,13 +162,13 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 	httpapi.Write(r, httpapi.Route{
 		Method: "PATCH", Path: "/v1/conversations/{id}", ID: "update_conversation", Summary: "Change a conversation", Tags: []string{"conversations"},
 		Access: auth.Access{Keys: sends, Roles: auth.PermInbox},
-		Description: "All of it happens or nothing. Agents change what is assigned to them or to nobody, and assign to themselves or to nobody. " +
+		Description: "All changes are made, or none. Agents change what is assigned to them or to nobody, and assign to themselves or to nobody. " +
 			"The team, the handler and the labels need full access to the inbox, and the labels access to contacts (`admin`) as well.",
 	}, a.updateConversation, a.conversations().view)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/conversations/{id}/messages", ID: "reply_to_conversation", Summary: "Reply in a conversation", Tags: []string{"conversations"}, Status: 201,
 		Access: auth.Access{Keys: sends, Roles: auth.PermInbox}, Sending: true, Errors: []int{422},
-		Description: "Goes the way of every message, under the same rules. A person's reply makes the team the handler and marks the conversation as read.",
+		Description: "The reply is a message and follows the same rules as all messages. A person's reply makes the team the handler and marks the conversation as read.",
 	}, a.reply, accepted)
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/conversations/{id}/notes", ID: "add_note", Summary: "Add a note to a conversation", Tags: []string{"conversations"}, Status: 201,

@@ -23,7 +23,7 @@ type CreateContact struct {
 		Company       *string        `json:"company,omitempty" maxLength:"200"`
 		Email         *string        `json:"email,omitempty" format:"email" maxLength:"254"`
 		Fields        map[string]any `json:"fields,omitempty" doc:"Custom fields"`
-		Labels        []string       `json:"labels,omitempty" maxItems:"50" nullable:"false" doc:"Label names; one that does not exist is made"`
+		Labels        []string       `json:"labels,omitempty" maxItems:"50" nullable:"false" doc:"Label names; one that does not exist is created"`
 		OwnerUserID   *uuid.UUID     `json:"owner_user_id,omitempty"`
 		ConsentStatus *string        `json:"consent_status,omitempty" enum:"unknown,opted_in"`
 		ConsentSource *string        `json:"consent_source,omitempty" maxLength:"200"`
@@ -68,7 +68,7 @@ type UpdateContact struct {
 		Email       httpapi.Nullable[string]         `json:"email,omitzero" format:"email" maxLength:"254"`
 		Phone       httpapi.Optional[string]         `json:"phone,omitzero" maxLength:"32" doc:"E.164 or a US/Canada national format"`
 		Fields      httpapi.Optional[map[string]any] `json:"fields,omitzero" doc:"Replaces the custom fields"`
-		Labels      httpapi.Optional[[]string]       `json:"labels,omitzero" maxItems:"50" doc:"Label names, in place of those that the contact has; one that does not exist is made"`
+		Labels      httpapi.Optional[[]string]       `json:"labels,omitzero" maxItems:"50" doc:"Replaces the labels of the contact, by name; one that does not exist is created"`
 		OwnerUserID httpapi.Nullable[uuid.UUID]      `json:"owner_user_id,omitzero"`
 	}
 }
@@ -97,7 +97,7 @@ func (a *API) updateContact(ctx context.Context, c *httpapi.Call, in *UpdateCont
 	return result(a.app.UpdateContact(ctx, request(c), in.ID, update))
 }
 
-// given converts a property that may be left out, null or a value.
+// given converts a property that may be left out, null or a value into a change of a contact.
 func given[T any](n httpapi.Nullable[T]) contact.Setting[T] {
 	return contact.Setting[T]{Given: n.Set, Value: n.Ptr()}
 }
@@ -106,8 +106,8 @@ func given[T any](n httpapi.Nullable[T]) contact.Setting[T] {
 type ChangeLabels struct {
 	httpapi.IDParam
 	Body struct {
-		Add    []string `json:"add,omitempty" maxItems:"50" nullable:"false" doc:"Label names; one that does not exist is made"`
-		Remove []string `json:"remove,omitempty" maxItems:"50" nullable:"false" doc:"Label names; one that does not exist means nothing"`
+		Add    []string `json:"add,omitempty" maxItems:"50" nullable:"false" doc:"Label names; one that does not exist is created"`
+		Remove []string `json:"remove,omitempty" maxItems:"50" nullable:"false" doc:"Label names; one that does not exist is ignored"`
 	}
 }
 

@@ -22,8 +22,8 @@ type UpdateConversation struct {
 		TeamID         httpapi.Nullable[uuid.UUID] `json:"team_id,omitzero"`
 		HandledBy      httpapi.Optional[string]    `json:"handled_by,omitzero" doc:"team, or agent: and the id of a live agent"`
 		Labels         httpapi.Optional[[]string]  `json:"labels,omitzero" maxItems:"50" doc:"Replaces the labels of the contact"`
-		MarkRead       httpapi.Optional[bool]      `json:"mark_read,omitzero" doc:"true: everything that came in was read"`
-		SnoozedUntil   httpapi.Nullable[time.Time] `json:"snoozed_until,omitzero" doc:"Ahead. A time without a status snoozes; null opens what is snoozed"`
+		MarkRead       httpapi.Optional[bool]      `json:"mark_read,omitzero" doc:"true marks all received messages as read"`
+		SnoozedUntil   httpapi.Nullable[time.Time] `json:"snoozed_until,omitzero" doc:"A time in the future. Without a status it snoozes the conversation; null opens a snoozed conversation"`
 		Status         httpapi.Optional[string]    `json:"status,omitzero" enum:"open,snoozed,closed" doc:"snoozed needs snoozed_until"`
 	}
 }
@@ -44,6 +44,7 @@ func (in *UpdateConversation) checkAccess(c *httpapi.Call) error {
 	return nil
 }
 
+// setting converts a property that may be left out, null or a value into a change of a conversation.
 func setting[T any](n httpapi.Nullable[T]) conversation.Setting[T] {
 	return conversation.Setting[T]{Given: n.Set, Value: n.Ptr()}
 }

@@ -49,7 +49,7 @@ type Preview struct {
 	From      *string        `json:"from" doc:"E.164"`
 	To        string         `json:"to" doc:"E.164"`
 	ContactID *string        `json:"contact_id" doc:"ctc_ id; null for a number that is no contact's yet"`
-	Detail    map[string]any `json:"detail" doc:"What the rule adds to its reason"`
+	Detail    map[string]any `json:"detail" doc:"Further facts about the reason"`
 }
 
 // preview decides what would become of a message and writes nothing.
@@ -105,7 +105,7 @@ func (in *SendMessage) Check() []fault.Issue {
 	return issues
 }
 
-// contentIssues refuses a message without text and media.
+// contentIssues returns an issue for a message without text and media.
 func contentIssues(body string, media []MediaInput) []fault.Issue {
 	if body != "" || len(media) > 0 {
 		return nil
@@ -158,8 +158,8 @@ func (a *API) messages() resource[projections.Message] {
 	return resource[projections.Message]{a.store, "message", a.store.Message, consumers(projections.Messages)}
 }
 
-// acceptedMessages are messages as they were when they were accepted, whatever has become of them since: a retry gets
-// the first answer. They are read from the ledger, so there is no consumer to wait for.
+// acceptedMessages reads messages as they were when they were accepted, so that a retry gets the first answer even if
+// the message has changed since. It reads them from the ledger, so there is no consumer to wait for.
 func (a *API) acceptedMessages() resource[projections.Message] {
 	return resource[projections.Message]{a.store, "message", a.store.AcceptedMessage, nil}
 }

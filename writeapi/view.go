@@ -100,7 +100,7 @@ func viewer(c *httpapi.Call, shard int) projections.Viewer {
 // uuid.Nil.
 func agent(c *httpapi.Call) uuid.UUID {
 	if c.OwnOnly() {
-		return uuid.MustParse(c.ID) // the id of a session is a user's
+		return uuid.MustParse(c.ID) // the id of a session is the id of its user
 	}
 	return uuid.Nil
 }
