@@ -103,7 +103,7 @@ func (p *proofFile) checkConsent() []string {
 	consent := map[int64]map[string]any{}
 	optedOut := false
 	for _, e := range p.Entries {
-		const position, id, stream, kind, occurred, actor, data = 1, 2, 3, 5, 9, 10, 15
+		const position, id, kind, occurred, actor, data = 1, 2, 5, 9, 10, 15 // indexes of an event's columns in its leaf
 		if len(e.Leaf) <= data {
 			continue // Proof.Check reports it
 		}
@@ -164,7 +164,7 @@ type auditVerifyCommand struct {
 // shardAudit is the result for one shard.
 type shardAudit struct {
 	eventstore.VerifyResult
-	// The first change, when there is one.
+	// The first position that was changed and what is wrong there, if the shard was changed.
 	Position int64  `json:"tampered_position,omitempty"`
 	What     string `json:"what,omitempty"`
 }

@@ -16,7 +16,7 @@ import (
 	"ledgerline/eventstore"
 )
 
-// dataDir is the directory of a dev:
+// dataDir is the data directory of the command dev:
 //
 //	postgres/       the private PostgreSQL
 //	keys.json       the installation's secrets, 0600; without them personal data is lost
@@ -57,10 +57,10 @@ func (e *inUseError) Error() string {
 	return fmt.Sprintf("the data directory %s is in use by %s: stop that one, or choose another one with --data DIR", e.dir, who)
 }
 
-// lock makes this process the dev of the directory. It returns an *inUseError when there is one already. The kernel
-// releases the lock however the process ends, so a remaining file does not matter.
+// lock takes the lock by which this process is the only dev of the directory. It returns an *inUseError when another
+// process has the lock. The kernel releases the lock however the process ends, so a remaining file does not matter.
 func (d dataDir) lock(ctx context.Context) (*os.File, error) {
-	patience, stop := context.WithTimeout(ctx, time.Second) // devRuns, called by a tool, holds the lock for a moment
+	waiting, stop := context.WithTimeout(ctx, time.Second) // a tool that calls devRuns holds the lock for a moment
 	defer stop()
 	for {
 		f, err := flock(d.file("dev.lock"), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -78,7 +78,7 @@ func (d dataDir) lock(ctx context.Context) (*os.File, error) {
 			return nil, err
 		}
 		select {
-		case <-patience.Done():
+		case <-waiting.Done():
 			pid, _ := os.ReadFile(d.file("dev.lock"))
 			return nil, &inUseError{d, strings.TrimSpace(string(pid))}
 		case <-time.After(20 * time.Millisecond):

@@ -109,7 +109,7 @@ func (d *dev) startClock() (*clock.Movable, error) {
 	return clock.Frozen(at), nil
 }
 
-// listen listens on an address, and explains the most frequent failure.
+// listen listens on an address. Its error for an address in use says what to do.
 func listen(ctx context.Context, addr string) (net.Listener, error) {
 	var cfg net.ListenConfig
 	listener, err := cfg.Listen(ctx, "tcp", addr)
@@ -122,8 +122,8 @@ func listen(ctx context.Context, addr string) (net.Listener, error) {
 	return listener, nil
 }
 
-// startDatabase starts the private PostgreSQL unless another one is configured, and records for the tools which one is
-// used.
+// startDatabase starts the private PostgreSQL, unless d.DatabaseURL names another database. It stores that URL in the
+// data directory, where the tools find it.
 func (d *dev) startDatabase(ctx context.Context) (dsn string, err error) {
 	if d.DatabaseURL != "" {
 		return d.DatabaseURL, replaceSecret(d.dir.database(), []byte(d.DatabaseURL+"\n"))
@@ -131,7 +131,7 @@ func (d *dev) startDatabase(ctx context.Context) (dsn string, err error) {
 	if err := os.Remove(d.dir.database()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("remove the URL of the last database: %w", err)
 	}
-	if d.database, err = startOwn(ctx, d.dir, d.con); err != nil {
+	if d.database, err = startPrivate(ctx, d.dir, d.con); err != nil {
 		return "", err
 	}
 	if err := d.database.EnsureDatabase(ctx, databaseName); err != nil {
@@ -140,8 +140,8 @@ func (d *dev) startDatabase(ctx context.Context) (dsn string, err error) {
 	return d.database.DSN(databaseName), nil
 }
 
-// startOwn starts the private PostgreSQL. It waits until tools that run it have finished.
-func startOwn(ctx context.Context, dir dataDir, con *console) (*localpg.Server, error) {
+// startPrivate starts the private PostgreSQL. While a tool runs the same PostgreSQL, startPrivate waits.
+func startPrivate(ctx context.Context, dir dataDir, con *console) (*localpg.Server, error) {
 	reported := false
 	for {
 		server, err := localpg.Start(ctx, localpg.Config{DataDir: dir.postgres(), Progress: func(line string) { con.say("%s", line) }})
@@ -185,7 +185,7 @@ func (d *dev) serve(ctx context.Context, dsn string, keyring *eventstore.Keyring
 			return err
 		}
 	}
-	if err := d.warnOfThePast(ctx); err != nil {
+	if err := d.warnOfLaterEvents(ctx); err != nil {
 		return err
 	}
 	d.file.BaseURL, d.file.ReadURL, d.file.WriteURL = base, base, base
@@ -212,9 +212,9 @@ func (d *dev) serve(ctx context.Context, dsn string, keyring *eventstore.Keyring
 const newestSQL = `select max(e.occurred_at) from ledger_heads h, lateral
 	(select occurred_at from ledger_events where shard = h.shard and position <= h.position order by position desc limit 1000) e`
 
-// warnOfThePast warns when the ledger has events after the present time of the clock, because an earlier run moved its
-// clock: new events would be dated before them.
-func (d *dev) warnOfThePast(ctx context.Context) error {
+// warnOfLaterEvents warns when the ledger has events that are later than the clock's present time, because an earlier
+// run moved its clock. New events would get times before those.
+func (d *dev) warnOfLaterEvents(ctx context.Context) error {
 	var newest *time.Time
 	if err := d.node.Ledger.Pool().QueryRow(ctx, newestSQL).Scan(&newest); err != nil {
 		return fmt.Errorf("read the newest event time: %w", err)
@@ -237,7 +237,7 @@ func (d *dev) wait(ctx context.Context, served chan error) error {
 		return nil
 	case err := <-served:
 		served <- err
-		return nil // serve returns the error
+		return nil // serve receives the error from served and returns it
 	case <-ended:
 		return fmt.Errorf("the private PostgreSQL has ended; its log is %s", d.database.LogFile())
 	case err := <-d.node.Failed():

@@ -20,7 +20,7 @@ import (
 
 // cli is the command line. A command is a struct whose fields are its arguments and flags, with a method Run.
 type cli struct {
-	LogLevel string           `help:"Least level that is logged to stderr: debug, info, warn or error. Default: info for dev and serve, warn for tools." enum:"debug,info,warn,error," default:"" placeholder:"LEVEL" env:"LEDGERLINE_LOG_LEVEL"`
+	LogLevel string           `help:"Lowest level that is logged to stderr: debug, info, warn or error. Default: info for dev and serve, warn for tools." enum:"debug,info,warn,error," default:"" placeholder:"LEVEL" env:"LEDGERLINE_LOG_LEVEL"`
 	Version  kong.VersionFlag `help:"Show the version."`
 
 	Dev    devCommand    `cmd:"" group:"run" help:"Run everything on this machine, with a private PostgreSQL, demo data and a clock that can be moved."`

@@ -39,7 +39,8 @@ func (i *installation) do(ctx context.Context, con *console, command func(w *wor
 	return con.print(result)
 }
 
-// owner returns the organisation and the workspace of a stream, else not_found with the noun.
+// owner returns the organisation and the workspace of a stream. It returns not_found with the noun when there is no
+// such stream.
 func (w *workbench) owner(ctx context.Context, stream, noun string) (org, workspace uuid.UUID, err error) {
 	found, err := w.Ledger.Load(ctx, stream, 0)
 	if err != nil {
@@ -51,7 +52,8 @@ func (w *workbench) owner(ctx context.Context, stream, noun string) (org, worksp
 	return found[0].OrganisationID, found[0].WorkspaceID, nil
 }
 
-// request is a request of the operator in the organisation and workspace of a stream.
+// request makes a request of the operator, in the organisation and the workspace that own a stream. It returns
+// not_found with the noun when there is no such stream.
 func (w *workbench) request(ctx context.Context, stream, noun string) (commands.Request, error) {
 	org, workspace, err := w.owner(ctx, stream, noun)
 	return commands.Request{Organisation: org, Workspace: workspace, Actor: operator}, err
