@@ -27,7 +27,7 @@ type endpointRow struct {
 	Window       webhook.FailureWindow
 	Gone         bool // the receiver answered 410
 
-	changed bool // to be written
+	changed bool // the row differs from the stored one and must be written
 }
 
 const endpointColumns = `endpoint_id, organisation_id, workspace_id, shard, version, status, changed_at, events, failing_since,
@@ -70,7 +70,8 @@ func (p *Process) readEndpoints(ctx context.Context, recorded []eventstore.Recor
 	return byID, nil
 }
 
-// Types implements feed.Consumer: the events that change endpoints and deliveries, and those that are sent.
+// Types implements feed.Consumer: the events that change endpoints and deliveries, and the events that are sent to
+// endpoints.
 func (*Process) Types() []string { return append(handlers.Types(), payload.LedgerTypes()...) }
 
 // payloadKey identifies the payload of an event of one shard.

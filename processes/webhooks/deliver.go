@@ -45,8 +45,8 @@ const (
 	failingPage    = 8
 )
 
-// delivering is the run of an endpoint's task that attempts its due deliveries.
-type delivering struct {
+// deliveryRun is the run of an endpoint's task that attempts its due deliveries.
+type deliveryRun struct {
 	*Process
 	task tasks.Leased
 	e    *endpoint
@@ -67,7 +67,7 @@ type delivering struct {
 // deliverDue attempts everything that is due, and returns when every result is in the ledger. gone says that the
 // receiver answered 410.
 func (p *Process) deliverDue(ctx context.Context, task tasks.Leased, e *endpoint) (gone bool, err error) {
-	d := &delivering{
+	d := &deliveryRun{
 		Process: p, task: task, e: e, slots: make(chan struct{}, webhook.MaxInFlight), ended: make(chan struct{}, 1), started: map[uuid.UUID]bool{},
 	}
 	woken := make(chan struct{}, 1)
@@ -88,7 +88,7 @@ func (p *Process) deliverDue(ctx context.Context, task tasks.Leased, e *endpoint
 	return d.gone, err
 }
 
-func (d *delivering) run(ctx context.Context, woken <-chan struct{}) error {
+func (d *deliveryRun) run(ctx context.Context, woken <-chan struct{}) error {
 	for !d.isStopped(ctx) {
 		page, err := d.readDue(ctx)
 		if err != nil {
@@ -136,27 +136,27 @@ func (d *delivering) run(ctx context.Context, woken <-chan struct{}) error {
 }
 
 // isStopped reports whether no further attempt may be made.
-func (d *delivering) isStopped(ctx context.Context) bool {
+func (d *deliveryRun) isStopped(ctx context.Context) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.stopped || ctx.Err() != nil
 }
 
 // isIdle reports whether no attempt is in progress. Deliveries that become due later schedule the task again.
-func (d *delivering) isIdle() bool {
+func (d *deliveryRun) isIdle() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.started) == 0
 }
 
-func (d *delivering) isFailing() bool {
+func (d *deliveryRun) isFailing() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.failures >= failuresInARow
 }
 
 // readDue reads the next due deliveries without an attempt in progress.
-func (d *delivering) readDue(ctx context.Context) ([]dueDelivery, error) {
+func (d *deliveryRun) readDue(ctx context.Context) ([]dueDelivery, error) {
 	var list []dueDelivery
 	var b pgx.Batch
 	limit := duePage
@@ -168,9 +168,9 @@ func (d *delivering) readDue(ctx context.Context) ([]dueDelivery, error) {
 		return err
 	})
 	d.mu.Lock()
-	before := make(map[uuid.UUID]bool, len(d.started)) // as of before the query: an attempt may end meanwhile
+	inProgress := make(map[uuid.UUID]bool, len(d.started)) // before the query, because an attempt may end during it
 	for id := range d.started {
-		before[id] = true
+		inProgress[id] = true
 	}
 	d.mu.Unlock()
 	if err := d.execByIndex(ctx, &b); err != nil {
@@ -178,14 +178,14 @@ func (d *delivering) readDue(ctx context.Context) ([]dueDelivery, error) {
 	}
 	fresh := list[:0]
 	for _, one := range list {
-		if !before[one.ID] {
+		if !inProgress[one.ID] {
 			fresh = append(fresh, one)
 		}
 	}
 	return fresh, nil
 }
 
-func (d *delivering) start(ctx context.Context, one dueDelivery) {
+func (d *deliveryRun) start(ctx context.Context, one dueDelivery) {
 	d.mu.Lock()
 	d.started[one.ID] = true
 	d.mu.Unlock()
@@ -202,8 +202,8 @@ func (d *delivering) start(ctx context.Context, one dueDelivery) {
 	})
 }
 
-// stop makes no further attempts; err is nil when that is no error of the run.
-func (d *delivering) stop(err error) {
+// stop prevents further attempts. err becomes the error of the run, unless it is nil or the run has an error already.
+func (d *deliveryRun) stop(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.stopped = true
@@ -213,7 +213,7 @@ func (d *delivering) stop(err error) {
 }
 
 // attempt makes one attempt, if it may still be made, and hands its result to the writer of results.
-func (d *delivering) attempt(ctx context.Context, one dueDelivery) {
+func (d *deliveryRun) attempt(ctx context.Context, one dueDelivery) {
 	number := one.Attempts + 1
 	start := d.recordStart(ctx, startRequest{endpoint: d.e.ID, delivery: one.ID, number: number, fence: d.task.Fence})
 	if start.err != nil {
@@ -221,7 +221,7 @@ func (d *delivering) attempt(ctx context.Context, one dueDelivery) {
 		return
 	}
 	if !start.ok {
-		d.stop(nil) // the endpoint has changed: its next run reads it anew
+		d.stop(nil) // the endpoint has changed: the next task run reads it again
 		return
 	}
 	state, err := d.currentState(ctx, start.version)
@@ -252,8 +252,9 @@ func (d *delivering) attempt(ctx context.Context, one dueDelivery) {
 	d.results <- attemptResult{endpoint: &state, attempt: result, done: d.unsaved.Done}
 }
 
-// currentState returns the state of the endpoint, read again if the run has read it before a version.
-func (d *delivering) currentState(ctx context.Context, version int) (webhook.Endpoint, error) {
+// currentState returns the state of the endpoint. It reads the endpoint again if this run knows only a state before the
+// given version.
+func (d *deliveryRun) currentState(ctx context.Context, version int) (webhook.Endpoint, error) {
 	d.mu.Lock()
 	state, known := d.e.state, d.e.Version
 	d.mu.Unlock()
@@ -273,7 +274,7 @@ func (d *delivering) currentState(ctx context.Context, version int) (webhook.End
 }
 
 // resultOf is the result of an attempt, with the time of the next one (rule WHK-11).
-func (d *delivering) resultOf(one *dueDelivery, number int, at time.Time, posted *PostResult) events.WebhookAttempt {
+func (d *deliveryRun) resultOf(one *dueDelivery, number int, at time.Time, posted *PostResult) events.WebhookAttempt {
 	single := one.Test || one.Replays > 0
 	if posted.Canceled {
 		return d.interrupted(startedAttempt{DeliveryID: one.ID, Number: number, At: at, EventID: one.EventID, Single: single})
@@ -300,7 +301,7 @@ func (d *delivering) resultOf(one *dueDelivery, number int, at time.Time, posted
 	return a
 }
 
-// retryAfter parses the header of that name, which has seconds or a date; 0 for anything else.
+// retryAfter parses a Retry-After header, which has seconds or a date; 0 for anything else.
 func retryAfter(header string, now time.Time) time.Duration {
 	header = strings.TrimSpace(header)
 	if seconds, err := strconv.ParseInt(header, 10, 32); err == nil {

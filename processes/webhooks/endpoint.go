@@ -26,7 +26,7 @@ type endpoint struct {
 const endpointSQL = `select ` + endpointColumns + ` from webhook_endpoints where endpoint_id = $1`
 
 // loadEndpoint reads an endpoint, and waits until the consumer's row has the version of the ledger. It returns nil when
-// nothing is left of the endpoint.
+// the endpoint does not exist any more and has nothing to remove.
 func (p *Process) loadEndpoint(ctx context.Context, task tasks.Leased) (*endpoint, error) {
 	for range 3 {
 		state, version, err := p.app.FindWebhook(ctx, task.Key)
@@ -114,8 +114,8 @@ func (p *Process) disable(ctx context.Context, e *endpoint) (tasks.Result, error
 	return tasks.Finished, nil
 }
 
-// giveUpPaused fails the deliveries that have waited too long for a paused endpoint (rule WHK-4), and runs again when
-// the next one has. A delivery waits from its due time, or from the pause if that was later.
+// giveUpPaused fails the deliveries that have waited too long for a paused endpoint (rule WHK-4). The task runs again
+// when the next delivery has waited too long. A delivery waits from its due time, or from the pause if that was later.
 func (p *Process) giveUpPaused(ctx context.Context, e *endpoint, now time.Time) (tasks.Result, error) {
 	if first := e.ChangedAt.Add(webhook.MaxPausedWait); !now.Before(first) {
 		if err := p.giveUpDue(ctx, e, now.Add(-webhook.MaxPausedWait), webhook.ErrorPaused); err != nil {
@@ -179,7 +179,7 @@ func (p *Process) nextRun(ctx context.Context, e *endpoint) (tasks.Result, error
 // giveUpPage is how many deliveries one event gives up.
 const giveUpPage = 500
 
-// giveUpDue gives up the pending deliveries that were due by a time.
+// giveUpDue gives up the pending deliveries that were due at the time by or before.
 func (p *Process) giveUpDue(ctx context.Context, e *endpoint, by time.Time, reason string) error {
 	for {
 		var ids []uuid.UUID
@@ -197,12 +197,13 @@ func (p *Process) giveUpDue(ctx context.Context, e *endpoint, by time.Time, reas
 	}
 }
 
-// giveUp gives deliveries up, and waits until they show it.
+// giveUp appends that deliveries are given up, and waits until their rows show it.
 func (p *Process) giveUp(ctx context.Context, e *endpoint, ids []uuid.UUID, reason string) error {
 	return p.appendAndWait(ctx, e, &events.WebhookGivenUp{EndpointID: e.ID, DeliveryIDs: ids, Reason: reason})
 }
 
-// appendAndWait appends an event about deliveries of the endpoint, and waits until the deliveries show it.
+// appendAndWait appends an event about deliveries of the endpoint, and waits until the consumer has applied it to their
+// rows.
 func (p *Process) appendAndWait(ctx context.Context, e *endpoint, event events.Event) error {
 	r, err := p.app.RecordWebhookResults(ctx, e.Organisation, []commands.WebhookResult{{Workspace: e.Workspace, Event: event}})
 	if err != nil {
@@ -250,8 +251,8 @@ func (p *Process) settleInterrupted(ctx context.Context, task tasks.Leased, e *e
 	return nil
 }
 
-// interrupted is the record of an attempt whose result nobody knows. The next attempt is due at once, as long as the
-// number of attempts allows one.
+// interrupted returns the record of an attempt whose result is not known. The next attempt is due at once, as long as
+// the number of attempts allows one.
 func (p *Process) interrupted(started startedAttempt) events.WebhookAttempt {
 	a := events.WebhookAttempt{
 		DeliveryID: started.DeliveryID, EventID: started.EventID, Number: started.Number, At: started.At,
