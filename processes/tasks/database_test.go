@@ -24,9 +24,9 @@ func database(t testing.TB) *pgxpool.Pool {
 
 var errKilled = errors.New("killed")
 
-// databaseWithMortal returns a database and a second pool whose connections kill closes for good. For the database and
-// for other runners, a runner on that pool is then as dead as after kill -9.
-func databaseWithMortal(t testing.TB) (pool, mortal *pgxpool.Pool, kill func()) {
+// databaseWithKillablePool returns a database and a second pool. kill closes the connections of that pool, and prevents
+// new ones. For the database and for other runners, a runner on that pool then looks like a process after kill -9.
+func databaseWithKillablePool(t testing.TB) (pool, killable *pgxpool.Pool, kill func()) {
 	t.Helper()
 	pool = database(t)
 	var (
@@ -48,10 +48,10 @@ func databaseWithMortal(t testing.TB) (pool, mortal *pgxpool.Pool, kill func()) 
 		}
 		return conn, err
 	}
-	mortal, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	killable, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	require.NoError(t, err)
-	t.Cleanup(mortal.Close)
-	return pool, mortal, func() {
+	t.Cleanup(killable.Close)
+	return pool, killable, func() {
 		mu.Lock()
 		defer mu.Unlock()
 		dead = true

@@ -25,7 +25,7 @@
 // renewed in time, the context of the task run is cancelled with [ErrLeaseLost], because another node may have leased
 // the task already. Each lease has a fence: a number that is greater than that of every earlier lease. Renewing a lease
 // and writing the result of a task run take effect only while the row still has the fence of that lease, so a worker
-// that comes back from the dead changes nothing.
+// that continues after its lease has expired changes nothing.
 //
 // # Results
 //

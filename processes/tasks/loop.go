@@ -22,7 +22,7 @@ type loop struct {
 	poll     *time.Timer
 	renewal  *time.Ticker
 
-	dbFailures int              // of the database, in a row
+	dbFailures int              // round trips that failed in a row
 	pauseEnds  <-chan time.Time // nil unless round trips pause after a failure of the database
 }
 
@@ -79,7 +79,7 @@ func (l *loop) roundTrip(ctx context.Context, limit int) (*roundTrip, error) {
 			t.renew = append(t.renew, r.task)
 		}
 	}
-	started := time.Now() // leases are counted from before the round trip, so that a lease ends here before it ends there
+	started := time.Now() // a lease counts from before the round trip, so that it ends here before it ends in the database
 	bounded, cancel := context.WithTimeout(ctx, l.cfg.Lease/3)
 	defer cancel()
 	if err := t.run(bounded, l.Runner); err != nil {
@@ -131,7 +131,7 @@ func (l *loop) setDueTimer(due *time.Time) {
 	}
 }
 
-// settle takes a task run that has ended out of the running ones and keeps its result for the next round trip.
+// settle removes a task run that has ended from the running ones, and keeps its result for the next round trip.
 func (l *loop) settle(e ended) {
 	r := l.running[e.task.Fence]
 	r.expiry.Stop()
@@ -158,7 +158,7 @@ func (l *loop) stop(ctx context.Context) error {
 	defer grace.Stop()
 	for len(l.running) > 0 {
 		if l.pauseEnds == nil && (len(l.unsaved) > 0 || l.renewNow) {
-			_, _ = l.roundTrip(ctx, 0) // an error is logged there, and the round trip repeated
+			_, _ = l.roundTrip(ctx, 0) // roundTrip logs an error, and the loop repeats the round trip
 		}
 		select {
 		case e := <-l.ended:

@@ -11,8 +11,8 @@ import (
 	"ledgerline/test/testpg"
 )
 
-// 50,000 tasks, most of which are not due: 50 are due, of which 10 are leased; 100 wait for a retry after a failure, of
-// which 50 may be retried. 5,000 more belong to another process.
+// manyTasksSQL inserts 50,000 tasks, most of which are not due: 50 are due, of which 10 are leased; 100 wait for a
+// retry after a failure, of which 50 may be retried. 5,000 more belong to another process.
 const manyTasksSQL = `
 insert into scheduled_tasks (process, key, shard, due_at, scheduled_at_position, lease_until, retry_at)
 select case when i > 50000 then 'other' else 'test' end, 'k' || i, 0,
@@ -21,7 +21,7 @@ select case when i > 50000 then 'other' else 'test' end, 'k' || i, 0,
        case i % 1000 when 1 then now() - '1 s'::interval when 501 then now() + '1 min' end
 from generate_series(1, 55000) i`
 
-// What a transaction has read of the table so far, by the statistics of the server.
+// readsSQL returns what the transaction has read of the table so far, by the statistics of the server.
 const readsSQL = `select seq_scan, idx_tup_fetch from pg_stat_xact_user_tables where relname = 'scheduled_tasks'`
 
 func TestDueTasksAreFoundByIndexAmongManyThatAreNotDue(t *testing.T) {

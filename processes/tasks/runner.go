@@ -41,8 +41,8 @@ type RunnerConfig struct {
 	Poll    time.Duration // real time; finds tasks without a wake-up and without a known due time; default 5 s
 	Grace   time.Duration // real time that running tasks get to end when the runner stops; default 10 s
 
-	// Backoff is the pause, in real time, after so many failures in a row (from 1). By default it doubles from 1 s to
-	// 1 min, with jitter.
+	// Backoff is the pause, in real time, after the given number of failures in a row, from 1. By default it doubles from
+	// 1 s to 1 min, with jitter.
 	Backoff func(failures int) time.Duration
 	Logger  *slog.Logger // default: slog.Default()
 }
@@ -126,7 +126,7 @@ func (r *Runner) WakeAt(due time.Time) {
 	}
 }
 
-// takeNextDue returns the earliest due time from WakeAt, once; nil when there is none.
+// takeNextDue returns and clears the earliest due time from WakeAt; nil when there is none.
 func (r *Runner) takeNextDue() *time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -198,8 +198,8 @@ func (r *Runner) runTask(ctx context.Context, task Leased) ended {
 	return e
 }
 
-// workRecovered calls Work and makes an error of a panic. The value of a panic may contain personal data, so the error
-// has it only if it is an error of the Go runtime.
+// workRecovered calls Work and converts a panic into an error. The value of a panic may contain personal data, so the
+// error has it only if it is an error of the Go runtime.
 func (r *Runner) workRecovered(ctx context.Context, task Leased) (result Result, err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -190,9 +190,9 @@ func TestNoScheduledTaskIsLostAndNoKeyRunsTwiceAtTheSameTime(t *testing.T) {
 
 func TestTasksOfAKilledWorkerRunAgainAfterTheLease(t *testing.T) {
 	t.Parallel()
-	pool, mortal, kill := databaseWithMortal(t)
+	pool, killable, kill := databaseWithKillablePool(t)
 	held := make(chan tasks.Leased, 2)
-	dead, stop := startRunner(t, tasks.RunnerConfig{Pool: mortal, Lease: 400 * time.Millisecond, Work: func(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
+	dead, stop := startRunner(t, tasks.RunnerConfig{Pool: killable, Lease: 400 * time.Millisecond, Work: func(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
 		held <- task
 		<-ctx.Done() // the lease cannot be renewed any more
 		if !errors.Is(context.Cause(ctx), tasks.ErrLeaseLost) {
@@ -454,9 +454,9 @@ func TestStoppingLetsTasksEndAndReleasesTheLeasesOfCancelledOnes(t *testing.T) {
 
 func TestRunnerSurvivesADatabaseOutage(t *testing.T) {
 	t.Parallel()
-	pool, mortal, _ := databaseWithMortal(t)
+	pool, killable, _ := databaseWithKillablePool(t)
 	seen := make(chan int64)
-	runner, _ := startRunner(t, tasks.RunnerConfig{Pool: mortal, Poll: 20 * time.Millisecond, Lease: time.Second, Work: func(_ context.Context, task tasks.Leased) (tasks.Result, error) {
+	runner, _ := startRunner(t, tasks.RunnerConfig{Pool: killable, Poll: 20 * time.Millisecond, Lease: time.Second, Work: func(_ context.Context, task tasks.Leased) (tasks.Result, error) {
 		seen <- task.Position
 		return tasks.Finished, nil
 	}})
@@ -476,7 +476,7 @@ func TestNewRunnerRefusesAnIncompleteConfiguration(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestFailedRenewalLeavesTheOtherLeaseAloneAndCancelsTheRun(t *testing.T) {
+func TestFailedRenewalCancelsTheRunAndKeepsTheNewLease(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
 	started, ended := make(chan tasks.Leased, 1), make(chan error, 1)

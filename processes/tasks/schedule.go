@@ -35,7 +35,7 @@ var Finished = Result{}
 // the key again since the lease was taken, the task is due at once instead.
 func RunAgain(at time.Time) Result { return Result{again: &at} }
 
-// scheduleSQL never moves a due time back: the task run that comes earlier decides when the next one is due.
+// scheduleSQL may make a due time earlier, never later. The earlier task run decides when the next one is due.
 const scheduleSQL = `
 insert into scheduled_tasks as t (process, key, shard, due_at, scheduled_at_position)
 select * from unnest($1::text[], $2::text[], $3::smallint[], $4::timestamptz[], $5::bigint[])

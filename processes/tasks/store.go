@@ -17,8 +17,8 @@ const (
 	renewSQL = `select scheduled_tasks_renew($1, $2, $3, $4)`
 	endSQL   = `select scheduled_tasks_end($1, $2, $3, $4, $5, $6, $7, $8, $9)`
 
-	// nextSQL reads for what the runner must set timers: the next due time by the service's clock, and the seconds until
-	// the next retry.
+	// nextSQL reads the times for which the runner sets timers: the next due time by the service's clock, and the seconds
+	// until the next retry.
 	nextSQL = `
 select
   (select due_at from scheduled_tasks where process = $1 and retry_at is null and due_at > $2 order by due_at limit 1),
@@ -57,9 +57,9 @@ type roundTrip struct {
 	retryIn *time.Duration // until the next retry; nil when none is pending
 }
 
-// run makes the round trip, in one transaction; with nothing to write it writes nothing. After an error it is unknown
-// whether the transaction has committed. Writing the results again does no harm then, and tasks that were leased
-// without our knowledge are run when those leases end.
+// run makes the round trip, in one transaction, if there is anything to write, to renew or to lease. After an error it
+// is unknown whether the transaction has committed. Writing the results again does no harm then, and tasks that were
+// leased although the answer was lost are run when those leases end.
 func (t *roundTrip) run(ctx context.Context, r *Runner) error {
 	var batch pgx.Batch
 	t.addTo(&batch, r)
@@ -75,7 +75,7 @@ func (t *roundTrip) run(ctx context.Context, r *Runner) error {
 func (t *roundTrip) addTo(batch *pgx.Batch, r *Runner) {
 	process, lease := r.cfg.Process, r.cfg.Lease
 	slices.SortFunc(t.ended, func(a, b ended) int { return strings.Compare(a.task.Key, b.task.Key) })
-	if len(t.renew) > 0 { // two functions write rows; one alone locks them in the order of their keys
+	if len(t.renew) > 0 { // each of the two functions locks its rows in the order of their keys, but both together do not
 		keys := make([]string, 0, len(t.ended)+len(t.renew))
 		for _, e := range t.ended {
 			keys = append(keys, e.task.Key)

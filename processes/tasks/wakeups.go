@@ -8,8 +8,8 @@ import (
 )
 
 // Wakeups wakes runners for the tasks that a feed consumer schedules, after the consumer's transaction has committed.
-// Only runners with a newly scheduled task are woken: to wake each of them for every batch of events would cost more
-// than the work. It is safe for concurrent use; a consumer handles the shards at the same time.
+// It wakes only runners with a newly scheduled task: waking every runner for every batch of events would cost more than
+// the work. It is safe for concurrent use, because a consumer handles shards concurrently.
 type Wakeups struct {
 	runners map[string]*Runner // by process
 
@@ -31,7 +31,7 @@ func NewWakeups(runners ...*Runner) *Wakeups {
 	return w
 }
 
-// Schedule is the function Schedule, and remembers to wake the runners of the tasks.
+// Schedule calls the function Schedule, and remembers to wake the runners of the tasks.
 func (w *Wakeups) Schedule(batch *pgx.Batch, tasks ...Task) {
 	Schedule(batch, tasks...)
 	for i := range tasks {
@@ -40,8 +40,8 @@ func (w *Wakeups) Schedule(batch *pgx.Batch, tasks ...Task) {
 }
 
 // Add remembers to wake the runner of a process for a task that becomes due with the transaction that the consumer is
-// preparing. It is for statements of the consumer's own that move due times. If the transaction fails, the runner looks
-// once for nothing.
+// preparing. It is for statements of the consumer's own that move due times. If the transaction fails, the runner asks
+// the database once without need.
 func (w *Wakeups) Add(shard int, process string, due time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
