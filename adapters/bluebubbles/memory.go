@@ -38,11 +38,11 @@ func (a *Adapter) recordAttempt(ctx context.Context, lineID, messageID string, p
 	if err != nil {
 		return newAttempt{}, fmt.Errorf("bluebubbles: record attempt: %w", err)
 	}
-	b, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[newAttempt])
+	made, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[newAttempt])
 	if err != nil {
 		return newAttempt{}, fmt.Errorf("bluebubbles: record attempt: %w", err)
 	}
-	return b, nil
+	return made, nil
 }
 
 const recordGUIDSQL = `update bluebubbles.parts set guid = $3 where message_id = $1 and part = $2 and guid is null`
@@ -66,13 +66,13 @@ func (a *Adapter) recordTempGUID(ctx context.Context, lineID, temp, guid string)
 	return nil
 }
 
-// attempt is the last attempt of a part.
+// attempt is the latest attempt to send a part.
 type attempt struct {
 	Part    int
 	LineID  string
 	GUID    *string
 	BegunMS int64
-	Settled bool // it is so long ago that the server shows the part if it has accepted it
+	Settled bool // the attempt is so long ago that the server now shows the part, if it has accepted it
 }
 
 const attemptsSQL = `

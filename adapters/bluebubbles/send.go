@@ -52,7 +52,8 @@ func (a *Adapter) Send(ctx context.Context, out carrier.Outbound) (carrier.Accep
 }
 
 func (a *Adapter) sendPart(ctx context.Context, account Account, out *carrier.Outbound, i int, parts []part) (guid string, err error) {
-	// The deadline starts before the attempt is recorded, so the attempt is over when a lookup comes Settle later.
+	// The deadline starts before the attempt is recorded, so the attempt has ended when a lookup considers it settled,
+	// Settle later.
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.SendTimeout)
 	defer cancel()
 	attempt, err := a.recordAttempt(ctx, out.LineID, out.MessageID, i, len(parts))
@@ -79,6 +80,7 @@ func (a *Adapter) sendPart(ctx context.Context, account Account, out *carrier.Ou
 	return guid, a.recordGUID(context.WithoutCancel(ctx), out.MessageID, i, guid)
 }
 
+// method returns by which interface of the Mac the server of an account sends.
 func (a *Adapter) method(account Account) string {
 	if account.PrivateAPI {
 		return "private-api"
@@ -146,7 +148,8 @@ func (a *Adapter) chat(ctx context.Context, account Account, to string) (string,
 	return "", nil
 }
 
-// sendError turns the error of an attempt into one of the port: refused for now, refused for good, or unknown.
+// sendError converts the error of an attempt into an error of the port carrier.Carrier: refused for now, refused for
+// good, or unknown.
 func (a *Adapter) sendError(account Account, err error) error {
 	refused := (*answerError)(nil)
 	if errors.Is(err, errUnreached) {
@@ -161,7 +164,7 @@ func (a *Adapter) sendError(account Account, err error) error {
 	a.logRefusal(account.LineID, refused)
 	switch {
 	case refused.status == http.StatusUnauthorized, refused.status == http.StatusForbidden, refused.status == http.StatusTooManyRequests,
-		refused.status == http.StatusNotFound, // of the chat, or from a tunnel that is down
+		refused.status == http.StatusNotFound, // the chat is missing, or the tunnel to the server is down
 		refused.withoutPrivateAPI():
 		return fmt.Errorf("%w: %w", carrier.ErrTransient, err)
 	case refused.status == http.StatusBadRequest && refused.says("already queued"): // by an earlier attempt
@@ -184,7 +187,7 @@ func (a *Adapter) logRefusal(lineID string, err error) {
 	}
 }
 
-// isNewError reports whether an error differs from the last one of the line.
+// isNewError stores the last error of a line, and reports whether it differs from the one before.
 func (a *Adapter) isNewError(lineID string, err error) bool {
 	if last, ok := a.failed.Get(lineID); ok && last.Error() == err.Error() {
 		return false

@@ -17,7 +17,8 @@ const (
 	maxSteps = 500
 	// reportTimeout bounds one report to the Inbox.
 	reportTimeout = 10 * time.Second
-	// maxFailures is after how many failed reports in a row a script is given up: with the pauses, at least 45 min.
+	// maxFailures is the number of failed reports in a row after which a script is given up. With the pauses, this takes
+	// at least 45 min.
 	maxFailures = 50
 )
 
@@ -33,8 +34,8 @@ where due_at > $1 and due_at is not null and sends > 0 order by due_at limit 1`
 	advanceSQL = `select simulator.advance($1, $2, $3, $4, $5, $6, $7)`
 )
 
-// playing is a message whose next step is due.
-type playing struct {
+// dueMessage is a message whose next step is due.
+type dueMessage struct {
 	MessageID  string
 	Channel    string
 	CarrierID  string
@@ -45,7 +46,7 @@ type playing struct {
 	Sealed     []byte
 }
 
-// play makes the reports of the steps that are due, until ctx ends.
+// play reports the steps of scripts when they are due, until ctx ends.
 func (s *Simulator) play(ctx context.Context) {
 	poll := time.NewTimer(s.cfg.Poll)
 	defer poll.Stop()
@@ -79,7 +80,7 @@ func (s *Simulator) play(ctx context.Context) {
 	}
 }
 
-// steps makes the due steps of a batch of messages. It returns how many messages there were, how many reports failed,
+// steps reports the due steps of a batch of messages. It returns how many messages there were, how many reports failed,
 // and when the next step is due; nil when no later one is known.
 func (s *Simulator) steps(ctx context.Context) (taken, failures int, next *time.Time, err error) {
 	now := s.cfg.Clock.Now()
@@ -88,7 +89,7 @@ func (s *Simulator) steps(ctx context.Context) (taken, failures int, next *time.
 		if err != nil {
 			return err
 		}
-		list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[playing])
+		list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[dueMessage])
 		if err != nil {
 			return err
 		}
@@ -115,8 +116,8 @@ func (s *Simulator) steps(ctx context.Context) (taken, failures int, next *time.
 	return taken, failures, next, nil
 }
 
-// report makes the due steps of messages, several messages at a time, and stores how far each script has come.
-func (s *Simulator) report(ctx context.Context, tx pgx.Tx, list []playing, now time.Time) (failures int, err error) {
+// report reports the due steps of messages, several messages at a time, and stores how far each script has come.
+func (s *Simulator) report(ctx context.Context, tx pgx.Tx, list []dueMessage, now time.Time) (failures int, err error) {
 	errs := make([]error, len(list))
 	var group errgroup.Group
 	group.SetLimit(s.cfg.Reports)
@@ -153,13 +154,13 @@ func (s *Simulator) report(ctx context.Context, tx pgx.Tx, list []playing, now t
 		dues, keep = append(dues, due), append(keep, due != nil && sc.repliesFrom(p.Step))
 		failed, pauses = append(failed, p.Failures), append(pauses, pause)
 	}
-	// Even when ctx has ended: otherwise the reports that were made would be made again.
+	// This must not fail because ctx has ended: otherwise the reports would be made again.
 	_, err = tx.Exec(context.WithoutCancel(ctx), advanceSQL, ids, channels, steps, dues, keep, failed, pauses)
 	return failures, err
 }
 
 // reportMessage reports the due steps of a message in order, and counts them in p.
-func (s *Simulator) reportMessage(ctx context.Context, p *playing, now time.Time) error {
+func (s *Simulator) reportMessage(ctx context.Context, p *dueMessage, now time.Time) error {
 	sc := scriptNamed(p.Script)
 	for due := sc.next(p.Step, p.AcceptedAt); due != nil && !due.After(now); due = sc.next(p.Step, p.AcceptedAt) {
 		if err := s.reportStep(ctx, p, sc.steps[p.Step], *due); err != nil {
@@ -171,7 +172,7 @@ func (s *Simulator) reportMessage(ctx context.Context, p *playing, now time.Time
 	return nil
 }
 
-func (s *Simulator) reportStep(ctx context.Context, p *playing, st step, at time.Time) error {
+func (s *Simulator) reportStep(ctx context.Context, p *dueMessage, st step, at time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	if !st.replies() {

@@ -50,12 +50,12 @@ type payload struct {
 	Channel string         `json:"channel"`
 }
 
-// sending identifies what a script runs for: a message on one channel.
-type sending struct{ messageID, channel string }
+// messageKey identifies a message on one channel. Each of them has its own script.
+type messageKey struct{ messageID, channel string }
 
 // call is a call of Send that waits for its commit.
 type call struct {
-	sending
+	messageKey
 	script script
 	at     time.Time
 	sealed []byte
@@ -70,7 +70,7 @@ type answer struct {
 // Send implements carrier.Carrier. It rejects numbers that are not on chat with not_on_chat, and numbers that end in 88
 // by SMS too, with sms_undeliverable.
 func (s *Simulator) Send(ctx context.Context, out carrier.Outbound) (carrier.Accepted, error) {
-	c := &call{sending: sending{out.MessageID, out.Channel}, script: scriptOf(out), at: s.cfg.Clock.Now(), answer: make(chan answer, 1)}
+	c := &call{messageKey: messageKey{out.MessageID, out.Channel}, script: scriptOf(out), at: s.cfg.Clock.Now(), answer: make(chan answer, 1)}
 	if c.script.rejects != "" {
 		return carrier.Accepted{}, &carrier.Rejected{Code: c.script.rejects}
 	}
@@ -87,11 +87,12 @@ func (s *Simulator) Send(ctx context.Context, out carrier.Outbound) (carrier.Acc
 	case <-s.closed:
 		return carrier.Accepted{}, errClosed
 	}
-	// The message is going to be accepted, even if ctx ends, so the answer must be the true one.
+	// The message is accepted even if ctx ends now, so wait for the answer.
 	a := <-c.answer
 	return a.accepted, a.err
 }
 
+// seal encrypts the payload of a message.
 func (s *Simulator) seal(out carrier.Outbound) ([]byte, error) {
 	plain, err := json.Marshal(payload{Line: out.From, Contact: out.To, Body: out.Body, Media: out.Media, Channel: out.Channel})
 	if err != nil {
@@ -104,6 +105,7 @@ func (s *Simulator) seal(out carrier.Outbound) ([]byte, error) {
 	return sealed, nil
 }
 
+// open decrypts the payload of a message.
 func (s *Simulator) open(messageID string, sealed []byte) (payload, error) {
 	var p payload
 	plain, err := s.cfg.AEAD.Decrypt(sealed, []byte("simulator "+messageID))
@@ -132,10 +134,10 @@ func (s *Simulator) commit(ctx context.Context) {
 			}
 		}
 		waiting = s.drain(waiting)
-		batch := map[sending]*call{}
+		batch := map[messageKey]*call{}
 		for _, c := range waiting {
-			if batch[c.sending] == nil {
-				batch[c.sending] = c
+			if batch[c.messageKey] == nil {
+				batch[c.messageKey] = c
 			} else {
 				later = append(later, c)
 			}
@@ -144,6 +146,7 @@ func (s *Simulator) commit(ctx context.Context) {
 	}
 }
 
+// drain adds the calls that are in the queue to waiting, up to maxSends in all.
 func (s *Simulator) drain(waiting []*call) []*call {
 	for len(waiting) < maxSends {
 		select {
@@ -157,14 +160,14 @@ func (s *Simulator) drain(waiting []*call) []*call {
 }
 
 // accept commits a batch and answers its calls.
-func (s *Simulator) accept(ctx context.Context, batch map[sending]*call) {
+func (s *Simulator) accept(ctx context.Context, batch map[messageKey]*call) {
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
 	calls := make([]*call, 0, len(batch))
 	for _, c := range batch {
 		calls = append(calls, c)
 	}
-	// In the order of the primary key, so that two simulators cannot deadlock.
+	// The rows are locked in the order of the primary key, so that two simulators cannot deadlock.
 	slices.SortFunc(calls, func(a, b *call) int {
 		return cmp.Or(strings.Compare(a.messageID, b.messageID), strings.Compare(a.channel, b.channel))
 	})
@@ -181,10 +184,10 @@ func (s *Simulator) accept(ctx context.Context, batch map[sending]*call) {
 		ats, dues = append(ats, c.at), append(dues, c.script.next(0, c.at))
 		sealed = append(sealed, c.sealed)
 	}
-	answers := make(map[sending]answer, len(calls))
+	answers := make(map[messageKey]answer, len(calls))
 	rows, err := s.cfg.Pool.Query(ctx, acceptSQL, ids, channels, carriers, names, refuses, ats, dues, sealed)
 	if err == nil {
-		var of sending
+		var of messageKey
 		var carrierID string
 		var accepted bool
 		_, err = pgx.ForEachRow(rows, []any{&of.messageID, &of.channel, &carrierID, &accepted}, func() error {
@@ -199,7 +202,7 @@ func (s *Simulator) accept(ctx context.Context, batch map[sending]*call) {
 	for _, c := range calls {
 		switch {
 		case err == nil:
-			c.answer <- answers[c.sending]
+			c.answer <- answers[c.messageKey]
 		case pgconn.SafeToRetry(err): // nothing was sent to the database
 			c.answer <- answer{err: fmt.Errorf("%w: simulator: %w", carrier.ErrTransient, err)}
 		default:
