@@ -7,8 +7,8 @@ import (
 	"ledgerline/projections"
 )
 
-// The methods in this file call endpoints directly, for the tools of package toolapi. They do not check access: toolapi
-// has authenticated and admitted the caller before.
+// The methods in this file call endpoints directly, for the tools of package toolapi. They do not check access: each
+// tool is an endpoint itself, with an access rule of its own.
 
 // New returns the endpoints without registering them.
 func New(store *projections.Store, cursors *httpapi.Cursors) *API {
