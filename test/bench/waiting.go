@@ -25,7 +25,7 @@ const (
 	waitOutboxSQL = `insert into sending_outbox (message_id, contact_id, workspace_id, organisation_id, shard, position, deferred)
 		select e.data->>'message_id', e.data->>'contact_id', e.workspace_id, e.organisation_id, e.shard, e.position,
 			case when e.position % 4 = 1 then 'quiet_hours' else 'line_new_contacts_hour' end from ledger_events e where e.type = 'message.queued'`
-	waitTodoSQL = `insert into scheduled_tasks (process, key, shard, due_at, scheduled_at_position)
+	waitTasksSQL = `insert into scheduled_tasks (process, key, shard, due_at, scheduled_at_position)
 		select 'sending', o.contact_id, o.shard, case when o.position % 4 = 1 then $1::timestamptz else $2::timestamptz end, o.position from sending_outbox o`
 	waitQueueSQL = `insert into capacity_queue (message_id, contact_id, workspace_id, wants_key, wants, not_before, position)
 		select message_id, contact_id, workspace_id, '\x01', $1, '1970-01-01 00:00Z', position from sending_outbox where position % 4 <> 1`
@@ -135,7 +135,7 @@ func (s *site) insertDeferred(ctx context.Context, b *bench) error {
 		sql  string
 		args []any
 	}{
-		{waitOutboxSQL, nil}, {waitTodoSQL, []any{morning, s.Clock.Now().Add(7 * 24 * time.Hour)}}, {waitQueueSQL, []any{wants}},
+		{waitOutboxSQL, nil}, {waitTasksSQL, []any{morning, s.Clock.Now().Add(7 * 24 * time.Hour)}}, {waitQueueSQL, []any{wants}},
 		{waitAssignSQL, []any{workspace, hour}}, {waitSeenSQL, nil}, {"vacuum analyze", nil}, {"checkpoint", nil},
 	} {
 		if _, err := s.pool.Exec(ctx, step.sql, step.args...); err != nil {
