@@ -318,7 +318,7 @@ func TestTenThousandFuzzedRequestsAreAnsweredWithoutAFailure(t *testing.T) {
 	require.Zero(t, parked, "no projection or process met an event that it could not take")
 }
 
-// wrongShape returns what is wrong with the form of a refusal; "" if nothing is.
+// wrongShape reports whether a refusal does not have the form of all refusals.
 func wrongShape(response *http.Response, body []byte) bool {
 	if response.StatusCode < 400 || response.Request.Method == http.MethodHead {
 		return false
