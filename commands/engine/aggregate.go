@@ -10,11 +10,11 @@ import (
 	"ledgerline/eventstore"
 )
 
-// Kind is one kind of aggregate: the prefix of its streams, how its events fold into a state, and the states that this
-// process remembers.
+// Kind is one kind of aggregate: the prefix of its streams, the function that folds its events into a state, and the
+// cache of its states.
 type Kind[S any] struct {
 	prefix string
-	folder *eventstore.AggregateLoader[S]
+	loader *eventstore.AggregateLoader[S]
 	apply  func(S, *eventstore.Recorded) S
 }
 
@@ -32,22 +32,23 @@ func newKind[S state[S]](l *eventstore.Ledger, prefix string, size int) Kind[S] 
 // maxStreamLength is more than the length of any stream's name.
 const maxStreamLength = 100
 
-// plausible reports whether a stream can be of this kind. Ids come from callers; an id that cannot be one is not read.
-func (k Kind[S]) plausible(stream string) bool {
+// isValidStream reports whether a name can be that of a stream of this kind. Ids come from callers; an invalid id is
+// not looked up in the database.
+func (k Kind[S]) isValidStream(stream string) bool {
 	return strings.HasPrefix(stream, k.prefix) && len(stream) <= maxStreamLength &&
 		!strings.ContainsFunc(stream, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// Find gives the state of a stream outside of a command: the remembered one, or with fresh the ledger's. A stream that
-// does not exist has the zero state.
+// Find returns the state of a stream outside of a command. It uses the cache, which may be old; with fresh it reads the
+// ledger. A stream that does not exist has the zero state.
 func (k Kind[S]) Find(ctx context.Context, stream string, fresh bool) (S, error) {
 	found, err := k.Read(ctx, stream, fresh)
 	return found.State, err
 }
 
-// FindMany gives the ledger's present states of several streams in one round trip, in their order.
+// FindMany returns the states of several streams, in their order. It reads the ledger in one round trip.
 func (k Kind[S]) FindMany(ctx context.Context, streams []string) ([]S, error) {
-	found, err := k.folder.LoadMany(ctx, streams)
+	found, err := k.loader.LoadMany(ctx, streams)
 	if err != nil {
 		return nil, Unreadable(err)
 	}
@@ -58,14 +59,14 @@ func (k Kind[S]) FindMany(ctx context.Context, streams []string) ([]S, error) {
 	return states, nil
 }
 
-// Read gives a stream's state with its version, outside of a command; see Find.
+// Read returns a stream's state with its version, outside of a command; see Find.
 func (k Kind[S]) Read(ctx context.Context, stream string, fresh bool) (eventstore.Aggregate[S], error) {
-	if !k.plausible(stream) {
+	if !k.isValidStream(stream) {
 		return eventstore.Aggregate[S]{Stream: stream}, nil
 	}
-	read := k.folder.LoadCached
+	read := k.loader.LoadCached
 	if fresh {
-		read = k.folder.Load
+		read = k.loader.Load
 	}
 	found, err := read(ctx, stream)
 	if err != nil {
@@ -81,25 +82,25 @@ type Aggregate[S any] struct {
 	unit      *Unit
 	kind      Kind[S]
 	base      eventstore.Aggregate[S]
-	workspace uuid.UUID // in place of the request's, when not uuid.Nil
+	workspace uuid.UUID // workspace of the recorded events; uuid.Nil: the request's
 	recorded  []events.Event
 	guarded   bool
 }
 
-// Load gives an aggregate to decide by, and guards it: the append fails if the stream has moved since. The first try
-// uses the remembered state, later tries the ledger's.
+// Load returns an aggregate that the decision depends on, and guards it: the append fails if the stream has another
+// version by then. The first try of a command uses the cache, later tries read the ledger.
 func Load[S any](ctx context.Context, u *Unit, k Kind[S], stream string) (*Aggregate[S], error) {
 	g, err := Peek(ctx, u, k, stream)
-	if err == nil && k.plausible(stream) {
+	if err == nil && k.isValidStream(stream) {
 		g.Guard()
 	}
 	return g, err
 }
 
-// Peek gives an aggregate without guarding it: its state may be old, and the append does not depend on it unless Guard
-// is called or events are recorded.
+// Peek returns an aggregate without guarding it. Its state may be old. The append does not depend on it unless Guard is
+// called or events are recorded.
 func Peek[S any](ctx context.Context, u *Unit, k Kind[S], stream string) (*Aggregate[S], error) {
-	if known, ok := u.aggregates[aggregateName{k.folder, stream}].(*Aggregate[S]); ok {
+	if known, ok := u.aggregates[aggregateName{k.loader, stream}].(*Aggregate[S]); ok {
 		return known, nil
 	}
 	base, err := k.Read(ctx, stream, u.Fresh)
@@ -110,12 +111,13 @@ func Peek[S any](ctx context.Context, u *Unit, k Kind[S], stream string) (*Aggre
 	return add(u, k, base), nil
 }
 
-// LoadMany reads several aggregates from the ledger in one round trip; Load and Peek then find them.
+// LoadMany reads several aggregates from the ledger in one round trip, so that later calls of Load and Peek need no
+// query for them.
 func LoadMany[S any](ctx context.Context, u *Unit, k Kind[S], streams []string) error {
 	var missing []string
 	seen := map[string]bool{}
 	for _, stream := range streams {
-		if u.aggregates[aggregateName{k.folder, stream}] == nil && !seen[stream] && k.plausible(stream) {
+		if u.aggregates[aggregateName{k.loader, stream}] == nil && !seen[stream] && k.isValidStream(stream) {
 			seen[stream] = true
 			missing = append(missing, stream)
 		}
@@ -123,7 +125,7 @@ func LoadMany[S any](ctx context.Context, u *Unit, k Kind[S], streams []string) 
 	if len(missing) == 0 {
 		return nil
 	}
-	found, err := k.folder.LoadMany(ctx, missing)
+	found, err := k.loader.LoadMany(ctx, missing)
 	if err != nil {
 		return Unreadable(err)
 	}
@@ -133,23 +135,23 @@ func LoadMany[S any](ctx context.Context, u *Unit, k Kind[S], streams []string) 
 	return nil
 }
 
-// Begin gives an aggregate that does not exist yet, under an id that was just made.
+// Begin returns an aggregate that does not exist yet, under a new id.
 func Begin[S any](u *Unit, k Kind[S], stream string) *Aggregate[S] {
 	return add(u, k, eventstore.Aggregate[S]{Stream: stream})
 }
 
 func add[S any](u *Unit, k Kind[S], base eventstore.Aggregate[S]) *Aggregate[S] {
 	g := &Aggregate[S]{unit: u, kind: k, base: base, State: base.State}
-	u.aggregates[aggregateName{k.folder, base.Stream}] = g
+	u.aggregates[aggregateName{k.loader, base.Stream}] = g
 	u.OnAppended(func(a *eventstore.Append) {
-		if len(g.recorded) > 0 && (!u.SkipCache || k.folder.IsCached(base.Stream)) {
-			k.folder.CacheAppended(g.base, g.wrap(a, g.recorded))
+		if len(g.recorded) > 0 && (!u.SkipCache || k.loader.IsCached(base.Stream)) {
+			k.loader.CacheAppended(g.base, g.asRecorded(a, g.recorded))
 		}
 	})
 	return g
 }
 
-func (g *Aggregate[S]) wrap(a *eventstore.Append, list []events.Event) []eventstore.Recorded {
+func (g *Aggregate[S]) asRecorded(a *eventstore.Append, list []events.Event) []eventstore.Recorded {
 	recorded := eventstore.AsRecorded(a, g.base.Stream, list)
 	if g.workspace != uuid.Nil {
 		for i := range recorded {
@@ -159,7 +161,8 @@ func (g *Aggregate[S]) wrap(a *eventstore.Append, list []events.Event) []eventst
 	return recorded
 }
 
-// InWorkspace puts the aggregate's events into another workspace than the request's, and gives the aggregate.
+// InWorkspace makes Record put the aggregate's events into this workspace and not into the request's. It returns the
+// aggregate.
 func (g *Aggregate[S]) InWorkspace(workspace uuid.UUID) *Aggregate[S] {
 	g.workspace = workspace
 	return g
@@ -169,7 +172,7 @@ func (g *Aggregate[S]) InWorkspace(workspace uuid.UUID) *Aggregate[S] {
 func (g *Aggregate[S]) Record(list ...events.Event) {
 	u := g.unit
 	as := &eventstore.Append{Organisation: u.Request.Organisation, Workspace: u.Request.Workspace, Actor: u.Request.Actor, At: u.Now}
-	for _, r := range g.wrap(as, list) {
+	for _, r := range g.asRecorded(as, list) {
 		g.State = g.kind.apply(g.State, &r)
 	}
 	for _, e := range list {
@@ -178,7 +181,8 @@ func (g *Aggregate[S]) Record(list ...events.Event) {
 	g.recorded = append(g.recorded, list...)
 }
 
-// Guard makes the append fail if the stream has moved since it was read. Recording events implies it.
+// Guard makes the append fail if the stream has another version than the one that was read. Recording events has the
+// same effect.
 func (g *Aggregate[S]) Guard() {
 	if g.guarded {
 		return
@@ -189,19 +193,19 @@ func (g *Aggregate[S]) Guard() {
 	})
 }
 
-// GuardAfter is a guard on the stream as it is after this unit's append.
+// GuardAfter returns a guard on the version that the stream has after this unit's append.
 func (g *Aggregate[S]) GuardAfter() eventstore.Guard {
 	return eventstore.Guard{Stream: g.base.Stream, Version: g.base.Version + len(g.recorded)}
 }
 
-// Stream is the name of the aggregate's stream.
+// Stream returns the name of the aggregate's stream.
 func (g *Aggregate[S]) Stream() string { return g.base.Stream }
 
-// Before is the state before this unit recorded anything.
+// Before returns the state before this unit recorded events.
 func (g *Aggregate[S]) Before() S { return g.base.State }
 
 // IsNew reports whether the stream has no events but those that this unit records.
 func (g *Aggregate[S]) IsNew() bool { return g.base.Version == 0 }
 
-// Recorded is the number of events that this unit has recorded on the aggregate.
+// Recorded returns the number of events that this unit has recorded on the aggregate.
 func (g *Aggregate[S]) Recorded() int { return len(g.recorded) }

@@ -1,10 +1,10 @@
 // Package engine carries out commands: it loads aggregates, lets a decision record events, appends them to the ledger
-// in one step, and decides again when another command was faster.
+// in one step, and decides again when another command has changed one of them meanwhile.
 //
-// A command first decides on the states that this process remembers, so that the usual command is a single append and
-// asks the database nothing before it. The append is guarded by the stream versions that the decision was based on.
-// When a guard fails, nothing is written, and the command decides again on states loaded from the ledger. A refusal is
-// returned only after a decision on the ledger's present state.
+// A command first decides on cached states, so that the usual command is a single append without a query before it. The
+// append is guarded by the stream versions that the decision was based on. When a guard fails, nothing is written, and
+// the command decides again on states loaded from the ledger. A refusal is returned only after a decision on the
+// ledger's present state.
 package engine
 
 import (
@@ -86,8 +86,8 @@ type Engine struct {
 	Webhooks      Kind[webhook.Endpoint]
 
 	locks           streamLocks
-	owners          *lru.Cache[claimName, string] // owners of claims, as they were last read
-	phones          *lru.Cache[string, string]    // E.164 numbers by the text that was parsed
+	owners          *lru.Cache[claimName, string] // cache of the owners of claims
+	phones          *lru.Cache[string, string]    // cache of E.164 numbers, by the text that was parsed
 	onQuotaExceeded []func(*eventstore.QuotaExceeded)
 }
 
@@ -147,7 +147,7 @@ func New(cfg Config) (*Engine, error) {
 	}, nil
 }
 
-// Request says who asks for a command, why, and through which interface.
+// Request names the caller of a command, and the request or event that caused it.
 type Request struct {
 	Organisation uuid.UUID
 	Workspace    uuid.UUID // uuid.Nil for commands on the organisation itself
@@ -158,14 +158,14 @@ type Request struct {
 	Test         bool // made with a test key
 	// Guards are the stream versions at which the caller was authenticated; see commands.Access.
 	Guards []eventstore.Guard
-	// Receipt makes the command idempotent. The caller sets Workspace, Key, Fingerprint and Status; the command adds
-	// Ref, Subject and, where it renders the answer, Body.
+	// Idempotency makes the command idempotent; nil for a request without an idempotency key. The caller sets Workspace,
+	// Key, Fingerprint and Status; the command adds Ref, Subject and, where it renders the answer, Body.
 	Idempotency *eventstore.IdempotencyRecord
 	Causation   uuid.UUID
 	Correlation uuid.UUID
 }
 
-// Result tells what a command made or changed, and from which position of the ledger on it is visible.
+// Result names the resource that a command created or changed, and the position of the ledger that shows the change.
 type Result struct {
 	Ref      string // id of the resource
 	Shard    int
@@ -177,16 +177,16 @@ type Result struct {
 // since the caller was authenticated. Nothing was written. Authenticate again on fresh state and repeat the command.
 var ErrCredentialChanged = errors.New("commands: the credential that the caller was authenticated with has changed")
 
-// OnQuotaExceeded registers a function that is called whenever an append is refused because a quota has no room.
+// OnQuotaExceeded registers a function that is called whenever an append is refused because it would exceed a quota.
 // Register before the first command runs.
 func (e *Engine) OnQuotaExceeded(f func(*eventstore.QuotaExceeded)) {
 	e.onQuotaExceeded = append(e.onQuotaExceeded, f)
 }
 
-// Phone parses a phone number as phone.Parse does, and remembers the result: parsing takes longer than the rest of
+// Phone parses a phone number as phone.Parse does, and caches the result, because parsing takes longer than the rest of
 // accepting a message. pointer is the JSON pointer that a refusal names.
 func (e *Engine) Phone(input, pointer string) (string, error) {
-	const longest = 64 // longer inputs are not remembered, so that the cache is bounded in bytes too
+	const longest = 64 // longer inputs are not cached, so that the cache is bounded in bytes too
 	if e164, ok := e.phones.Get(input); ok {
 		return e164, nil
 	}
@@ -197,8 +197,8 @@ func (e *Engine) Phone(input, pointer string) (string, error) {
 	return e164, err
 }
 
-// Owner finds the owner of a claim, from memory where it can. The result may be old: use it for claims that never move
-// (the secret of an API key), or guard the owner's stream and use Unit.Owner.
+// Owner finds the owner of a claim, from the cache if possible. A cached owner may be old. So use Owner only for claims
+// whose owner never changes (the secret of an API key); for others use Unit.Owner and guard the owner's stream.
 func (e *Engine) Owner(ctx context.Context, scope, key string) (owner string, found bool, err error) {
 	if owner, found = e.owners.Get(claimName{scope, key}); found {
 		return owner, true, nil
@@ -212,7 +212,7 @@ func (e *Engine) Owner(ctx context.Context, scope, key string) (owner string, fo
 	return owner, found, nil
 }
 
-// DropOwner drops the remembered owner of a claim, so that the next Owner reads it from the ledger.
+// DropOwner removes the owner of a claim from the cache, so that the next Owner reads it from the ledger.
 func (e *Engine) DropOwner(scope, key string) { e.owners.Remove(claimName{scope, key}) }
 
 type randomIDs struct{}

@@ -46,8 +46,8 @@ func (u *Unit) NumberByHash(ctx context.Context, hash string) (Number, error) {
 	return Number{g, hash}, err
 }
 
-// AllowedLines gives a function that reports whether the sender may send from a line. A service identity may be
-// restricted to some lines; identityID nil is any other sender, which may use all lines.
+// AllowedLines returns a function that reports whether the sender of a message may send from a line. A service identity
+// may be restricted to some lines. A nil identityID stands for any other sender, which may use all lines.
 func (u *Unit) AllowedLines(ctx context.Context, identityID *string) (func(lineID string) bool, error) {
 	if identityID == nil {
 		return func(string) bool { return true }, nil

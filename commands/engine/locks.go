@@ -10,7 +10,7 @@ import (
 // on one contact would use up their tries. Commands that do not collide take no lock.
 type streamLocks struct {
 	seed  maphash.Seed
-	slots [256]chan struct{} // a stream's lock is the slot of its hash
+	slots [256]chan struct{} // the hash of a stream selects its slot; a full slot is locked
 }
 
 func newStreamLocks() streamLocks {
@@ -21,10 +21,10 @@ func newStreamLocks() streamLocks {
 	return l
 }
 
-// streamLock is the lock that a command holds. It is at most one, so that two commands cannot wait for each other.
+// streamLock is the lock that a command holds. A command holds at most one, so that no deadlock is possible.
 type streamLock struct{ slot chan struct{} }
 
-// acquire takes the lock of a stream and gives up the lock that was held before.
+// acquire releases the lock that the command holds and waits for the lock of a stream.
 func (l *streamLock) acquire(ctx context.Context, all *streamLocks, stream string) error {
 	slot := all.slots[maphash.String(all.seed, stream)%uint64(len(all.slots))]
 	if slot == l.slot {

@@ -14,21 +14,21 @@ func CountQuota(key string, add, limit int64) eventstore.Quota {
 	return eventstore.Quota{Key: key, Bucket: forever, From: forever, Add: add, Limit: limit}
 }
 
-// LimitPerMinute allows limit operations in any 60 seconds of the service's clock, across all nodes. what names the
-// operation in the refusal rate_limited; see RetryAfter.
+// LimitPerMinute allows limit operations in any 60 seconds of the service's clock, across all nodes. what is the name
+// of the operation in the message of the refusal rate_limited. Pass the command's error to RetryAfter.
 func (u *Unit) LimitPerMinute(key string, limit int64, what string) {
 	full := fault.New(fault.RateLimited, "There are at most %d %s a minute in a workspace.", limit, what)
 	full.RetryAfter = time.Minute
 	u.Quota(eventstore.Quota{Key: key, Bucket: u.Now.Truncate(time.Second), From: minuteBefore(u.Now), Add: 1, Limit: limit}, full)
 }
 
-// minuteBefore is the first of the whole seconds that count for a minute.
+// minuteBefore returns the first of the 60 whole seconds that a limit per minute counts at now.
 func minuteBefore(now time.Time) time.Time {
 	return now.Add(time.Second - time.Minute).Truncate(time.Second)
 }
 
-// RetryAfter sets in a refusal of LimitPerMinute the time until the oldest counted operation expires. Other errors, and
-// nil, are returned as they are.
+// RetryAfter returns a refusal of LimitPerMinute with its RetryAfter set to the time until the oldest counted operation
+// expires. It returns other errors, and nil, unchanged.
 func (e *Engine) RetryAfter(ctx context.Context, key string, err error) error {
 	if !fault.Is(err, fault.RateLimited) {
 		return err

@@ -13,20 +13,21 @@ import (
 )
 
 const (
-	// maxTries bounds how often a command decides again because other commands were faster. Stream locks serialise the
-	// commands of this process; commands of other nodes may still make every second try fail.
+	// maxTries bounds how often a command decides again because other commands have changed its aggregates. Stream locks
+	// serialise the commands of this process; commands of other nodes may still make every second try fail.
 	maxTries = 24
 	// backoff is the longest pause before the third try; it doubles with every further try, up to maxBackoff.
 	backoff    = 8 * time.Millisecond
 	maxBackoff = 64 * time.Millisecond
 )
 
-// ErrInconsistent makes a command decide again: the states that it read are of different moments and contradict each
-// other.
+// ErrInconsistent makes a command decide again: the states that it read are of different positions of the ledger and
+// contradict each other.
 var ErrInconsistent = errors.New("commands: the states that were read contradict each other")
 
-// Run carries a command out: decide, append, and decide again when another command was faster. Its errors are a
-// *fault.Fault, ErrCredentialChanged, an error that wraps *eventstore.IdempotencyRecordExists, or an unexpected one.
+// Run runs a command: it decides, appends, and decides again when a precondition of the append failed because of
+// another command. Its errors are a *fault.Fault, ErrCredentialChanged, an error that wraps
+// *eventstore.IdempotencyRecordExists, or an unexpected one.
 func (e *Engine) Run(ctx context.Context, req Request, decide func(context.Context, *Unit) error) (Result, error) {
 	var lock streamLock
 	defer lock.release()
@@ -56,7 +57,7 @@ func (e *Engine) Run(ctx context.Context, req Request, decide func(context.Conte
 	return Result{}, Unavailable(fmt.Errorf("commands: gave up after %d tries: %w", maxTries, last))
 }
 
-// retryError says that another try may succeed.
+// retryError wraps the cause of a failed try after which another try may succeed.
 type retryError struct {
 	cause  error
 	stream string // the stream that another command has changed; "" for none
@@ -80,7 +81,7 @@ func (e *Engine) try(ctx context.Context, u *Unit, decide func(context.Context, 
 		return e.unchanged(ctx, u)
 	}
 	if u.cached && u.pending() == 0 && len(u.aggregates) > 0 {
-		return Result{}, &retryError{cause: ErrInconsistent} // "nothing to do" must hold for the ledger's present state
+		return Result{}, &retryError{cause: ErrInconsistent} // that nothing changes must be decided on the ledger's present state
 	}
 	appended := u.build()
 	result, err := e.Ledger.Append(ctx, *appended)
@@ -93,8 +94,8 @@ func (e *Engine) try(ctx context.Context, u *Unit, decide func(context.Context, 
 	return Result{Ref: u.Ref, Shard: result.Shard, Position: result.Last, At: u.Now}, nil
 }
 
-// unchanged is the result of a command that has nothing to append. The states were read one after the other; the ledger
-// checks that all of them hold at one position.
+// unchanged returns the result of a command that has nothing to append. The command read its states one after the
+// other; VerifyGuards checks that all of them are current at one position.
 func (e *Engine) unchanged(ctx context.Context, u *Unit) (Result, error) {
 	if u.cached {
 		return Result{}, &retryError{cause: ErrInconsistent}
@@ -123,8 +124,9 @@ func (e *Engine) VerifyCaller(ctx context.Context, req *Request) error {
 	return nil
 }
 
-// refusal returns a refusal, unless the caller's credential has changed, or the request repeats one that was carried
-// out: what the first request did may be the reason for the refusal now.
+// refusal returns the command's refusal, with two exceptions. If the caller's credential has changed, it returns
+// ErrCredentialChanged. If the idempotency key has a stored answer, it returns IdempotencyRecordExists, because the
+// effect of the first request may be the reason why the repeated one is refused.
 func (e *Engine) refusal(ctx context.Context, u *Unit, refusal error) error {
 	if len(u.Request.Guards) > 0 {
 		if err := e.VerifyCaller(ctx, u.Request); err != nil {
@@ -148,10 +150,10 @@ func (e *Engine) refusal(ctx context.Context, u *Unit, refusal error) error {
 // appendRefused translates a refusal of the ledger into the command's error, or into a retryError.
 func (e *Engine) appendRefused(ctx context.Context, u *Unit, err error) error {
 	var (
-		conflict  *eventstore.VersionConflict
-		claim     *eventstore.ClaimTaken
-		destroyed *eventstore.SubjectErased
-		quota     *eventstore.QuotaExceeded
+		conflict *eventstore.VersionConflict
+		claim    *eventstore.ClaimTaken
+		erased   *eventstore.SubjectErased
+		quota    *eventstore.QuotaExceeded
 	)
 	switch {
 	case errors.As(err, &conflict):
@@ -164,7 +166,7 @@ func (e *Engine) appendRefused(ctx context.Context, u *Unit, err error) error {
 		}
 		return &retryError{cause: err, stream: conflict.Stream}
 	case errors.As(err, &claim):
-		if taken := u.whenTaken[claimName{claim.Scope, claim.Key}]; taken != nil {
+		if taken := u.onClaimTaken[claimName{claim.Scope, claim.Key}]; taken != nil {
 			if refusal := taken(claim.Owner); refusal != nil {
 				return e.refusal(ctx, u, refusal)
 			}
@@ -174,11 +176,11 @@ func (e *Engine) appendRefused(ctx context.Context, u *Unit, err error) error {
 		for _, f := range e.onQuotaExceeded {
 			f(quota)
 		}
-		if full := u.whenFull[quota.Key]; full != nil {
+		if full := u.quotaRefusals[quota.Key]; full != nil {
 			return e.refusal(ctx, u, full)
 		}
 		return &retryError{cause: err}
-	case errors.As(err, &destroyed): // a contact was erased since it was read
+	case errors.As(err, &erased): // a contact was erased since it was read
 		return &retryError{cause: err}
 	case errors.Is(err, eventstore.ErrUnavailable), errors.Is(err, eventstore.ErrClosed):
 		return Unavailable(err)

@@ -20,29 +20,29 @@ type Unit struct {
 	Request *Request
 	Now     time.Time
 	Fresh   bool // aggregates are loaded from the ledger, not taken from memory
-	// SkipCache keeps new states out of memory: the unit makes one of many aggregates that nobody reads soon.
+	// SkipCache keeps the new states of aggregates out of the cache, unless they are in it already. Bulk writes set it.
 	SkipCache bool
 
 	Ref     string // id of the resource, for Result and the idempotency record
 	Subject string // contact whose data is in the answer, for the idempotency record
 	Body    []byte // answer of the request, for the idempotency record
 
-	cached     bool // a remembered state was used, which may be old
-	aggregates map[aggregateName]any
-	changes    []change
-	onAppended []func(*eventstore.Append)
-	guards     []func() (guard eventstore.Guard, needed bool)
-	claims     []eventstore.Claim
-	quotas     []eventstore.Quota
-	whenFull   map[string]error // refusal for a quota without room, by its key; without one the command decides again
-	whenTaken  map[claimName]func(owner string) error
-	unfolded   []eventstore.StreamEvents
-	erase      []string
+	cached        bool // a cached state was used, which may be old
+	aggregates    map[aggregateName]any
+	changes       []change
+	onAppended    []func(*eventstore.Append)
+	guards        []func() (guard eventstore.Guard, needed bool)
+	claims        []eventstore.Claim
+	quotas        []eventstore.Quota
+	quotaRefusals map[string]error // refusal when a quota would be exceeded, by key; without one the command decides again
+	onClaimTaken  map[claimName]func(owner string) error
+	unfolded      []eventstore.StreamEvents
+	erase         []string
 }
 
-// aggregateName identifies an aggregate within a unit; folder stands for its kind.
+// aggregateName identifies an aggregate within a unit. kind is the loader of its kind.
 type aggregateName struct {
-	folder any
+	kind   any
 	stream string
 }
 
@@ -54,32 +54,34 @@ type change struct {
 	event     events.Event
 }
 
-// Unit makes a unit of work that is only read from: it loads from the ledger and is never appended.
+// Unit returns a unit of work for reading only: it loads aggregates from the ledger and appends nothing.
 func (e *Engine) Unit(req *Request) *Unit { return e.unit(req, true) }
 
 func (e *Engine) unit(req *Request, fresh bool) *Unit {
 	return &Unit{
 		Engine: e, Request: req, Now: e.Ledger.Now(), Fresh: fresh,
-		aggregates: map[aggregateName]any{}, whenTaken: map[claimName]func(string) error{}, whenFull: map[string]error{},
+		aggregates: map[aggregateName]any{}, onClaimTaken: map[claimName]func(string) error{}, quotaRefusals: map[string]error{},
 	}
 }
 
 // OnAppended registers a function that runs after the append has committed.
 func (u *Unit) OnAppended(f func(*eventstore.Append)) { u.onAppended = append(u.onAppended, f) }
 
-// Claim takes a unique key. taken gives the refusal when another owner has it, or nil to decide again.
+// Claim claims a unique key for an owner. When another owner has the key, the command is refused with the error that
+// taken returns; if taken returns nil, the command decides again.
 func (u *Unit) Claim(scope, key, owner string, taken func(owner string) error) {
 	u.claims = append(u.claims, eventstore.Claim{Scope: scope, Key: key, Owner: owner})
-	u.whenTaken[claimName{scope, key}] = taken
+	u.onClaimTaken[claimName{scope, key}] = taken
 }
 
-// ReleaseClaim gives a unique key back.
+// ReleaseClaim releases the claim of a unique key.
 func (u *Unit) ReleaseClaim(scope, key, owner string) {
 	u.claims = append(u.claims, eventstore.Claim{Scope: scope, Key: key, Owner: owner, Release: true})
 }
 
-// Owner finds the owner of a claim that may move: from memory on the first try, from the ledger later. A decision
-// that uses it must guard the owner's stream, which changes whenever its claim does.
+// Owner finds the owner of a claim whose owner may change: from the cache on the first try of a command, from the
+// ledger on later tries. A decision that uses it must guard the owner's stream, which gets an event whenever its claim
+// changes.
 func (u *Unit) Owner(ctx context.Context, scope, key string) (owner string, found bool, err error) {
 	if u.Fresh {
 		u.Engine.DropOwner(scope, key)
@@ -89,12 +91,12 @@ func (u *Unit) Owner(ctx context.Context, scope, key string) (owner string, foun
 	return u.Engine.Owner(ctx, scope, key)
 }
 
-// Quota adds to a counter with a limit. full is the refusal when the counter has no room; with nil the command decides
-// again.
+// Quota adds to a counter with a limit. full is the refusal when the counter would exceed its limit; if full is nil,
+// the command decides again.
 func (u *Unit) Quota(q eventstore.Quota, full error) {
 	u.quotas = append(u.quotas, q)
 	if full != nil {
-		u.whenFull[q.Key] = full
+		u.quotaRefusals[q.Key] = full
 	}
 }
 
@@ -106,10 +108,10 @@ func (u *Unit) RecordUnfolded(stream string, expected int, event events.Event) {
 // Erase destroys the key of a subject's personal data with the append.
 func (u *Unit) Erase(subject string) { u.erase = append(u.erase, subject) }
 
-// pending is the number of events to append.
+// pending returns the number of events to append.
 func (u *Unit) pending() int { return len(u.changes) + len(u.unfolded) }
 
-// neededGuards are the guards on streams that the unit read and adds no events to.
+// neededGuards returns the guards on streams that the unit read and adds no events to.
 func (u *Unit) neededGuards() []eventstore.Guard {
 	var guards []eventstore.Guard
 	for _, g := range u.guards {
@@ -120,7 +122,7 @@ func (u *Unit) neededGuards() []eventstore.Guard {
 	return guards
 }
 
-// build makes the append of what was recorded.
+// build returns the append with everything that the unit has recorded.
 func (u *Unit) build() *eventstore.Append {
 	a := &eventstore.Append{
 		Organisation: u.Request.Organisation, Workspace: u.Request.Workspace, Actor: u.Request.Actor,

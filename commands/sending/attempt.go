@@ -25,14 +25,14 @@ const (
 	StepNone Step = iota
 	// StepSend: hand the message to the carrier now, then call CompleteAttempt.
 	StepSend
-	// StepWait: try again at Until. A message that waits for capacity is assigned a line by Assign meanwhile.
+	// StepWait: try again at Until. If the message waits for capacity, Assign may give it a line before that.
 	StepWait
-	// StepLookup: the result of the attempt under way is unknown. Look the message up at the carrier by its id, then call
+	// StepLookup: the result of the attempt in flight is unknown. Look the message up at the carrier by its id, then call
 	// CompleteAttempt. Never send it again blindly.
 	StepLookup
 )
 
-// Attempt is the answer of BeginAttempt.
+// Attempt is the result of BeginAttempt.
 type Attempt struct {
 	engine.Result
 	Step    Step
@@ -46,10 +46,10 @@ type Attempt struct {
 	recipient []eventstore.Guard // with StepSend: contact and number as they were when the attempt began
 }
 
-// Begin asks for an attempt.
+// Begin is the input of BeginAttempt.
 type Begin struct {
 	MessageID string
-	Queue     Queue // the messages that wait for capacity; nil when none do
+	Queue     Queue // the capacity queue; nil when it is empty
 }
 
 // BeginAttempt evaluates the rules for a message and begins an attempt to send it. In one append it records the line
@@ -85,7 +85,7 @@ func (u *unit) beginAttempt(ctx context.Context, m *engine.Aggregate[message.Mes
 	switch {
 	case d == nil && m.State.Final():
 		return nil
-	case d == nil: // the message waits for its own send_at, or for its next try
+	case d == nil: // the message waits for its send_at or for its next attempt
 		t.Step, t.Until, t.StepsAside = StepWait, m.State.NotBefore, m.State.Status == message.Scheduled
 		return nil
 	case v.Decision == rules.Send:
@@ -99,12 +99,11 @@ func (u *unit) beginAttempt(ctx context.Context, m *engine.Aggregate[message.Mes
 	return nil
 }
 
-// evaluate applies the rules to a message that is not under way, and records a deferral or a failure. The departure is
-// nil when the message has ended, or is not due yet. With first, the message goes before all other entries of the
-// queue.
+// evaluate applies the rules to a message without an attempt in flight, and records a deferral or a failure. The
+// evaluation is nil when the message is final or not due yet. inQueueOrder is as in keepOrder.
 func (u *unit) evaluate(
-	ctx context.Context, m *engine.Aggregate[message.Message], q Queue, first bool,
-) (*departure, rules.Verdict, error) {
+	ctx context.Context, m *engine.Aggregate[message.Message], q Queue, inQueueOrder bool,
+) (*evaluation, rules.Verdict, error) {
 	none := rules.Verdict{}
 	m.Record(m.State.BecomeDue(u.Now)...)
 	if m.State.Final() {
@@ -117,7 +116,7 @@ func (u *unit) evaluate(
 		}
 		return nil, none, err
 	}
-	d, err := u.departure(ctx, &m.State)
+	d, err := u.gather(ctx, &m.State)
 	if err != nil {
 		return nil, none, err
 	}
@@ -136,8 +135,8 @@ func (u *unit) evaluate(
 		m.Record(m.State.Cancel(message.CodeCanceled, map[string]any{"reason": "line_retired"})...)
 		return nil, none, nil
 	}
-	asked := rules.Check(d.facts)
-	v, err := d.inOrder(ctx, q, first, asked)
+	unqueued := rules.Check(d.facts)
+	v, err := d.keepOrder(ctx, q, inQueueOrder, unqueued)
 	if err != nil {
 		return nil, none, err
 	}
@@ -146,21 +145,21 @@ func (u *unit) evaluate(
 	case rules.Refuse:
 		m.Record(m.State.Cancel(v.Code, v.Detail)...)
 	case rules.Defer:
-		u.deferMessage(d, m, &asked, &v)
+		u.deferMessage(d, m, &unqueued, &v)
 	}
 	return d, v, nil
 }
 
-// deferMessage records a deferral. asked is the verdict without regard to the messages that wait.
-func (u *unit) deferMessage(d *departure, m *engine.Aggregate[message.Message], asked, v *rules.Verdict) {
+// deferMessage records the deferral of verdict v. unqueued is the verdict without regard to the capacity queue.
+func (u *unit) deferMessage(d *evaluation, m *engine.Aggregate[message.Message], unqueued, v *rules.Verdict) {
 	deferral := v.Deferral
 	switch {
 	case d.facts.Automatic:
 	case v.ForLine():
-		limitedByText := asked.Decision == rules.Defer && rules.TextUsedUp(&d.facts)
+		limitedByText := unqueued.Decision == rules.Defer && rules.TextUsedUp(&d.facts)
 		deferral.Wants = d.wanted(&m.State, limitedByText)
 	case v.Deferral.Reason == rules.ReasonQuietHours && m.State.Deferred != nil:
-		deferral.Wants = m.State.Deferred.Wants // the message keeps its position in the queue, and no capacity (rule SND-13)
+		deferral.Wants = m.State.Deferred.Wants // the message keeps its queue entry, but no capacity is reserved for it (rule SND-13)
 	}
 	if v.ForLine() {
 		d.guardLines()
@@ -177,8 +176,8 @@ func cancelForOldNumber(m *engine.Aggregate[message.Message], c *engine.Aggregat
 	return true
 }
 
-// begin records the attempt, and the line with its capacity unless that is reserved already.
-func (u *unit) begin(d *departure, m *engine.Aggregate[message.Message], c *rules.Candidate, t *Attempt) error {
+// begin records the attempt. If the message has no capacity yet, it also records the line and reserves the capacity.
+func (u *unit) begin(d *evaluation, m *engine.Aggregate[message.Message], c *rules.Candidate, t *Attempt) error {
 	l := d.lines[c.Line.ID]
 	u.route(d, m, c)
 	begun, err := m.State.BeginAttempt(l.State.ID, m.State.Channel, u.Now)
@@ -191,30 +190,30 @@ func (u *unit) begin(d *departure, m *engine.Aggregate[message.Message], c *rule
 	return nil
 }
 
-// route records the line that takes the message, and reserves its capacity.
-func (u *unit) route(d *departure, m *engine.Aggregate[message.Message], c *rules.Candidate) {
+// route records the line of the message and reserves its capacity, unless that is reserved already.
+func (u *unit) route(d *evaluation, m *engine.Aggregate[message.Message], c *rules.Candidate) {
 	l := d.lines[c.Line.ID]
 	m.Record(m.State.Route(l.State.ID, l.State.Phone, c.New && !l.State.IsSandbox)...)
 	if !c.Reserved {
 		u.reserve(d, &m.State, c)
 	}
 	if !l.State.IsSandbox { // the sandbox line is never a contact's own line
-		d.contact.Record(d.contact.State.AssignLine(l.State.ID, d.ownGone)...)
+		d.contact.Record(d.contact.State.AssignLine(l.State.ID, d.ownOutOfService)...)
 	}
 	l.Record(l.State.StartWarming()...)
 	l.Guard()
 }
 
-// reserve takes the message's capacity: of the line, of the contact's first messages, and of its service identity's
-// day.
-func (u *unit) reserve(d *departure, m *message.Message, c *rules.Candidate) {
+// reserve counts the message toward all its limits: those of the line, the messages before the contact's first reply,
+// and the daily limit of the service identity.
+func (u *unit) reserve(d *evaluation, m *message.Message, c *rules.Candidate) {
 	day := line.DayOf(u.Now)
 	limits := d.facts.Limits
 	if !d.facts.Automatic {
 		d.exchange.Record(d.exchange.State.RecordMessage(
 			m.ContactID, c.Line.ID, m.MessageID, d.facts.Counted, day, limits.NewContactWindowDays)...)
 	}
-	if m.IdentityID != nil && !d.facts.Counted { // counted without a limit too: a limit that is set later holds for the whole day
+	if m.IdentityID != nil && !d.facts.Counted { // counted even without a limit, so that a limit that is set later applies to the whole day
 		limit := int64(math.MaxInt64)
 		if d.facts.IdentityLimit != nil {
 			limit = int64(*d.facts.IdentityLimit)
@@ -233,19 +232,19 @@ func (u *unit) reserve(d *departure, m *message.Message, c *rules.Candidate) {
 	u.OnAppended(func(*eventstore.Append) { u.sender.usage.add(lineID, reads, at, day, isNew, hash) })
 }
 
-// Assignment is what Assign did to a message.
+// Assignment is the effect of Assign on a message.
 type Assignment int
 
 // The assignments.
 const (
-	Unchanged Assignment = iota // the message waits as before, or has been handled already
-	Assigned                    // a line has taken it: message.routed was recorded, with the capacity reserved
-	Changed                     // it was deferred for another reason, or has failed
+	Unchanged Assignment = iota // the message is deferred as before, or does not wait for capacity any more
+	Assigned                    // message.routed was recorded, with the capacity reserved
+	Changed                     // the message was deferred for another reason, or has failed
 )
 
-// Assign gives a message that waits for capacity to a line, in the order in which its caller goes through the entries:
-// messages that wait before this one have had their turn. It records message.routed and reserves the capacity; the
-// attempt begins when the contact's task runs. If the rules say otherwise, it records that, like BeginAttempt.
+// Assign gives a message that waits for capacity to a line. The caller calls it for the queue entries in FIFO order, so
+// earlier entries do not defer the message. Assign records message.routed and reserves the capacity; the attempt begins
+// when the contact's task runs. If the rules defer or refuse the message, it records that, like BeginAttempt.
 func (s *Sender) Assign(ctx context.Context, req engine.Request, messageID string, q Queue) (Assignment, error) {
 	var did Assignment
 	var result engine.Result
@@ -272,12 +271,12 @@ func (s *Sender) Assign(ctx context.Context, req engine.Request, messageID strin
 }
 
 // MayStillSend checks, at the head of the ledger, whether a message may be handed to its carrier now that its attempt
-// has begun: an opt-out that was committed since then wins (rule SND-4). Usually this is one question to the database:
-// are contact and number as they were when the attempt began?
+// has begun: an opt-out that was committed since then wins (rule SND-4). Usually this takes one query, which checks
+// that the contact and the number have not changed since the attempt began.
 func (s *Sender) MayStillSend(ctx context.Context, t *Attempt) (bool, error) {
 	m := &t.Message
 	_, err := s.engine.Ledger.VerifyGuards(ctx, t.Shard, t.recipient)
-	if moved := (*eventstore.VersionConflict)(nil); err == nil || !errors.As(err, &moved) {
+	if conflict := (*eventstore.VersionConflict)(nil); err == nil || !errors.As(err, &conflict) {
 		return err == nil, err
 	}
 	c, err := s.engine.Contacts.Find(ctx, m.ContactID, true)

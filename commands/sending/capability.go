@@ -10,9 +10,9 @@ import (
 	"ledgerline/domain/number"
 )
 
-// Capability gives what a carrier said, within the last 30 days, about a number (E.164) being on the chat channel.
-// known is false when a carrier has to be asked; its answer is then stored with RecordCapability. Lookups, attempts and
-// contacts share this memory. The answer comes from this process's memory and may be a moment old.
+// Capability returns a carrier's answer, of the last 30 days, whether a number (E.164) is on the chat channel. known is
+// false when there is none: the caller then asks a carrier and stores the answer with RecordCapability. Lookups,
+// attempts and contacts share the stored answers. The result comes from the cache and may be slightly old.
 func (s *Sender) Capability(
 	ctx context.Context, organisation uuid.UUID, e164 string,
 ) (chat number.ChatCheck, known bool, err error) {
@@ -24,7 +24,7 @@ func (s *Sender) Capability(
 	return chat, known, nil
 }
 
-// CapabilityAnswer is what a carrier said about a number.
+// CapabilityAnswer is a carrier's answer whether a number is on the chat channel.
 type CapabilityAnswer struct {
 	Phone     string // E.164
 	Chat      bool
@@ -32,8 +32,8 @@ type CapabilityAnswer struct {
 	MessageID string // the message that it was asked for, whose timeline shows the answer; "" for none
 }
 
-// RecordCapability stores what a carrier said, for the request's organisation or, with a MessageID, for the message's.
-// chat_capable of all its contacts with the number follows.
+// RecordCapability stores a carrier's answer in the request's organisation or, with a MessageID, in the message's. It
+// changes chat_capable of all contacts of the organisation with the number.
 func (s *Sender) RecordCapability(
 	ctx context.Context, req engine.Request, said CapabilityAnswer,
 ) (engine.Result, error) {
@@ -52,8 +52,8 @@ func (s *Sender) RecordCapability(
 	return result, err
 }
 
-// RecordCapabilityOn records what a carrier said on the number and, unless it is nil, on the message's timeline, as
-// part of another command.
+// RecordCapabilityOn records a carrier's answer on the number and, if m is not nil, on the message's timeline, as part
+// of another command.
 func RecordCapabilityOn(
 	u *engine.Unit, num engine.Number, m *engine.Aggregate[message.Message], chat bool, lineID string,
 ) {

@@ -12,7 +12,7 @@ import (
 	"ledgerline/events"
 )
 
-// Capacity reads what the lines of a workspace can take now, for messages with these wants. The request names the
+// Capacity reads the present capacity of the lines of a workspace, for messages with these wants. The request names the
 // organisation and the workspace. It takes a few round trips, however many lines and messages there are.
 func (s *Sender) Capacity(ctx context.Context, req engine.Request, wants []*events.WantedCapacity) (*rules.Capacity, error) {
 	u := &unit{Unit: s.engine.Unit(&req), sender: s}
@@ -74,8 +74,8 @@ func (s *Sender) lineCapacities(
 	return nil
 }
 
-// capacityOf is what a line can take of what its limits allow and what it has used.
-func capacityOf(l *line.Line, used *lineUse, limits *line.Limits, now time.Time, day line.Day) *rules.LineCapacity {
+// capacityOf computes the capacity of a line: its limits minus its usage.
+func capacityOf(l *line.Line, used *usageWithTexts, limits *line.Limits, now time.Time, day line.Day) *rules.LineCapacity {
 	caps := l.Caps(limits, day)
 	sends := max(caps.SendsPerDay-used.Sends, 0)
 	c := &rules.LineCapacity{
@@ -93,8 +93,8 @@ func capacityOf(l *line.Line, used *lineUse, limits *line.Limits, now time.Time,
 	return c
 }
 
-// CompetesForNew reports whether a message with these wants may use the capacity for new contacts of a line. It goes by
-// the states that this process remembers.
+// CompetesForNew reports whether a message with these wants may use a line's capacity for new contacts. It uses cached
+// states of lines and pools.
 func (s *Sender) CompetesForNew(ctx context.Context, w *events.WantedCapacity, lineID string) (bool, error) {
 	var pool []string
 	canSend := false

@@ -13,8 +13,9 @@ import (
 	"ledgerline/events"
 )
 
-// CancelByRequest cancels a message (rule SND-9). A message that is under way or has ended is refused with conflict, so
-// that nothing is stored as done under the request's idempotency key. A test key is refused for a live message.
+// CancelByRequest cancels a message (rule SND-9). A message with an attempt in flight or in a final status is refused
+// with conflict. A success without an effect would be stored under the request's idempotency key. A test key is refused
+// for a live message.
 func (s *Sender) CancelByRequest(ctx context.Context, req engine.Request, messageID string) (engine.Result, error) {
 	var result engine.Result
 	err := s.onMessage(ctx, req, messageID, &result, func(ctx context.Context, u *unit, m *engine.Aggregate[message.Message]) error {
@@ -31,18 +32,18 @@ func (s *Sender) CancelByRequest(ctx context.Context, req engine.Request, messag
 	return result, err
 }
 
-// Cancel fails a message that no carrier can have yet (rule SND-5). A message that is under way or has ended stays as
-// it is.
+// Cancel fails a message that no carrier can have yet (rule SND-5). A message with an attempt in flight or in a final
+// status stays as it is.
 func (s *Sender) Cancel(
 	ctx context.Context, req engine.Request, messageID, code string, details map[string]any,
 ) (message.Message, engine.Result, error) {
 	return s.change(ctx, req, messageID, func(m message.Message, _ time.Time) []events.Event { return m.Cancel(code, details) })
 }
 
-// DeferBehindEarlier records that messages wait behind an earlier message to the same contact. due is when the first of
-// them has to be evaluated, by its own send_at or because its deferral expires; the zero time for never. unsettled are
-// those with an attempt of unknown result: the carrier is asked about them, whatever waits before them. Messages that
-// are deferred already cost no append.
+// DeferBehindEarlier records that messages wait behind an earlier message to the same contact. due is the earliest time
+// at which one of them has to be evaluated, because its send_at comes or its deferral expires; the zero time for never.
+// unsettled are the ids of messages with an attempt in flight: the caller looks them up at the carrier, although an
+// earlier message waits. For a message that is deferred already, nothing is appended.
 func (s *Sender) DeferBehindEarlier(
 	ctx context.Context, req engine.Request, messageIDs []string,
 ) (due time.Time, unsettled []string, err error) {
@@ -53,7 +54,7 @@ func (s *Sender) DeferBehindEarlier(
 	now := s.engine.Ledger.Now()
 	for i := range known {
 		m := &known[i]
-		if m.Final() { // the outbox has not followed yet
+		if m.Final() { // the outbox does not reflect the newest events of the message yet
 			continue
 		}
 		if m.Status == message.Scheduled && now.Before(m.NotBefore) {
@@ -81,7 +82,7 @@ func (s *Sender) DeferBehindEarlier(
 	return due, unsettled, nil
 }
 
-// change applies a decision to a message.
+// change runs a decision on a message and records its events.
 func (s *Sender) change(
 	ctx context.Context, req engine.Request, messageID string, decide func(message.Message, time.Time) []events.Event,
 ) (message.Message, engine.Result, error) {
@@ -89,7 +90,7 @@ func (s *Sender) change(
 	return s.changeAfter(ctx, req, messageID, before, decide)
 }
 
-// changeAfter applies a decision to a message after another change that belongs to the same append.
+// changeAfter is change with another function, before, that runs first and records events in the same append.
 func (s *Sender) changeAfter(
 	ctx context.Context, req engine.Request, messageID string,
 	before func(context.Context, *unit, *engine.Aggregate[message.Message]) error,
@@ -112,8 +113,8 @@ func (s *Sender) changeAfter(
 	return after, result, err
 }
 
-// fallBack replaces the failure of a message that was tried on chat by going on by SMS, where the pool, the sender and
-// the line allow it (rule SND-54).
+// fallBack replaces the failure of an attempted chat message with message.fell_back, so that it continues by SMS, if
+// the message, the pool and the line's carrier allow it (rule SND-54).
 func (u *unit) fallBack(ctx context.Context, m *message.Message, decided []events.Event) ([]events.Event, error) {
 	if len(decided) == 0 || m.Attempt == 0 {
 		return decided, nil
@@ -180,7 +181,7 @@ func (s *Sender) RecordUnanswered(ctx context.Context, req engine.Request, messa
 }
 
 // onMessage runs a command on one message, in the organisation and the workspace of the message. A caller of another
-// workspace gets not_found; the service itself may act in all.
+// workspace gets not_found; the service itself may act in all workspaces.
 func (s *Sender) onMessage(
 	ctx context.Context, req engine.Request, messageID string, result *engine.Result,
 	decide func(context.Context, *unit, *engine.Aggregate[message.Message]) error,
@@ -204,8 +205,8 @@ func (s *Sender) onMessage(
 	return err
 }
 
-// releaseFirstMessage gives back, when a message fails without ever having been sent, its count among the messages
-// before the contact's first reply (rule SND-16).
+// releaseFirstMessage uncounts a message that fails before it was sent from the messages before the contact's first
+// reply (rule SND-16).
 func (u *unit) releaseFirstMessage(ctx context.Context, m *engine.Aggregate[message.Message]) error {
 	counted := m.State.LineID != "" && m.State.Automatic == ""
 	failedNow := m.State.Status == message.Failed && m.Before().Status != message.Failed

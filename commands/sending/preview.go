@@ -19,14 +19,14 @@ type Preview struct {
 	Reason    string         // with Defer: the rule that would defer it
 	Until     *time.Time     // with Defer: until when, as far as that is known
 	At        time.Time      // with Send: when it would leave
-	Detail    map[string]any // what the rule adds
+	Detail    map[string]any // details of the rule
 	Line      *line.Line     // the line that would send it, or whose capacity it would wait for
-	ContactID string         // "" for a number that is no contact's yet
+	ContactID string         // "" when no contact has the number
 	To        string         // E.164
 }
 
-// Preview evaluates the rules for a message as if it were taken for sending at a time, and writes nothing. It does not
-// know of messages that wait before this one.
+// Preview evaluates the rules for a message as if its attempt began at a given time, and writes nothing. It does not
+// consider earlier messages that wait, neither of the contact nor in the capacity queue.
 func (s *Sender) Preview(
 	ctx context.Context, eu *engine.Unit, at time.Time, m *message.Message, c *engine.Aggregate[contact.Contact], num engine.Number,
 ) (Preview, error) {
@@ -38,7 +38,7 @@ func (s *Sender) Preview(
 	}
 	today := line.DayOf(u.Now)
 	u.Now, u.nothingUsed = at, line.DayOf(at).Date != today.Date
-	d, err := u.departureTo(ctx, m, c, num, x)
+	d, err := u.gatherFor(ctx, m, c, num, x)
 	if err != nil {
 		return p, err
 	}

@@ -9,31 +9,31 @@ import (
 	"ledgerline/events"
 )
 
-// AttemptResult is what came of an attempt. Exactly one of Sent, Failed, Retry and Lost is set.
+// AttemptResult is the result of an attempt. Exactly one of Sent, Failed, Retry and Lost is set.
 type AttemptResult struct {
 	// Chat says whether the number is on the chat channel, when the carrier was asked before the attempt.
 	Chat   *bool
 	Sent   *AcceptedByCarrier
 	Failed *RejectedByCarrier
-	Retry  string // the reason of a passing failure: retried after 30 s, 2 min and 10 min (rule SND-33)
-	Lost   bool   // the carrier was asked later and never got the message: it may be sent again at once
+	Retry  string // the reason of a transient failure: retried after 30 s, 2 min and 10 min (rule SND-33)
+	Lost   bool   // the carrier never got the message: it may be sent again at once
 }
 
-// AcceptedByCarrier is an attempt that the carrier accepted.
+// AcceptedByCarrier is the result of an attempt that the carrier accepted.
 type AcceptedByCarrier struct {
 	CarrierID  string
 	Channel    string // chat or sms; "" is the channel of the attempt
 	Reconciled bool   // found out by a lookup at the carrier, after the result was unknown
 }
 
-// RejectedByCarrier is an attempt that the carrier refused for good.
+// RejectedByCarrier is the result of an attempt that the carrier refused permanently.
 type RejectedByCarrier struct {
 	Code    string
 	Details map[string]any
 }
 
-// CompleteAttempt records the result of an attempt, and gives the message as it is then. The result of an attempt that
-// is not under way comes too late and changes nothing (rule SND-35).
+// CompleteAttempt records the result of an attempt, and returns the changed message. The result of an attempt that is
+// not in flight is late and changes nothing (rule SND-35).
 func (s *Sender) CompleteAttempt(
 	ctx context.Context, req engine.Request, messageID string, attempt int, out AttemptResult,
 ) (message.Message, engine.Result, error) {
@@ -87,8 +87,8 @@ func (s *Sender) RecordReceipt(
 	ctx context.Context, req engine.Request, messageID string, r Receipt,
 ) (message.Message, engine.Result, error) {
 	return s.change(ctx, req, messageID, func(m message.Message, now time.Time) []events.Event {
-		// By the carrier's clock, or when the receipt overtakes the carrier's answer, a message may seem to arrive before it
-		// was sent. The timeline never shows that.
+		// A receipt may have a time before SentAt, because the carrier's clock differs or because the receipt arrives before
+		// the carrier's answer to the attempt. The timeline never shows a receipt before the sending.
 		if r.At.Before(m.SentAt) {
 			r.At = m.SentAt
 		}

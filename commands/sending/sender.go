@@ -1,4 +1,4 @@
-// Package sending has the commands that bring an accepted message to its carrier: begin an attempt, complete it, take
+// Package sending has the commands that bring an accepted message to its carrier: begin an attempt, complete it, record
 // receipts, cancel. The rules themselves are pure and live in domain/rules.
 package sending
 
@@ -26,10 +26,10 @@ type Sender struct {
 	sms        func(carrier string) bool
 	usage      *usageCache
 	zones      *lru.Cache[string, *time.Location]
-	textSecret []byte // key of the hashes that stand for texts
+	textSecret []byte // key of the hashes of texts, see textHash
 }
 
-// maxZones is more than there are time zones.
+// maxZones is more than the number of time zones that exist.
 const maxZones = 1024
 
 // New makes a Sender.
@@ -54,13 +54,13 @@ func New(cfg Config) (*Sender, error) {
 	}, nil
 }
 
-// unit is the engine's unit of work with what the commands of sending share.
+// unit is the engine's unit of work, extended for the commands of sending.
 type unit struct {
 	*engine.Unit
 	sender *Sender
-	// dryRun reads what was used from the ledger: no append will be refused if memory is wrong.
+	// dryRun: read usage from the ledger, because no append will reveal that the cached usage is wrong.
 	dryRun bool
-	// nothingUsed takes lines and identities to be unused: the dry run is about another usage day.
+	// nothingUsed: assume that lines and identities have used nothing, because the dry run is for another usage day.
 	nothingUsed bool
 }
 

@@ -19,50 +19,50 @@ import (
 	"ledgerline/eventstore"
 )
 
-// usageCache remembers what lines and service identities have used. The quotas of the ledger decide whether there is
-// capacity; the cache only saves attempts that would be refused. It never holds more than was really used on a day, so
-// a line that is full in the cache is full. A line that is not may still be refused by the append; then it is read
-// again. It is safe for concurrent use.
+// usageCache caches the usage of lines and service identities. The quotas of the ledger decide whether capacity exists;
+// the cache only avoids appends that would be refused. The cached usage of a day is never higher than the real one, so
+// a line that is full in the cache is really full. If the cached usage is too low, the append is refused, and the usage
+// is read from the ledger before its next use. The cache is safe for concurrent use.
 type usageCache struct {
 	ledger     *eventstore.Ledger
-	lines      *lru.Cache[string, *lineUsage]
-	identities *lru.Cache[string, identityUsage] // those that have reached their daily limit, by id
+	lines      *lru.Cache[string, *cachedLine]
+	identities *lru.Cache[string, cachedIdentity] // by id; only identities that have reached their daily limit
 }
 
-type identityUsage struct {
+type cachedIdentity struct {
 	day  string
 	used int
 }
 
-// lineUsage is what one line has used on a usage day.
-type lineUsage struct {
+// cachedLine is the cached usage of one line on a usage day.
+type cachedLine struct {
 	mu       sync.Mutex
 	reads    int    // how often it was read from the ledger
 	day      string // the usage day of the other fields; "" before the first read
-	stale    bool   // another node has used the line too: read before the next use
+	stale    bool   // another node has used the line too: read the usage from the ledger before its next use
 	sends    int
 	newToday int
-	newTimes []time.Time    // of the last hour, oldest first
-	texts    map[string]int // by hash; only texts that were sent by this process, or refused to it
+	newTimes []time.Time    // times of the first messages to new contacts in the last hour, oldest first
+	texts    map[string]int // messages by hash of the text; only texts that this process sent or was refused
 }
 
 // maxTexts bounds the texts remembered for a line.
 const maxTexts = 4096
 
 func newUsageCache(l *eventstore.Ledger, size int) (*usageCache, error) {
-	lines, err := lru.New[string, *lineUsage](size)
+	lines, err := lru.New[string, *cachedLine](size)
 	if err != nil {
 		return nil, err
 	}
-	identities, err := lru.New[string, identityUsage](size)
+	identities, err := lru.New[string, cachedIdentity](size)
 	if err != nil {
 		return nil, err
 	}
 	return &usageCache{l, lines, identities}, nil
 }
 
-// The quotas of a line. New contacts of the hour are counted apart from those of the day: their buckets are moments, so
-// that the hour rolls exactly.
+// The quotas of a line. New contacts of the hour have a counter of their own. Its buckets are exact times, so that the
+// limit applies to the last 60 minutes and not to a clock hour.
 const (
 	quotaSends   = "sends"
 	quotaNewDay  = "new_day"
@@ -77,7 +77,7 @@ func identityQuota(id string) string { return "identity:" + id }
 // newContactHour is how long a new contact counts toward the limit of the hour (rule LIN-11).
 const newContactHour = time.Hour
 
-// hourStart is the first moment whose new contacts still count at now.
+// hourStart returns the earliest time whose new contacts still count toward the limit of the hour at now.
 func hourStart(now time.Time) time.Time { return now.Add(-newContactHour + time.Microsecond) }
 
 // identityOn reads from the ledger how many messages a service identity has sent on a usage day.
@@ -89,28 +89,28 @@ func (u *usageCache) identityOn(ctx context.Context, id string, day line.Day) (i
 	return sum(used[0]), nil
 }
 
-// rememberedIdentity is what a service identity is known to have sent on a usage day: its limit when that was reached,
-// else 0.
-func (u *usageCache) rememberedIdentity(id string, day line.Day) int {
+// cachedIdentityUse returns what a service identity is known to have sent on a usage day: the number at which its limit
+// was reached, else 0.
+func (u *usageCache) cachedIdentityUse(id string, day line.Day) int {
 	if known, ok := u.identities.Get(id); ok && known.day == day.Date {
 		return known.used
 	}
 	return 0
 }
 
-func (u *usageCache) line(id string) *lineUsage {
+func (u *usageCache) line(id string) *cachedLine {
 	if known, ok := u.lines.Get(id); ok {
 		return known
 	}
-	fresh := &lineUsage{}
+	fresh := &cachedLine{}
 	if known, had, _ := u.lines.PeekOrAdd(id, fresh); had {
 		return known
 	}
 	return fresh
 }
 
-// remembered gives what a line has used, from memory where it can, with the count of one text.
-func (u *usageCache) remembered(
+// cached returns the usage of a line, from the cache if possible, with the count of one text.
+func (u *usageCache) cached(
 	ctx context.Context, lineID string, now time.Time, day line.Day, textHash string,
 ) (rules.Usage, error) {
 	l := u.line(lineID)
@@ -135,8 +135,8 @@ func (u *usageCache) remembered(
 	}, nil
 }
 
-// present reads what one line has used from the ledger, with the count of one text.
-func (u *usageCache) present(
+// fromLedger reads the usage of one line from the ledger, with the count of one text.
+func (u *usageCache) fromLedger(
 	ctx context.Context, lineID string, now time.Time, day line.Day, textHash string,
 ) (rules.Usage, error) {
 	var texts []string
@@ -152,14 +152,14 @@ func (u *usageCache) present(
 	return usage, nil
 }
 
-// lineUse is what a line has used, with the counts of some texts by hash.
-type lineUse struct {
+// usageWithTexts is the usage of a line, with the counts of some texts by hash.
+type usageWithTexts struct {
 	rules.Usage
 	texts map[string]int
 }
 
-// read reads what several lines have used from the ledger, in one round trip.
-func (u *usageCache) read(ctx context.Context, lineIDs []string, now time.Time, day line.Day, texts []string) ([]lineUse, error) {
+// read reads the usage of several lines from the ledger, in one round trip.
+func (u *usageCache) read(ctx context.Context, lineIDs []string, now time.Time, day line.Day, texts []string) ([]usageWithTexts, error) {
 	if len(lineIDs) == 0 {
 		return nil, nil
 	}
@@ -179,10 +179,10 @@ func (u *usageCache) read(ctx context.Context, lineIDs []string, now time.Time, 
 	if err != nil {
 		return nil, engine.Unreadable(err)
 	}
-	all := make([]lineUse, len(lineIDs))
+	all := make([]usageWithTexts, len(lineIDs))
 	for i := range all {
 		of := used[i*each : (i+1)*each]
-		l := lineUse{Usage: rules.Usage{Sends: sum(of[0]), New: sum(of[1])}, texts: map[string]int{}}
+		l := usageWithTexts{Usage: rules.Usage{Sends: sum(of[0]), New: sum(of[1])}, texts: map[string]int{}}
 		for _, b := range of[2] {
 			for range b.Used {
 				l.NewTimes = append(l.NewTimes, b.At)
@@ -204,7 +204,8 @@ func sum(buckets []eventstore.QuotaBucket) int {
 	return int(n)
 }
 
-// reads tells how often a line's usage was read. Ask before an append, and pass the answer to add after it.
+// reads returns how often a line's usage was read from the ledger. Call it before an append, and pass the result to add
+// after the append.
 func (u *usageCache) reads(lineID string) int {
 	l := u.line(lineID)
 	l.mu.Lock()
@@ -212,7 +213,8 @@ func (u *usageCache) reads(lineID string) int {
 	return l.reads
 }
 
-// add counts a message that was appended, unless the usage was read since: that read may have counted it already.
+// add adds an appended message to the cached usage, unless the usage was read from the ledger since: that read may
+// include the message.
 func (u *usageCache) add(lineID string, reads int, at time.Time, day line.Day, isNew bool, textHash string) {
 	l := u.line(lineID)
 	l.mu.Lock()
@@ -234,10 +236,10 @@ func (u *usageCache) add(lineID string, reads int, at time.Time, day line.Day, i
 	}
 }
 
-// quotaExceeded learns from an append that was refused because a quota has no room.
+// quotaExceeded updates the cache after an append that was refused because it would exceed a quota.
 func (u *usageCache) quotaExceeded(e *eventstore.QuotaExceeded) {
 	if id, ok := strings.CutPrefix(e.Key, identityQuota("")); ok {
-		u.identities.Add(id, identityUsage{line.DayOf(u.ledger.Now()).Date, int(e.Used)})
+		u.identities.Add(id, cachedIdentity{line.DayOf(u.ledger.Now()).Date, int(e.Used)})
 		return
 	}
 	rest, ofLine := strings.CutPrefix(e.Key, "line:")
@@ -255,7 +257,8 @@ func (u *usageCache) quotaExceeded(e *eventstore.QuotaExceeded) {
 	l.stale = true
 }
 
-// lineQuotas are the quotas that a message uses on a line. Automatic texts are counted and never refused.
+// lineQuotas returns the quotas that a message uses on a line. Automatic texts are counted, but no limit applies to
+// them.
 func lineQuotas(now time.Time, c *rules.Candidate, limits *line.Limits, textHash string, automatic bool) []eventstore.Quota {
 	day := line.DayOf(now)
 	caps := c.Line.Caps(limits, day)
@@ -280,7 +283,7 @@ func lineQuotas(now time.Time, c *rules.Candidate, limits *line.Limits, textHash
 	return quotas
 }
 
-// textHash is a keyed hash of a text, as identical texts are counted by it; "" for no text.
+// textHash returns the keyed hash under which identical texts are counted; "" for an empty text.
 func (s *Sender) textHash(body string) string {
 	body = strings.TrimSpace(body)
 	if body == "" {

@@ -22,7 +22,7 @@ func TestUsageOfALineIsNeverCountedTwice(t *testing.T) {
 	u.add("ln_1", reads, noon, day, true, "")
 	require.Equal(t, []int{1, 1, 1}, []int{l.sends, l.newToday, len(l.newTimes)})
 
-	l.reads++ // another message had the usage read, after this one's append and before it is noted
+	l.reads++ // the usage was read for another message, after this message's append and before add
 	u.add("ln_1", reads, noon, day, true, "")
 	require.Equal(t, []int{1, 1, 1}, []int{l.sends, l.newToday, len(l.newTimes)})
 }

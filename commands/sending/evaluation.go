@@ -18,24 +18,24 @@ import (
 	"ledgerline/events"
 )
 
-// departure holds the states and facts by which one message is evaluated.
-type departure struct {
-	unit     *unit
-	contact  *engine.Aggregate[contact.Contact]
-	number   engine.Number
-	exchange *engine.Aggregate[exchange.Exchange]
-	identity *engine.Aggregate[identity.Identity]    // nil unless a service identity sends the message
-	lines    map[string]*engine.Aggregate[line.Line] // the candidates
-	read     []*engine.Aggregate[line.Line]          // all lines that were read, also those that cannot send
-	first    *engine.Aggregate[line.Line]            // the named line or the contact's own; nil when there is none
-	poolID   string                                  // whose lines come after first; "" for none
-	pool     *engine.Aggregate[line.Pool]            // nil when poolID is ""
-	ownGone  bool                                    // the contact's own line will not send again
-	facts    rules.Facts
+// evaluation holds the aggregates and facts that the rules use to evaluate one message.
+type evaluation struct {
+	unit            *unit
+	contact         *engine.Aggregate[contact.Contact]
+	number          engine.Number
+	exchange        *engine.Aggregate[exchange.Exchange]
+	identity        *engine.Aggregate[identity.Identity]    // nil unless a service identity sends the message
+	lines           map[string]*engine.Aggregate[line.Line] // the candidates
+	readLines       []*engine.Aggregate[line.Line]          // all lines that were read, including those that cannot send
+	preferred       *engine.Aggregate[line.Line]            // the line named by the request, or the contact's own line; nil when there is none
+	poolID          string                                  // pool whose lines are considered after preferred; "" for none
+	pool            *engine.Aggregate[line.Pool]            // nil when poolID is ""
+	ownOutOfService bool                                    // the contact's own line is retired or quarantined
+	facts           rules.Facts
 }
 
-// departure gathers the facts about a message; nil when its contact was erased.
-func (u *unit) departure(ctx context.Context, m *message.Message) (*departure, error) {
+// gather loads the aggregates and gathers the facts to evaluate a message; nil when its contact was erased.
+func (u *unit) gather(ctx context.Context, m *message.Message) (*evaluation, error) {
 	c, err := engine.Load(ctx, u.Unit, u.Engine.Contacts, m.ContactID)
 	if err != nil {
 		return nil, err
@@ -51,19 +51,19 @@ func (u *unit) departure(ctx context.Context, m *message.Message) (*departure, e
 	if err != nil {
 		return nil, err
 	}
-	return u.departureTo(ctx, m, c, num, x)
+	return u.gatherFor(ctx, m, c, num, x)
 }
 
-// departureTo is departure for a contact that is loaded already.
-func (u *unit) departureTo(
+// gatherFor is gather for a contact that is loaded already.
+func (u *unit) gatherFor(
 	ctx context.Context, m *message.Message, c *engine.Aggregate[contact.Contact], num engine.Number,
 	x *engine.Aggregate[exchange.Exchange],
-) (*departure, error) {
+) (*evaluation, error) {
 	org, err := u.Organisation(ctx)
 	if err != nil {
 		return nil, err
 	}
-	d := &departure{unit: u, contact: c, number: num, exchange: x, lines: map[string]*engine.Aggregate[line.Line]{}}
+	d := &evaluation{unit: u, contact: c, number: num, exchange: x, lines: map[string]*engine.Aggregate[line.Line]{}}
 	limits := org.State.Limits()
 	d.facts = rules.Facts{
 		Moment: rules.Leaving, Now: u.Now, Consent: c.State.Consent, Registered: num.State.OptedOut,
@@ -89,7 +89,7 @@ func (u *unit) departureTo(
 }
 
 // readIdentity adds the limits of the service identity that sends the message.
-func (d *departure) readIdentity(ctx context.Context, m *message.Message) error {
+func (d *evaluation) readIdentity(ctx context.Context, m *message.Message) error {
 	if m.IdentityID == nil {
 		return nil
 	}
@@ -107,31 +107,31 @@ func (d *departure) readIdentity(ctx context.Context, m *message.Message) error 
 		case u.dryRun:
 			d.facts.IdentityUsed, err = usage.identityOn(ctx, *m.IdentityID, today)
 		default:
-			d.facts.IdentityUsed = usage.rememberedIdentity(*m.IdentityID, today)
+			d.facts.IdentityUsed = usage.cachedIdentityUse(*m.IdentityID, today)
 		}
 	}
 	return err
 }
 
-// guardLines makes the append depend on all lines that were read: a message that waits for a line is not evaluated
-// again before one of them changes.
-func (d *departure) guardLines() {
-	for _, l := range d.read {
+// guardLines guards all lines that were read. A message that is deferred for lines is evaluated again only when one of
+// them changes, so a change between this read and the append must make the append fail.
+func (d *evaluation) guardLines() {
+	for _, l := range d.readLines {
 		l.Guard()
 	}
 }
 
 // allows reports whether the sender may use a line.
-func (d *departure) allows(lineID string) bool {
+func (d *evaluation) allows(lineID string) bool {
 	return d.identity == nil || d.identity.State.MaySendFrom(lineID)
 }
 
 // isNewTo reports whether the contact is new to a line on this usage day (rule SND-45).
-func (d *departure) isNewTo(lineID string) bool {
+func (d *evaluation) isNewTo(lineID string) bool {
 	return d.exchange.State.IsNewTo(lineID, line.DayOf(d.unit.Now), d.facts.Limits.NewContactWindowDays)
 }
 
-// zonesOf gives the time zones that a number may lie in (rule SND-11).
+// zonesOf returns the time zones in which a phone number may be (rule SND-11).
 func (s *Sender) zonesOf(e164 string) ([]*time.Location, error) {
 	names := phone.TimeZones(e164)
 	zones := make([]*time.Location, len(names))
@@ -140,7 +140,7 @@ func (s *Sender) zonesOf(e164 string) ([]*time.Location, error) {
 		if !known {
 			var err error
 			if zone, err = time.LoadLocation(name); err != nil {
-				return nil, &fault.Fault{Code: fault.Internal, Message: "A time zone is not known here.", Cause: err}
+				return nil, &fault.Fault{Code: fault.Internal, Message: "The server does not know a time zone of the phone number.", Cause: err}
 			}
 			s.zones.Add(name, zone)
 		}
@@ -151,36 +151,36 @@ func (s *Sender) zonesOf(e164 string) ([]*time.Location, error) {
 
 // readCandidates reads the lines that may take the message, in the order of rule SND-40. The line that the message was
 // routed to comes first, while it can send (rule SND-44).
-func (d *departure) readCandidates(ctx context.Context, m *message.Message) error {
+func (d *evaluation) readCandidates(ctx context.Context, m *message.Message) error {
 	if m.LineID != "" {
 		l, err := d.line(ctx, m.LineID)
 		if err != nil {
 			return err
 		}
 		if l.State.CanSend() {
-			return d.offer(ctx, m, l)
+			return d.addCandidates(ctx, m, l)
 		}
-		l.Guard() // it would come first
+		l.Guard() // if this line could send, it would be chosen
 	}
 	lines, err := d.linesFor(ctx, m)
 	if err != nil {
 		return err
 	}
-	return d.offer(ctx, m, lines...)
+	return d.addCandidates(ctx, m, lines...)
 }
 
-// line peeks at a line. The append is guarded by the line that is chosen, and by lines that come before it and cannot
-// send. How much other lines of a pool have used only decides which of them is best.
-func (d *departure) line(ctx context.Context, id string) (*engine.Aggregate[line.Line], error) {
+// line reads a line without a guard. The caller guards the line that is chosen, and lines with precedence over it that
+// cannot send. Other lines of a pool need no guard: their usage only decides which line is the best choice.
+func (d *evaluation) line(ctx context.Context, id string) (*engine.Aggregate[line.Line], error) {
 	l, err := engine.Peek(ctx, d.unit.Unit, d.unit.Engine.Lines, id)
 	if err == nil {
-		d.read = append(d.read, l)
+		d.readLines = append(d.readLines, l)
 	}
 	return l, err
 }
 
 // namedLineRetired reports whether the message names a line that will never send again (rule SND-38).
-func (d *departure) namedLineRetired(ctx context.Context) (bool, error) {
+func (d *evaluation) namedLineRetired(ctx context.Context) (bool, error) {
 	if d.facts.NamedLineID == "" {
 		return false, nil
 	}
@@ -192,7 +192,7 @@ func (d *departure) namedLineRetired(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-func (d *departure) linesFor(ctx context.Context, m *message.Message) ([]*engine.Aggregate[line.Line], error) {
+func (d *evaluation) linesFor(ctx context.Context, m *message.Message) ([]*engine.Aggregate[line.Line], error) {
 	named := d.facts.NamedLineID
 	poolID := deref(m.PoolID)
 	if named == "" && (m.IsTest || poolID == "") {
@@ -210,7 +210,7 @@ func (d *departure) linesFor(ctx context.Context, m *message.Message) ([]*engine
 	}
 	if named != "" {
 		l, err := d.line(ctx, named)
-		d.first = l
+		d.preferred = l
 		return []*engine.Aggregate[line.Line]{l}, err
 	}
 	pool, err := engine.Load(ctx, d.unit.Unit, d.unit.Engine.Pools, poolID)
@@ -223,15 +223,15 @@ func (d *departure) linesFor(ctx context.Context, m *message.Message) ([]*engine
 		if err != nil {
 			return nil, err
 		}
-		d.ownGone = l.State.OutOfService()
+		d.ownOutOfService = l.State.OutOfService()
 		inPool := m.PoolID == nil || slices.Contains(pool.State.LineIDs, own)
 		if d.allows(own) && inPool && pool.State.Rotation == line.Sticky {
-			d.first = l
+			d.preferred = l
 			if l.State.CanSend() {
 				return []*engine.Aggregate[line.Line]{l}, nil
 			}
 		}
-		l.Guard() // it would come first
+		l.Guard() // if this line could send, it would be chosen
 	}
 	lines := make([]*engine.Aggregate[line.Line], 0, len(pool.State.LineIDs))
 	for _, id := range pool.State.LineIDs {
@@ -246,13 +246,13 @@ func (d *departure) linesFor(ctx context.Context, m *message.Message) ([]*engine
 	return lines, nil
 }
 
-// offer makes candidates of the lines that can send and that the sender may use.
-func (d *departure) offer(ctx context.Context, m *message.Message, lines ...*engine.Aggregate[line.Line]) error {
+// addCandidates adds the lines that can send and that the sender may use to the candidates.
+func (d *evaluation) addCandidates(ctx context.Context, m *message.Message, lines ...*engine.Aggregate[line.Line]) error {
 	u := d.unit
 	day := line.DayOf(u.Now)
-	usage := u.sender.usage.remembered
+	usage := u.sender.usage.cached
 	if u.dryRun {
-		usage = u.sender.usage.present
+		usage = u.sender.usage.fromLedger
 	}
 	for _, l := range lines {
 		if !l.State.CanSend() || !d.allows(l.State.ID) {
@@ -260,7 +260,7 @@ func (d *departure) offer(ctx context.Context, m *message.Message, lines ...*eng
 		}
 		c := rules.Candidate{
 			Line: l.State, Reserved: m.LineID == l.State.ID,
-			New: !d.facts.Automatic && d.isNewTo(l.State.ID), // an automatic text is no line's first message
+			New: !d.facts.Automatic && d.isNewTo(l.State.ID), // an automatic text does not count as a line's first message
 		}
 		if !c.Reserved && !l.State.IsSandbox && !u.nothingUsed {
 			var err error
@@ -274,23 +274,24 @@ func (d *departure) offer(ctx context.Context, m *message.Message, lines ...*eng
 	return nil
 }
 
-// textHash is the hash by which the message counts as an identical text; "" when it does not (rule SND-46).
-func (d *departure) textHash(m *message.Message) string {
+// textHash returns the hash under which the message counts toward the limit of identical texts; "" when the limit does
+// not apply to it (rule SND-46).
+func (d *evaluation) textHash(m *message.Message) string {
 	if d.facts.ByStaff || d.facts.Automatic {
 		return ""
 	}
 	return d.unit.sender.textHash(m.Content.Body)
 }
 
-// wanted is the capacity that lets the message leave; nil when the line that it was routed to can send, so that its
-// capacity is reserved already. limitedByText says that lines have capacity, but not for this text.
-func (d *departure) wanted(m *message.Message, limitedByText bool) *events.WantedCapacity {
-	if d.first == nil && d.pool == nil {
+// wanted returns the capacity that the message waits for; nil when the message was routed to a line that can send,
+// because its capacity is reserved already. limitedByText states that lines have capacity, but not for this text.
+func (d *evaluation) wanted(m *message.Message, limitedByText bool) *events.WantedCapacity {
+	if d.preferred == nil && d.pool == nil {
 		return nil
 	}
 	w := &events.WantedCapacity{PoolID: d.poolID}
-	if d.first != nil {
-		w.LineID = d.first.State.ID
+	if d.preferred != nil {
+		w.LineID = d.preferred.State.ID
 		w.NewContact = d.isNewTo(w.LineID)
 	}
 	if d.pool != nil {
@@ -310,29 +311,30 @@ func (d *departure) wanted(m *message.Message, limitedByText bool) *events.Wante
 	return w
 }
 
-// Queue answers what a message may ask about the messages that wait for capacity. Only entries count that may use
-// capacity now and whose position is before the message's.
+// Queue is the capacity queue from the view of one message. Its methods consider only entries that may use capacity now
+// and whose position is before that of the message.
 type Queue interface {
-	// Blocked gives those of the lines whose capacity for new contacts an earlier entry may use.
+	// Blocked returns the subset of the lines whose capacity for new contacts an earlier entry may use.
 	Blocked(ctx context.Context, lineIDs []string) (map[string]bool, error)
-	// CountBefore counts the earlier entries that may use the capacity for new contacts of any of the lines, up to most.
+	// CountBefore counts the earlier entries that may use the capacity for new contacts of at least one of the lines. It
+	// stops counting at most.
 	CountBefore(ctx context.Context, lineIDs []string, most int) (int, error)
 }
 
-// maxCounted bounds how many earlier entries are counted for one message.
+// maxCounted bounds how many earlier queue entries are counted for one message.
 const maxCounted = 1000
 
-// inOrder defers a message to a new contact that would overtake messages which wait for the same capacity (rule
-// SND-22). When the earlier entries use up what the lines can take today, the reason is the limit of the day, so that
-// it stays true while the message waits. With first, no earlier entry counts: the caller goes by the order of the
-// entries itself.
-func (d *departure) inOrder(ctx context.Context, q Queue, first bool, v rules.Verdict) (rules.Verdict, error) {
+// keepOrder defers a message to a new contact that would overtake queue entries which wait for the same capacity (rule
+// SND-22). When the earlier entries use up the day's capacity of the lines, the reason of the deferral is the limit of
+// the day, because the limit of the hour would be wrong as soon as the hour is over. With inQueueOrder the message is
+// not deferred for earlier entries: the caller evaluates the entries in FIFO order itself.
+func (d *evaluation) keepOrder(ctx context.Context, q Queue, inQueueOrder bool, v rules.Verdict) (rules.Verdict, error) {
 	deferral := v.Deferral
 	switch {
 	case q == nil || d.facts.Automatic:
 		return v, nil
 	case v.Decision == rules.Send && usesNew(v.Line):
-		if first {
+		if inQueueOrder {
 			return v, nil
 		}
 		unblocked, err := d.unblocked(ctx, q)
@@ -360,8 +362,8 @@ func (d *departure) inOrder(ctx context.Context, q Queue, first bool, v rules.Ve
 // usesNew reports whether a candidate needs capacity for a new contact.
 func usesNew(c *rules.Candidate) bool { return c.New && !c.Reserved && !c.Line.IsSandbox }
 
-// unblocked is the verdict without the candidates whose capacity for new contacts belongs to earlier entries.
-func (d *departure) unblocked(ctx context.Context, q Queue) (rules.Verdict, error) {
+// unblocked returns the verdict without the candidates whose capacity for new contacts earlier entries may use.
+func (d *evaluation) unblocked(ctx context.Context, q Queue) (rules.Verdict, error) {
 	blocked, err := q.Blocked(ctx, d.newCandidates())
 	if err != nil {
 		return rules.Verdict{}, err
@@ -373,7 +375,7 @@ func (d *departure) unblocked(ctx context.Context, q Queue) (rules.Verdict, erro
 	return rules.Check(facts), nil
 }
 
-func (d *departure) newCandidates() []string {
+func (d *evaluation) newCandidates() []string {
 	var ids []string
 	for i := range d.facts.Candidates {
 		if c := &d.facts.Candidates[i]; usesNew(c) {
@@ -383,8 +385,8 @@ func (d *departure) newCandidates() []string {
 	return ids
 }
 
-// dayUsedUp reports whether earlier entries use up what the candidates can take of new contacts today.
-func (d *departure) dayUsedUp(ctx context.Context, q Queue) (bool, error) {
+// dayUsedUp reports whether the earlier entries use up the candidates' capacity for new contacts of this usage day.
+func (d *evaluation) dayUsedUp(ctx context.Context, q Queue) (bool, error) {
 	left := rules.NewToday(&d.facts)
 	if left > maxCounted {
 		return false, nil
