@@ -11,7 +11,7 @@ import (
 	"ledgerline/events"
 )
 
-// CreateContact is what a contact is made of (rules CON-2 and CON-3).
+// CreateContact has the properties of a new contact (rules CON-2 and CON-3).
 type CreateContact struct {
 	Phone         string
 	FirstName     *string

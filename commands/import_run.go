@@ -69,7 +69,7 @@ func (a *App) failImport(ctx context.Context, job *importjob.Job, reason string)
 type importRun struct {
 	app     *App
 	id      uuid.UUID
-	req     Request // as the caller made it who sent the file
+	req     Request // the request that sent the file
 	reader  *csvfile.Reader
 	mapping importjob.Mapping
 	done    int // rows that have been carried out

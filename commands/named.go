@@ -100,5 +100,5 @@ func (n *named[ID, S]) nameTaken(string) error {
 	return fault.New(fault.Conflict, "A %s with this %s exists.", n.noun, n.nameField)
 }
 
-// decideAgain makes a command decide again when a name that it claims is taken: there is a new resource to find.
+// decideAgain makes a command decide again when a name that it claims is taken: a resource with that name exists now.
 func decideAgain(string) error { return nil }

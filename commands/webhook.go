@@ -23,7 +23,7 @@ type CreateWebhook struct {
 	Answer func(CreatedWebhook) ([]byte, error)
 }
 
-// CreatedWebhook is a new endpoint. Event has its secret.
+// CreatedWebhook is a new endpoint. Its Event contains the secret.
 type CreatedWebhook struct {
 	Result
 	Event events.WebhookCreated
@@ -200,7 +200,7 @@ func (a *App) TestWebhook(ctx context.Context, req Request, id, eventType string
 }
 
 // ReplayDelivery requests one more attempt of a delivery to an active endpoint of the request's workspace; Ref is the
-// delivery's id. The caller has checked that the delivery is finished; replays is how often it had been replayed then,
+// delivery's id. The caller has checked that the delivery is finished; replays is the number of its replays at that time,
 // and isTest whether it is the delivery of a test. Refusals: not_found, conflict when the delivery was replayed since
 // or the endpoint is not active, rate_limited (rule WHK-15).
 func (a *App) ReplayDelivery(ctx context.Context, req Request, endpointID string, deliveryID uuid.UUID, isTest bool, replays int) (Result, error) {

@@ -155,14 +155,11 @@ func isTransient(e *pgconn.PgError) bool {
 func (c *committer) tryCommit(batch []*pendingAppend) (replies []reply, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	for _, p := range batch { // an earlier try may have numbered rows of an append that is refused now
-		for i := range p.rows {
-			p.rows[i].position = 0
-		}
-	}
+	clearPositions(batch)
 	if replies, done, err := c.commitOptimistically(ctx, batch); done || err != nil {
 		return replies, err
 	}
+	clearPositions(batch)
 	conn, err := c.ledger.writers.Acquire(ctx)
 	if err != nil {
 		return nil, err
@@ -186,6 +183,16 @@ func (c *committer) tryCommit(batch []*pendingAppend) (replies []reply, err erro
 		return replies, err
 	}
 	return replies, c.write(ctx, conn, state, accepted, func(b *pgx.Batch) { b.Queue(moveHeadSQL, c.shard, state.head) })
+}
+
+// clearPositions takes back the positions of an earlier try, which may have numbered rows of an append that is refused
+// now: after a broken connection, wasCommitted looks for the last numbered row.
+func clearPositions(batch []*pendingAppend) {
+	for _, p := range batch {
+		for i := range p.rows {
+			p.rows[i].position = 0
+		}
+	}
 }
 
 // releaseConn returns a connection to its pool. After an error it ends the transaction first, or closes the connection.

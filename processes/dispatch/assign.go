@@ -65,10 +65,10 @@ func (p *Process) assign(ctx context.Context, task tasks.Leased) (tasks.Result, 
 				next = g.NotBefore
 			}
 		} else {
-			run.groups = append(run.groups, &waiting{group: g})
+			run.groups = append(run.groups, &groupEntries{group: g})
 		}
 	}
-	done, err := run.all(ctx)
+	done, err := run.assignAll(ctx)
 	if err != nil {
 		return tasks.Finished, err
 	}
@@ -86,12 +86,12 @@ type assignRun struct {
 	process   *Process
 	workspace uuid.UUID
 	capacity  *rules.Capacity
-	groups    []*waiting
+	groups    []*groupEntries
 	assigned  int // entries that a line has taken
 }
 
-// waiting is a group with its next entries.
-type waiting struct {
+// groupEntries is a group with its next entries.
+type groupEntries struct {
 	*group
 	next  []queued
 	after int64 // position of the last entry that was read
@@ -103,11 +103,11 @@ type candidate struct {
 	queued
 	wants  *events.WantedCapacity
 	lineID string
-	got    sending.Assignment
+	result sending.Assignment
 }
 
-// all assigns capacity until no entry fits. It reports false when entries are left for another run.
-func (r *assignRun) all(ctx context.Context) (done bool, err error) {
+// assignAll assigns capacity until no entry fits. It reports false when entries are left for another run.
+func (r *assignRun) assignAll(ctx context.Context) (done bool, err error) {
 	for evaluated := 0; evaluated < assignMost; {
 		batch, err := r.pick(ctx)
 		if err != nil || len(batch) == 0 {
@@ -117,7 +117,7 @@ func (r *assignRun) all(ctx context.Context) (done bool, err error) {
 			return false, err
 		}
 		for _, c := range batch {
-			if c.got == sending.Assigned {
+			if c.result == sending.Assigned {
 				r.assigned++
 			} else {
 				r.capacity.Reserve(c.lineID, c.wants, -1)
@@ -131,10 +131,10 @@ func (r *assignRun) all(ctx context.Context) (done bool, err error) {
 // pick takes the entries with the lowest positions that the plan has capacity for, and reserves it in the plan.
 func (r *assignRun) pick(ctx context.Context) (batch []*candidate, err error) {
 	for len(batch) < assignBatch {
-		if err := r.read(ctx); err != nil {
+		if err := r.readEntries(ctx); err != nil {
 			return nil, err
 		}
-		var first *waiting
+		var first *groupEntries
 		for _, g := range r.groups {
 			if len(g.next) > 0 && r.fits(g) && (first == nil || g.next[0].position < first.next[0].position) {
 				first = g
@@ -152,14 +152,14 @@ func (r *assignRun) pick(ctx context.Context) (batch []*candidate, err error) {
 	return batch, nil
 }
 
-func (r *assignRun) fits(g *waiting) bool {
+func (r *assignRun) fits(g *groupEntries) bool {
 	_, fits := r.capacity.LineFor(g.Wants)
 	return fits
 }
 
-// read fills the groups that the plan has capacity for and whose entries are used up.
-func (r *assignRun) read(ctx context.Context) error {
-	var empty []*waiting
+// readEntries fills the groups that the plan has capacity for and whose entries are used up.
+func (r *assignRun) readEntries(ctx context.Context) error {
+	var empty []*groupEntries
 	for _, g := range r.groups {
 		if len(g.next) == 0 && !g.ended && r.fits(g) {
 			empty = append(empty, g)
@@ -196,14 +196,19 @@ func (r *assignRun) evaluate(ctx context.Context, batch []*candidate) error {
 		slots <- struct{}{}
 		group.Go(func() {
 			defer func() { <-slots }()
-			q := &view{process: r.process, workspace: r.workspace, position: c.position}
-			c.got, errs[i] = r.process.app.Sending.Assign(ctx, request(assignProcess), c.messageID, q)
+			q := &queueView{process: r.process, workspace: r.workspace, position: c.position}
+			c.result, errs[i] = r.process.app.Sending.Assign(ctx, request(assignProcess), c.messageID, q)
 		})
 	}
 	group.Wait()
-	for _, err := range errs {
-		if err != nil && !fault.Is(err, fault.NotFound) {
+	for i, err := range errs {
+		switch {
+		case err == nil, fault.Is(err, fault.NotFound):
+		case fault.Is(err, fault.Unavailable), ctx.Err() != nil:
 			return err
+		default: // one message that cannot be evaluated does not keep the others waiting
+			r.process.log.ErrorContext(ctx, "dispatch: a message that waits for capacity could not be evaluated",
+				"message", batch[i].messageID, "error", err)
 		}
 	}
 	return nil

@@ -116,15 +116,15 @@ func (p *Process) deferBehind(ctx context.Context, run *contactRun) error {
 		return err
 	}
 	for _, id := range unsettled {
-		if err := p.settle(ctx, id); err != nil {
+		if err := p.lookUpBehind(ctx, id); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// settle looks up the attempt of a message that waits behind another one, and begins no new attempt.
-func (p *Process) settle(ctx context.Context, messageID string) error {
+// lookUpBehind looks up the attempt of a message that waits behind another one, and begins no new attempt.
+func (p *Process) lookUpBehind(ctx context.Context, messageID string) error {
 	by := request(sendingProcess)
 	t, err := p.app.Sending.BeginAttempt(ctx, by, sending.Begin{MessageID: messageID})
 	if err != nil || t.Step != sending.StepLookup {
@@ -141,7 +141,7 @@ func (p *Process) settle(ctx context.Context, messageID string) error {
 // attempt takes one message as far as it goes now.
 func (p *Process) attempt(ctx context.Context, o *openMessage) (sending.Attempt, error) {
 	by := request(sendingProcess)
-	queue := &view{process: p, workspace: o.WorkspaceID, position: o.Position, read: !o.OthersWait}
+	queue := &queueView{process: p, workspace: o.WorkspaceID, position: o.Position, read: !o.OthersWait}
 	begin := sending.Begin{MessageID: o.MessageID, Queue: queue}
 	for {
 		t, err := p.app.Sending.BeginAttempt(ctx, by, begin)

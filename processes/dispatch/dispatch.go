@@ -70,7 +70,7 @@ func New(cfg Config) (*Process, error) {
 	for _, own := range []tasks.RunnerConfig{
 		{Process: sendingProcess, Work: p.deliver, Workers: cfg.Workers, Batch: 2 * cfg.Workers},
 		{Process: assignProcess, Work: p.assign, Workers: 2},
-		{Process: receiptProcess, Work: p.missReceipt, Workers: 8},
+		{Process: receiptProcess, Work: p.recordMissingReceipt, Workers: 8},
 	} {
 		r, err := tasks.NewRunner(cfg.RunnerConfig(own))
 		if err != nil {
@@ -99,8 +99,8 @@ func request(process string) engine.Request {
 	return engine.Request{Actor: events.Actor{Type: "system", ID: process}}
 }
 
-// missReceipt records that a sent message has had no receipt for 24 hours (rule SND-37).
-func (p *Process) missReceipt(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
+// recordMissingReceipt records that a sent message has had no receipt for 24 hours (rule SND-37).
+func (p *Process) recordMissingReceipt(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
 	if p.clock.Now().Before(task.DueAt) {
 		return tasks.RunAgain(task.DueAt), nil
 	}

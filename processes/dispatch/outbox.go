@@ -64,17 +64,17 @@ const priority = 24 * time.Hour
 
 // changes is the net effect of a batch of events on the outbox, the queue and the scheduled tasks.
 type changes struct {
-	opened   map[string]*openedMessage
-	order    []*openedMessage
-	closed   map[string]bool
-	settled  map[string]bool // messages that had a receipt, or need none
-	deferred map[string]string
-	routed   map[string]string // line ids by message
-	entries  map[string]*entry // nil: the message has no entry any more
-	canceled []cancellation
-	tasks    []tasks.Task
-	receipts map[string]tasks.Task
-	reruns   []rerun
+	opened      map[string]*openedMessage
+	order       []*openedMessage
+	closed      map[string]bool
+	receiptDone map[string]bool // messages that had a receipt, or need none
+	deferred    map[string]string
+	routed      map[string]string // line ids by message
+	entries     map[string]*entry // nil: the message has no entry any more
+	canceled    []cancellation
+	tasks       []tasks.Task
+	receipts    map[string]tasks.Task
+	reruns      []rerun
 	// Lines that were provisioned in this batch.
 	provisioned map[string]bool
 }
@@ -110,7 +110,7 @@ type rerun struct {
 
 func newChanges() *changes {
 	return &changes{
-		opened: map[string]*openedMessage{}, closed: map[string]bool{}, settled: map[string]bool{}, deferred: map[string]string{},
+		opened: map[string]*openedMessage{}, closed: map[string]bool{}, receiptDone: map[string]bool{}, deferred: map[string]string{},
 		routed: map[string]string{}, entries: map[string]*entry{}, receipts: map[string]tasks.Task{}, provisioned: map[string]bool{},
 	}
 }
@@ -127,7 +127,7 @@ var handlers = feed.NewHandlers(
 	feed.On(func(c *changes, e *events.MessageQueued, r *eventstore.Recorded) {
 		c.open(e.MessageRef, e.Automatic != "", r)
 		if e.Automatic != "" || e.ByStaff {
-			c.runContact(e.ContactID, r, r.OccurredAt.Add(-priority))
+			c.scheduleContact(e.ContactID, r, r.OccurredAt.Add(-priority))
 		}
 	}),
 	feed.On(func(c *changes, e *events.MessageFellBack, r *eventstore.Recorded) {
@@ -139,8 +139,8 @@ var handlers = feed.NewHandlers(
 		if e.Wants == nil {
 			c.entries[e.MessageID] = nil
 			if byAssign {
-				c.runContact(e.ContactID, r, r.OccurredAt)
-				c.assign(r) // the next entry may have the capacity
+				c.scheduleContact(e.ContactID, r, r.OccurredAt)
+				c.scheduleAssign(r) // the next entry may have the capacity
 			}
 			return
 		}
@@ -150,37 +150,37 @@ var handlers = feed.NewHandlers(
 				waits.notBefore = *e.Until
 			}
 			if byAssign {
-				c.runContact(e.ContactID, r, waits.notBefore)
+				c.scheduleContact(e.ContactID, r, waits.notBefore)
 			}
 		}
 		c.entries[e.MessageID] = waits
-		c.assign(r)
+		c.scheduleAssign(r)
 	}),
 	feed.On(func(c *changes, e *events.MessageRouted, r *eventstore.Recorded) {
 		c.routed[e.MessageID], c.entries[e.MessageID] = e.LineID, nil
 		if r.Actor.ID == assignProcess {
-			c.runContact(e.ContactID, r, r.OccurredAt)
+			c.scheduleContact(e.ContactID, r, r.OccurredAt)
 		}
 	}),
 	feed.On(func(c *changes, e *events.MessageSent, r *eventstore.Recorded) {
 		c.close(e.MessageID)
 		if r.Actor.ID != sendingProcess { // recorded for a receipt: the contact's task does not know that it can go on
-			c.runContact(e.ContactID, r, r.OccurredAt)
+			c.scheduleContact(e.ContactID, r, r.OccurredAt)
 		}
 		due := r.OccurredAt.Add(message.ReceiptTimeout)
 		c.receipts[e.MessageID] = tasks.Task{Process: receiptProcess, Key: e.MessageID, Shard: r.Shard, DueAt: due, Position: r.Position}
 	}),
-	feed.On(func(c *changes, e *events.MessageDelivered, _ *eventstore.Recorded) { c.settle(e.MessageID) }),
-	feed.On(func(c *changes, e *events.MessageRead, _ *eventstore.Recorded) { c.settle(e.MessageID) }),
+	feed.On(func(c *changes, e *events.MessageDelivered, _ *eventstore.Recorded) { c.closeReceipt(e.MessageID) }),
+	feed.On(func(c *changes, e *events.MessageRead, _ *eventstore.Recorded) { c.closeReceipt(e.MessageID) }),
 	feed.On(func(c *changes, e *events.MessageFailed, r *eventstore.Recorded) {
-		c.settle(e.MessageID)
-		c.runContact(e.ContactID, r, r.OccurredAt)
+		c.closeReceipt(e.MessageID)
+		c.scheduleContact(e.ContactID, r, r.OccurredAt)
 		if r.Actor.ID == assignProcess {
-			c.assign(r) // the entry is gone: the next one may have the capacity
+			c.scheduleAssign(r) // the entry is gone: the next one may have the capacity
 		}
 	}),
 	feed.On(func(c *changes, e *events.MessageReceived, r *eventstore.Recorded) {
-		c.runContact(e.ContactID, r, r.OccurredAt)
+		c.scheduleContact(e.ContactID, r, r.OccurredAt)
 	}),
 	feed.On(func(c *changes, e *events.ContactOptedOut, r *eventstore.Recorded) {
 		c.cancel(e.ContactID, message.CodeOptedOut, r)
@@ -190,43 +190,43 @@ var handlers = feed.NewHandlers(
 	}),
 	feed.On(func(c *changes, e *events.ContactUpdated, r *eventstore.Recorded) {
 		if slices.Contains(e.Changed, "phone") { // messages to the old number end
-			c.runContact(e.ContactID, r, r.OccurredAt)
+			c.scheduleContact(e.ContactID, r, r.OccurredAt)
 		}
 	}),
 	feed.On(func(c *changes, e *events.LineStateChanged, r *eventstore.Recorded) { c.lineChanged(e.LineID, r) }),
 	feed.On(func(c *changes, e *events.LineCarrierConfigured, r *eventstore.Recorded) { c.lineChanged(e.LineID, r) }),
 	feed.On(func(c *changes, e *events.LineProvisioned, r *eventstore.Recorded) {
 		c.provisioned[e.LineID] = true
-		c.assign(r)
+		c.scheduleAssign(r)
 	}),
 	feed.On(func(c *changes, e *events.PoolLineAdded, r *eventstore.Recorded) {
-		c.assign(r)
+		c.scheduleAssign(r)
 		if !c.provisioned[e.LineID] { // no contact knows a new line, and entries that want the pool want it too
-			c.choiceChanged(r)
+			c.linesChanged(r)
 		}
 	}),
-	feed.On(func(c *changes, _ *events.PoolLineRemoved, r *eventstore.Recorded) { c.choiceChanged(r) }),
+	feed.On(func(c *changes, _ *events.PoolLineRemoved, r *eventstore.Recorded) { c.linesChanged(r) }),
 	feed.On(func(c *changes, e *events.PoolUpdated, r *eventstore.Recorded) {
 		if slices.Contains(e.Changed, "rotation") {
-			c.choiceChanged(r)
+			c.linesChanged(r)
 		}
 	}),
 	feed.On(func(c *changes, e *events.IdentityUpdated, r *eventstore.Recorded) {
-		c.assign(r)
+		c.scheduleAssign(r)
 		c.runDeferred(r, &r.WorkspaceID, false, rules.ReasonIdentity)
 		if slices.Contains(e.Changed, "allowed_line_ids") {
-			c.choiceChanged(r)
+			c.linesChanged(r)
 		}
 	}),
 	feed.On(func(c *changes, _ *events.SendingLimitsSet, r *eventstore.Recorded) {
-		c.assignOrganisation(r)
+		c.scheduleAssignOrganisation(r)
 		c.runDeferred(r, nil, false, rules.ReasonFirstMessage)
 	}),
 	feed.On(func(c *changes, _ *events.ComplianceChanged, r *eventstore.Recorded) {
 		c.runDeferred(r, nil, false, rules.ReasonQuietHours)
 	}),
 	feed.On(func(c *changes, _ *events.OrganisationResumed, r *eventstore.Recorded) {
-		c.assignOrganisation(r)
+		c.scheduleAssignOrganisation(r)
 		c.runDeferred(r, nil, true, rules.ReasonLineUnavailable)
 	}),
 )
@@ -234,7 +234,7 @@ var handlers = feed.NewHandlers(
 func (c *changes) open(ref events.MessageRef, automatic bool, r *eventstore.Recorded) {
 	o := &openedMessage{ref, r, automatic}
 	c.opened[ref.MessageID], c.order = o, append(c.order, o)
-	c.runContact(ref.ContactID, r, r.OccurredAt)
+	c.scheduleContact(ref.ContactID, r, r.OccurredAt)
 }
 
 // close takes a message out of the outbox and the queue.
@@ -245,46 +245,46 @@ func (c *changes) close(messageID string) {
 	delete(c.routed, messageID)
 }
 
-// settle closes a message that waits for no receipt any more.
-func (c *changes) settle(messageID string) {
+// closeReceipt closes a message that waits for no receipt any more.
+func (c *changes) closeReceipt(messageID string) {
 	c.close(messageID)
-	c.settled[messageID] = true
+	c.receiptDone[messageID] = true
 	delete(c.receipts, messageID)
 }
 
 func (c *changes) cancel(contactID, code string, r *eventstore.Recorded) {
 	c.canceled = append(c.canceled, cancellation{contactID, r.Position, code})
-	c.runContact(contactID, r, r.OccurredAt)
+	c.scheduleContact(contactID, r, r.OccurredAt)
 }
 
-// runContact schedules the task of a contact.
-func (c *changes) runContact(contactID string, r *eventstore.Recorded, due time.Time) {
+// scheduleContact schedules the task of a contact.
+func (c *changes) scheduleContact(contactID string, r *eventstore.Recorded, due time.Time) {
 	c.tasks = append(c.tasks, tasks.Task{Process: sendingProcess, Key: contactID, Shard: r.Shard, DueAt: due, Position: r.Position})
 }
 
-// assign schedules the assign task of the event's workspace.
-func (c *changes) assign(r *eventstore.Recorded) {
+// scheduleAssign schedules the assign task of the event's workspace.
+func (c *changes) scheduleAssign(r *eventstore.Recorded) {
 	key := workspaceKey(r.OrganisationID, r.WorkspaceID)
 	c.tasks = append(c.tasks, tasks.Task{Process: assignProcess, Key: key, Shard: r.Shard, DueAt: r.OccurredAt, Position: r.Position})
 }
 
-// assignOrganisation makes the assign tasks of all workspaces of the organisation due. A workspace without a task has
+// scheduleAssignOrganisation makes the assign tasks of all workspaces of the organisation due. A workspace without a task has
 // no entries.
-func (c *changes) assignOrganisation(r *eventstore.Recorded) {
+func (c *changes) scheduleAssignOrganisation(r *eventstore.Recorded) {
 	c.reruns = append(c.reruns, rerun{r, assignProcess, assignOrganisationSQL, []any{r.OrganisationID.String(), r.OccurredAt, r.Position}})
 }
 
 // lineChanged evaluates again the messages that may wait for a line: by their entries, those that were routed to the
 // line, and the automatic texts of the workspace.
 func (c *changes) lineChanged(lineID string, r *eventstore.Recorded) {
-	c.assign(r)
+	c.scheduleAssign(r)
 	c.reruns = append(c.reruns,
 		rerun{r, sendingProcess, runRoutedSQL, []any{r.OccurredAt, r.Position, lineID}},
 		rerun{r, sendingProcess, runAutomaticSQL, []any{r.OccurredAt, r.Position, r.WorkspaceID}})
 }
 
-// choiceChanged evaluates again what waits for lines in the workspace, and may leave by other lines now.
-func (c *changes) choiceChanged(r *eventstore.Recorded) {
+// linesChanged evaluates again what waits for lines in the workspace, and may leave by other lines now.
+func (c *changes) linesChanged(r *eventstore.Recorded) {
 	c.runDeferred(r, &r.WorkspaceID, false,
 		rules.ReasonLineUnavailable, rules.ReasonNewHour, rules.ReasonNewDay, rules.ReasonSendsDay)
 }
@@ -316,8 +316,8 @@ func (c *changes) addTo(b *pgx.Batch, wakeups *tasks.Wakeups) error {
 		}
 		b.Queue(cancelSQL, contacts, positions, codes)
 	}
-	if len(c.settled) > 0 {
-		b.Queue(dropReceiptTaskSQL, keys(c.settled))
+	if len(c.receiptDone) > 0 {
+		b.Queue(dropReceiptTaskSQL, keys(c.receiptDone))
 	}
 	wakeups.Schedule(b, slices.AppendSeq(c.tasks, maps.Values(c.receipts))...)
 	for _, r := range c.reruns {

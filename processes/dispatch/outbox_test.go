@@ -12,7 +12,7 @@ import (
 	"ledgerline/processes/tasks"
 )
 
-func TestAnswersToAContactAreTakenBeforeAllThatBecameDueAtOnce(t *testing.T) {
+func TestAutomaticTextsAndMessagesOfStaffAreDueFirst(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 2, 14, 0, 0, 0, time.UTC)
 	dues := map[string]time.Time{}
@@ -36,14 +36,14 @@ func TestAnswersToAContactAreTakenBeforeAllThatBecameDueAtOnce(t *testing.T) {
 	require.Equal(t, now.Add(-priority), dues["ctc_reply"])
 }
 
-func TestAMessageThatAReceiptTellsSentLetsThoseBehindItGo(t *testing.T) {
+func TestAReceiptThatRecordsSentSchedulesTheContact(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		actor events.Actor
 		asks  []string
 	}{
 		{events.Actor{Type: "system", ID: "receipts"}, []string{"ctc_1"}},
-		{events.Actor{Type: "system", ID: sendingProcess}, nil}, // who has sent it goes on by itself
+		{events.Actor{Type: "system", ID: sendingProcess}, nil}, // the contact's own task goes on by itself
 	} {
 		sent := recorded(eventstore.Recorded{Actor: row.actor, Event: &events.MessageSent{MessageRef: events.MessageRef{MessageID: "msg_1", ContactID: "ctc_1"}}})
 		w := newChanges()
@@ -56,7 +56,7 @@ func TestAMessageThatAReceiptTellsSentLetsThoseBehindItGo(t *testing.T) {
 	}
 }
 
-func TestAMessageThatWasSentAndFellBackAtOnceTakesItsPlaceAnew(t *testing.T) {
+func TestAMessageSentAndFallenBackInOneBatchGetsItsNewPosition(t *testing.T) {
 	t.Parallel()
 	ref := events.MessageRef{MessageID: "msg_1", ContactID: "ctc_1"}
 	s := &Process{wakeups: tasks.NewWakeups()}

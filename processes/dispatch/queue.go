@@ -94,9 +94,9 @@ func (p *Process) entries(ctx context.Context, workspace uuid.UUID, groups []*gr
 	return found, nil
 }
 
-// view is the queue as one message sees it: the entries with earlier positions that may use capacity now. It implements
+// queueView is the queue as one message sees it: the entries with earlier positions that may use capacity now. It implements
 // sending.Queue, and reads the groups once.
-type view struct {
+type queueView struct {
 	process   *Process
 	workspace uuid.UUID
 	position  int64
@@ -104,9 +104,9 @@ type view struct {
 	read      bool
 }
 
-var _ sending.Queue = (*view)(nil)
+var _ sending.Queue = (*queueView)(nil)
 
-func (v *view) earlier(ctx context.Context) ([]group, error) {
+func (v *queueView) earlier(ctx context.Context) ([]group, error) {
 	if v.read {
 		return v.groups, nil
 	}
@@ -125,7 +125,7 @@ func (v *view) earlier(ctx context.Context) ([]group, error) {
 }
 
 // Blocked implements sending.Queue.
-func (v *view) Blocked(ctx context.Context, lineIDs []string) (map[string]bool, error) {
+func (v *queueView) Blocked(ctx context.Context, lineIDs []string) (map[string]bool, error) {
 	groups, err := v.earlier(ctx)
 	if err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func (v *view) Blocked(ctx context.Context, lineIDs []string) (map[string]bool, 
 }
 
 // CountBefore implements sending.Queue.
-func (v *view) CountBefore(ctx context.Context, lineIDs []string, most int) (int, error) {
+func (v *queueView) CountBefore(ctx context.Context, lineIDs []string, most int) (int, error) {
 	groups, err := v.earlier(ctx)
 	if err != nil {
 		return 0, err

@@ -10,7 +10,7 @@ import (
 	"ledgerline/test/testpg"
 )
 
-// Fifty thousand entries that want the same capacity, as many that rest until two times of day, ten that want something
+// Fifty thousand entries that want the same capacity, as many in quiet hours that end at two times, ten that want something
 // else, and ten in another workspace.
 const entriesOfATestSQL = `
 insert into capacity_queue (message_id, contact_id, workspace_id, wants_key, wants, not_before, position)
@@ -20,7 +20,7 @@ select 'm' || i, 'c' || i,
        case when i % 2 = 0 or i > 100000 then '1970-01-01 00:00Z' when i % 4 = 1 then '2026-03-02 13:00Z' else '2026-03-02 16:00Z' end::timestamptz, i
 from generate_series(1, 100020) i`
 
-func TestALongQueueIsReadByStepsOfItsIndex(t *testing.T) {
+func TestTheQueueIsReadByIndexHoweverLongItIs(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(0, 0)
 	const one, two = "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"
