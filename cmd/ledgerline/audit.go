@@ -118,7 +118,11 @@ func (p *proofFile) checkConsent() []string {
 				continue // it is about another number of the contact
 			}
 			at, _ := strconv.ParseInt(e.Leaf[position], 10, 64)
-			facts["id"], facts["occurred"], facts["actor"] = e.Leaf[id], e.Leaf[occurred][:len("2026-01-02T15:04:05.000")], e.Leaf[actor]
+			when := e.Leaf[occurred]
+			if n := len("2026-01-02T15:04:05.000"); len(when) > n { // a forged proof may have less
+				when = when[:n]
+			}
+			facts["id"], facts["occurred"], facts["actor"] = e.Leaf[id], when, e.Leaf[actor]
 			consent[at] = facts
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"ledgerline/test/app"
 )
 
-// talk creates a contact and its conversation by sending it a message.
+// talk is a contact with its conversation, which one message started.
 type talk struct{ phone, contact, conversation, line string }
 
 func newTalk(a *app.App, name string) talk {
