@@ -200,9 +200,9 @@ func (a *App) TestWebhook(ctx context.Context, req Request, id, eventType string
 }
 
 // ReplayDelivery requests one more attempt of a delivery to an active endpoint of the request's workspace; Ref is the
-// delivery's id. The caller has checked that the delivery is finished; replays is the number of its replays at that time,
-// and isTest whether it is the delivery of a test. Refusals: not_found, conflict when the delivery was replayed since
-// or the endpoint is not active, rate_limited (rule WHK-15).
+// delivery's id. The caller has checked that the delivery is finished; replays is the number of its replays at that
+// time, and isTest whether it is the delivery of a test. Refusals: not_found, conflict when the delivery was replayed
+// since or the endpoint is not active, rate_limited (rule WHK-15).
 func (a *App) ReplayDelivery(ctx context.Context, req Request, endpointID string, deliveryID uuid.UUID, isTest bool, replays int) (Result, error) {
 	stream := events.DeliveryStream(deliveryID)
 	expected := replays // the version of the stream: one event for each replay

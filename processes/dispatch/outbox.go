@@ -268,8 +268,8 @@ func (c *changes) scheduleAssign(r *eventstore.Recorded) {
 	c.tasks = append(c.tasks, tasks.Task{Process: assignProcess, Key: key, Shard: r.Shard, DueAt: r.OccurredAt, Position: r.Position})
 }
 
-// scheduleAssignOrganisation makes the assign tasks of all workspaces of the organisation due. A workspace without a task has
-// no entries.
+// scheduleAssignOrganisation makes the assign tasks of all workspaces of the organisation due. A workspace without a
+// task has no entries.
 func (c *changes) scheduleAssignOrganisation(r *eventstore.Recorded) {
 	c.reruns = append(c.reruns, rerun{r, assignProcess, assignOrganisationSQL, []any{r.OrganisationID.String(), r.OccurredAt, r.Position}})
 }

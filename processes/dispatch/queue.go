@@ -94,8 +94,8 @@ func (p *Process) entries(ctx context.Context, workspace uuid.UUID, groups []*gr
 	return found, nil
 }
 
-// queueView is the queue as one message sees it: the entries with earlier positions that may use capacity now. It implements
-// sending.Queue, and reads the groups once.
+// queueView is the queue as one message sees it: the entries with earlier positions that may use capacity now. It
+// implements sending.Queue, and reads the groups once.
 type queueView struct {
 	process   *Process
 	workspace uuid.UUID

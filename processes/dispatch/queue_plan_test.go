@@ -10,8 +10,8 @@ import (
 	"ledgerline/test/testpg"
 )
 
-// Fifty thousand entries that want the same capacity, as many in quiet hours that end at two times, ten that want something
-// else, and ten in another workspace.
+// Fifty thousand entries that want the same capacity, as many in quiet hours that end at two times, ten that want
+// something else, and ten in another workspace.
 const entriesOfATestSQL = `
 insert into capacity_queue (message_id, contact_id, workspace_id, wants_key, wants, not_before, position)
 select 'm' || i, 'c' || i,

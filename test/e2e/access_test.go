@@ -27,7 +27,8 @@ type route struct {
 	roles        string
 }
 
-// routes returns requests to endpoints of every group of rights. Every call needs a new contact, scheduled message and unused phone.
+// routes returns requests to endpoints of every group of rights. Every call needs a new contact, scheduled message and
+// unused phone.
 func routes(contact, waiting, phone string) []route {
 	return []route{
 		{"GET", "/v1/contacts", nil, 200, "read", "owner admin manager developer analyst agent"},
