@@ -29,8 +29,11 @@ func (u *unit) loadConversation(ctx context.Context, id string, agent uuid.UUID)
 		return nil, err
 	}
 	s := &conv.State
-	if !s.Exists() || s.Workspace != u.Request.Workspace || agent != uuid.Nil && !s.VisibleTo(agent) {
+	if !s.Exists() || s.Workspace != u.Request.Workspace {
 		return nil, engine.NotFound("conversation")
+	}
+	if agent != uuid.Nil && !s.VisibleTo(agent) {
+		return nil, engine.Hidden("conversation")
 	}
 	if _, err := u.loadContact(ctx, s.ContactID); err != nil {
 		if fault.Is(err, fault.NotFound) {

@@ -315,7 +315,7 @@ func TestAnIdempotencyKeyIsUsedOnceAndReturnsItsRecord(t *testing.T) {
 	h := newTestLedger(t, 1)
 	ctx := context.Background()
 	a := h.write(one("s", eventstore.AnyVersion, team("a")))
-	a.Idempotency = &eventstore.IdempotencyRecord{Workspace: h.wsp, Key: "k1", Fingerprint: []byte("f"), Ref: "ctc_1", Status: 201, Subject: "ctc_1"}
+	a.Idempotency = &eventstore.IdempotencyRecord{Workspace: h.wsp, Key: "k1", Actor: "key:key_1", Fingerprint: []byte("f"), Ref: "ctc_1", Status: 201, Subject: "ctc_1"}
 	result, err := h.Append(ctx, a)
 	require.NoError(t, err)
 
@@ -326,13 +326,19 @@ func TestAnIdempotencyKeyIsUsedOnceAndReturnsItsRecord(t *testing.T) {
 	require.Equal(t, "ctc_1", exists.Record.Ref)
 	require.Nil(t, exists.Record.Body)
 
-	require.NoError(t, h.CompleteIdempotencyRecord(ctx, h.wsp, "k1", "", []byte(`{"phone":"+12025550123"}`)))
+	require.NoError(t, h.CompleteIdempotencyRecord(ctx, h.wsp, "key:key_1", "k1", "", []byte(`{"phone":"+12025550123"}`)))
 	found, err := h.FindIdempotencyRecord(ctx, h.wsp, "k1")
 	require.NoError(t, err)
 	require.JSONEq(t, `{"phone":"+12025550123"}`, string(found.Body))
 	var raw []byte
 	require.NoError(t, h.pool.QueryRow(ctx, `select body from ledger_idempotency_records`).Scan(&raw))
 	require.NotContains(t, string(raw), "12025550123", "answers are encrypted at rest")
+
+	require.NoError(t, h.CompleteIdempotencyRecord(ctx, h.wsp, "key:key_2", "k1", "", []byte(`{}`)))
+	_, err = h.pool.Exec(ctx, `update ledger_idempotency_records set actor = 'key:key_2'`)
+	require.NoError(t, err)
+	_, err = h.FindIdempotencyRecord(ctx, h.wsp, "k1")
+	require.Error(t, err, "an answer belongs to its actor")
 
 	other, err := h.FindIdempotencyRecord(ctx, uuid.New(), "k1")
 	require.NoError(t, err)

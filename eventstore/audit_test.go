@@ -110,7 +110,7 @@ func TestErasureDestroysTheKeyAndTheChainStillVerifies(t *testing.T) {
 	kept, err := h.FindIdempotencyRecord(ctx, h.wsp, "old")
 	require.NoError(t, err)
 	require.Nil(t, kept.Body, "an erasure empties stored answers about the contact")
-	require.NoError(t, h.CompleteIdempotencyRecord(ctx, h.wsp, "old", "", []byte("+12025550123")))
+	require.NoError(t, h.CompleteIdempotencyRecord(ctx, h.wsp, "", "old", "", []byte("+12025550123")))
 	kept, err = h.FindIdempotencyRecord(ctx, h.wsp, "old")
 	require.NoError(t, err)
 	require.Nil(t, kept.Body, "an emptied answer is not stored again")

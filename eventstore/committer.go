@@ -276,7 +276,7 @@ const (
 		from unnest($1::text[], $2::text[]) u (scope, key) join ledger_claims c using (scope, key)`
 	quotasSQL = `select u.i, coalesce((select sum(used) from ledger_quotas q where q.key = u.key and q.bucket >= u.since), 0)::bigint
 		from unnest($1::text[], $2::timestamptz[]) with ordinality u (key, since, i)`
-	recordsSQL = `select r.workspace_id, r.key, r.fingerprint, r.ref, r.status, r.body, coalesce(r.subject, ''), r.shard, r.position, r.created_at
+	recordsSQL = `select r.workspace_id, r.key, r.actor, r.fingerprint, r.ref, r.status, r.body, coalesce(r.subject, ''), r.shard, r.position, r.created_at
 		from unnest($1::uuid[], $2::text[]) u (workspace_id, key) join ledger_idempotency_records r using (workspace_id, key)`
 	existingKeysSQL = `select subject from ledger_keys where subject = any($1)`
 )

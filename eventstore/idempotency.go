@@ -4,29 +4,33 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
 
 const (
-	findRecordSQL = `select workspace_id, key, fingerprint, ref, status, body, coalesce(subject, ''), shard, position, created_at
+	findRecordSQL = `select workspace_id, key, actor, fingerprint, ref, status, body, coalesce(subject, ''), shard, position, created_at
 		from ledger_idempotency_records where workspace_id = $1 and key = $2`
 	// A body never replaces one that is there. It is not stored either after the erasure of its subject, whose key is then
 	// destroyed.
 	completeRecordSQL = `update ledger_idempotency_records r set body = $3, subject = coalesce(r.subject, nullif($4, ''))
-		where workspace_id = $1 and key = $2 and body is null
+		where workspace_id = $1 and key = $2 and actor = $5 and body is null
 		and not exists (select from ledger_keys k where k.subject = coalesce(r.subject, nullif($4, '')) and k.wrapped is null)`
 )
 
 func scanRecord(row pgx.CollectableRow) (IdempotencyRecord, error) {
 	var r IdempotencyRecord
-	err := row.Scan(&r.Workspace, &r.Key, &r.Fingerprint, &r.Ref, &r.Status, &r.Body, &r.Subject, &r.Shard, &r.Position, &r.CreatedAt)
+	err := row.Scan(&r.Workspace, &r.Key, &r.Actor, &r.Fingerprint, &r.Ref, &r.Status, &r.Body, &r.Subject, &r.Shard, &r.Position, &r.CreatedAt)
 	return r, err
 }
 
-// recordContext binds an encrypted body to its record: it cannot be decrypted as the body of another one.
-func recordContext(r *IdempotencyRecord) []byte { return append(r.Workspace[:], r.Key...) }
+// recordContext binds an encrypted body to its record and to the record's actor: it cannot be decrypted as the body of
+// another one. Neither an actor nor a key has line breaks.
+func recordContext(r *IdempotencyRecord) []byte {
+	return slices.Concat(r.Workspace[:], []byte(r.Actor+"\n"+r.Key))
+}
 
 func (l *Ledger) encryptRecordBody(r *IdempotencyRecord, body []byte) ([]byte, error) {
 	sealed, err := l.keyring.wrap.Encrypt(body, recordContext(r))
@@ -69,14 +73,15 @@ func (l *Ledger) FindIdempotencyRecord(ctx context.Context, workspace uuid.UUID,
 	return &r, l.decryptRecord(&r)
 }
 
-// CompleteIdempotencyRecord adds the answer's body to a record that was committed without it. subject is the contact
-// whose erasure empties the body, "" for none. It changes nothing when the record has a body or its subject is erased.
-func (l *Ledger) CompleteIdempotencyRecord(ctx context.Context, workspace uuid.UUID, key, subject string, body []byte) error {
-	sealed, err := l.encryptRecordBody(&IdempotencyRecord{Workspace: workspace, Key: key}, body)
+// CompleteIdempotencyRecord adds the answer's body to a record of the actor that was committed without it. subject is
+// the contact whose erasure empties the body, "" for none. It changes nothing when the record has a body or another
+// actor, or when its subject is erased.
+func (l *Ledger) CompleteIdempotencyRecord(ctx context.Context, workspace uuid.UUID, actor, key, subject string, body []byte) error {
+	sealed, err := l.encryptRecordBody(&IdempotencyRecord{Workspace: workspace, Actor: actor, Key: key}, body)
 	if err != nil {
 		return err
 	}
-	if _, err := l.pool.Exec(ctx, completeRecordSQL, workspace, key, sealed, subject); err != nil {
+	if _, err := l.pool.Exec(ctx, completeRecordSQL, workspace, key, sealed, subject, actor); err != nil {
 		return fmt.Errorf("eventstore: complete idempotency record: %w", err)
 	}
 	return nil

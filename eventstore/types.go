@@ -83,6 +83,7 @@ type Quota struct {
 type IdempotencyRecord struct {
 	Workspace   uuid.UUID
 	Key         string // unique within the workspace
+	Actor       string // caller that used the key; the body cannot be decrypted as the answer to another one
 	Fingerprint []byte // hash of method, path and canonical body: another request with the same key is refused
 	Ref         string // id of what the request created or changed; without Body the answer is built from its view
 	Status      int    // HTTP status of the answer

@@ -29,11 +29,11 @@ const (
 		where c.scope = u.scope and c.key = u.key`
 	addQuotasSQL = `insert into ledger_quotas as q (key, bucket, used) select * from unnest($1::text[], $2::timestamptz[], $3::bigint[])
 		on conflict (key, bucket) do update set used = q.used + excluded.used`
-	insertRecordsSQL = `insert into ledger_idempotency_records (workspace_id, key, fingerprint, ref, status, body, subject, shard, position, created_at)
-		select workspace_id, key, fingerprint, ref, status, body, nullif(subject, ''), $9, position, $10
-		from unnest($1::uuid[], $2::text[], $3::bytea[], $4::text[], $5::smallint[], $6::bytea[], $7::text[], $8::bigint[])
-			u (workspace_id, key, fingerprint, ref, status, body, subject, position)
-		on conflict (workspace_id, key) do update set fingerprint = excluded.fingerprint, ref = excluded.ref, status = excluded.status,
+	insertRecordsSQL = `insert into ledger_idempotency_records (workspace_id, key, actor, fingerprint, ref, status, body, subject, shard, position, created_at)
+		select workspace_id, key, actor, fingerprint, ref, status, body, nullif(subject, ''), $10, position, $11
+		from unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::smallint[], $7::bytea[], $8::text[], $9::bigint[])
+			u (workspace_id, key, actor, fingerprint, ref, status, body, subject, position)
+		on conflict (workspace_id, key) do update set actor = excluded.actor, fingerprint = excluded.fingerprint, ref = excluded.ref, status = excluded.status,
 			body = excluded.body, subject = excluded.subject, shard = excluded.shard, position = excluded.position, created_at = excluded.created_at`
 	moveHeadSQL = `update ledger_heads set position = $2 where shard = $1`
 	notifySQL   = `select pg_notify('ledger_head', $1)`
@@ -161,7 +161,7 @@ func addClaimsTo(b *pgx.Batch, s *shardState, accepted []*pendingAppend) {
 // addRecordsTo adds the inserts of idempotency records. A record that has expired is replaced.
 func addRecordsTo(b *pgx.Batch, shard int, s *shardState, accepted []*pendingAppend) {
 	var workspaces []uuid.UUID
-	var keys, refs, subjects []string
+	var keys, actors, refs, subjects []string
 	var fingerprints, bodies [][]byte
 	var statuses []int16
 	var positions []int64
@@ -171,11 +171,12 @@ func addRecordsTo(b *pgx.Batch, shard int, s *shardState, accepted []*pendingApp
 		}
 		r := s.records[recordKey{p.append.Idempotency.Workspace, p.append.Idempotency.Key}]
 		workspaces, keys, refs = append(workspaces, r.Workspace), append(keys, r.Key), append(refs, r.Ref)
+		actors = append(actors, r.Actor)
 		fingerprints, bodies = append(fingerprints, r.Fingerprint), append(bodies, p.recordBody)
 		statuses = append(statuses, int16(r.Status)) //nolint:gosec // an HTTP status
 		subjects, positions = append(subjects, r.Subject), append(positions, r.Position)
 	}
 	if len(keys) > 0 {
-		b.Queue(insertRecordsSQL, uuids(workspaces), keys, fingerprints, refs, statuses, bodies, subjects, positions, shard, s.now)
+		b.Queue(insertRecordsSQL, uuids(workspaces), keys, actors, fingerprints, refs, statuses, bodies, subjects, positions, shard, s.now)
 	}
 }

@@ -57,7 +57,7 @@ func serveEntries(t *testing.T, callers *cachingAuthenticator, check func(c *htt
 					return httpapi.WriteResult{}, err
 				}
 				if i := c.Idempotency; i != nil {
-					record := httpapi.IdempotencyRecord{Fingerprint: i.Fingerprint, Status: 200}
+					record := httpapi.IdempotencyRecord{Actor: c.Actor(), Fingerprint: i.Fingerprint, Status: 200}
 					if err := kept.append(c.WorkspaceID, i.Key, record); err != nil {
 						return httpapi.WriteResult{}, err
 					}
@@ -91,7 +91,7 @@ func TestWriteWithAChangedCredentialRunsAgainWithTheFreshCaller(t *testing.T) {
 func TestRevokedKeyWritesNothingAndLearnsNoStoredAnswer(t *testing.T) {
 	t.Parallel()
 	s, _ := serveGuarded(t, refusedCaller)
-	stored := httpapi.IdempotencyRecord{Status: 200, Body: []byte(`{"secret":"yes"}`)}
+	stored := httpapi.IdempotencyRecord{Actor: "key:key_all", Status: 200, Body: []byte(`{"secret":"yes"}`)}
 	require.NoError(t, s.records.append(workspace, "k1", stored))
 	answer := s.postKey("/v1/entries", "k1", "")
 	answer.refused(401, "unauthorized")

@@ -103,7 +103,7 @@ func (r *records) Find(_ context.Context, workspace uuid.UUID, key string) (*htt
 func (r *records) SaveRefusal(
 	_ context.Context, caller auth.Caller, key string, fingerprint []byte, record httpapi.IdempotencyRecord,
 ) error {
-	record.Fingerprint = fingerprint
+	record.Actor, record.Fingerprint = caller.Actor(), fingerprint
 	return r.append(caller.WorkspaceID, key, record)
 }
 
@@ -121,9 +121,9 @@ func (r *records) append(workspace uuid.UUID, key string, record httpapi.Idempot
 	return nil
 }
 
-func (r *records) AddBody(_ context.Context, workspace uuid.UUID, key string, body []byte) {
+func (r *records) AddBody(_ context.Context, workspace uuid.UUID, actor, key string, body []byte) {
 	r.mu.Lock()
-	if record := r.stored[workspace.String()+key]; record != nil && record.Body == nil {
+	if record := r.stored[workspace.String()+key]; record != nil && record.Actor == actor && record.Body == nil {
 		record.Body = body
 	}
 	r.mu.Unlock()
@@ -364,7 +364,7 @@ func things(api *httpapi.API, kept *records) {
 	httpapi.Write(api, httpapi.Route{Method: "POST", Path: "/v1/things", ID: "create-thing", Access: anybody(), Status: 201},
 		func(_ context.Context, c *httpapi.Call, in *createThing) (httpapi.WriteResult, error) {
 			if c.Idempotency != nil {
-				record := httpapi.IdempotencyRecord{Fingerprint: c.Idempotency.Fingerprint, Status: c.Idempotency.Status, Ref: in.Body.Name}
+				record := httpapi.IdempotencyRecord{Actor: c.Actor(), Fingerprint: c.Idempotency.Fingerprint, Status: c.Idempotency.Status, Ref: in.Body.Name}
 				if err := kept.append(c.WorkspaceID, c.Idempotency.Key, record); err != nil {
 					return httpapi.WriteResult{}, err
 				}

@@ -39,6 +39,7 @@ type Idempotency struct {
 
 // IdempotencyRecord is the stored answer of an idempotency key.
 type IdempotencyRecord struct {
+	Actor       string // auth.Caller.Actor of the caller that used the key; nobody else gets the answer
 	Fingerprint []byte
 	Status      int
 	Ref         string // WriteResult.Ref
@@ -47,17 +48,17 @@ type IdempotencyRecord struct {
 	Shard       int
 }
 
-// IdempotencyRecords stores idempotency records for 24 hours, per workspace and key (rule API-14). It is safe for
-// concurrent use.
+// IdempotencyRecords stores idempotency records for 24 hours, per workspace and key (rule API-14), each with the actor
+// that used the key. It is safe for concurrent use.
 type IdempotencyRecords interface {
 	// Find returns nil, nil when the key has not been used.
 	Find(ctx context.Context, workspace uuid.UUID, key string) (*IdempotencyRecord, error)
 	// SaveRefusal stores the answer to a write that appended nothing. It returns an error that wraps
 	// ErrIdempotencyKeyUsed when the key has been used meanwhile.
 	SaveRefusal(ctx context.Context, caller auth.Caller, key string, fingerprint []byte, record IdempotencyRecord) error
-	// AddBody adds the body to the record of a success. It returns no error: without the body, a retry is answered from
-	// the view.
-	AddBody(ctx context.Context, workspace uuid.UUID, key string, body []byte)
+	// AddBody adds the body to the actor's record of a success. It returns no error: without the body, a retry is
+	// answered from the view.
+	AddBody(ctx context.Context, workspace uuid.UUID, actor, key string, body []byte)
 }
 
 // readIdempotencyKey reads the header. A malformed key is an issue of the request.
@@ -137,7 +138,7 @@ func (a *API) writeOnce(q *request, e *endpoint, write func() (WriteResult, erro
 		return
 	}
 	if answer := a.answerWrite(q, e, result, nil, body); answer != nil && !result.BodyStored && !e.OmitStoredBody {
-		a.recordBodies.add(recordBody{q.call.WorkspaceID, key.Key, answer})
+		a.recordBodies.add(recordBody{q.call.WorkspaceID, q.call.Actor(), key.Key, answer})
 	}
 }
 
@@ -155,11 +156,12 @@ func (a *API) answerWrite(q *request, e *endpoint, result WriteResult, err error
 	return rendered
 }
 
-// answerRefusal answers a refused write with an idempotency key. If the key has a record, the record is the answer.
-// Else the refusal is, and it is stored if isStored says so.
+// answerRefusal answers a refused write with an idempotency key. If the caller has used the key before, the record is
+// the answer. If another caller has, the refusal is, and nothing is stored. Else the refusal is the answer too, and it
+// is stored if isStored says so.
 func (a *API) answerRefusal(q *request, e *endpoint, refused error, body bodyFunc) {
-	key := q.call.Idempotency
-	if f := fault.Of(refused); f != nil && isAboutCaller(f.Code) {
+	key, f := q.call.Idempotency, fault.Of(refused)
+	if f != nil && isAboutCaller(f.Code) {
 		a.refuse(q.gin, f) // a caller that may not do it does not learn the stored answer (rule API-19)
 		return
 	}
@@ -173,6 +175,13 @@ func (a *API) answerRefusal(q *request, e *endpoint, refused error, body bodyFun
 			a.refuse(q.gin, fmt.Errorf("find the idempotency record of a refused write (%v): %w", refused, err)) //nolint:errorlint // err decides
 			return
 		}
+		if record != nil && record.Actor != q.call.Actor() {
+			if errors.Is(refused, ErrIdempotencyKeyUsed) {
+				refused = fault.New(fault.IdempotencyConflict, "Another caller of the workspace has used this idempotency key.")
+			}
+			a.refuse(q.gin, refused)
+			return
+		}
 		if record != nil {
 			if !q.credentials.Fresh { // the caller came from a cache, and the ledger checks the key before the caller's guards
 				if err := a.verifyCaller(q, e); err != nil {
@@ -180,10 +189,13 @@ func (a *API) answerRefusal(q *request, e *endpoint, refused error, body bodyFun
 					return
 				}
 			}
+			if f != nil && f.Hidden && isSuccess(record.Status) && bytes.Equal(record.Fingerprint, key.Fingerprint) {
+				a.refuse(q.gin, f) // the caller may not see any more what it once wrote (rule API-19)
+				return
+			}
 			a.answerRecord(q, record, body)
 			return
 		}
-		f := fault.Of(refused)
 		if f == nil || !isStored(f.Code) {
 			break
 		}

@@ -62,7 +62,7 @@ func (l *ledger) do(_ context.Context, c *httpapi.Call, in *entryIn) (httpapi.Wr
 	}
 	done := httpapi.WriteResult{Ref: in.Body.Name, Position: 7, Shard: 2}
 	if c.Idempotency != nil {
-		record := httpapi.IdempotencyRecord{Fingerprint: c.Idempotency.Fingerprint, Status: c.Idempotency.Status, Ref: done.Ref, Position: 7, Shard: 2}
+		record := httpapi.IdempotencyRecord{Actor: c.Actor(), Fingerprint: c.Idempotency.Fingerprint, Status: c.Idempotency.Status, Ref: done.Ref, Position: 7, Shard: 2}
 		if l.stored {
 			record.Body = []byte(`{"ref":"once","from":"secret"}`)
 			done.Body, done.BodyStored = json.RawMessage(record.Body), true

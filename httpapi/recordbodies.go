@@ -16,9 +16,9 @@ const (
 
 // recordBody is the body of an answer that is not in its idempotency record yet.
 type recordBody struct {
-	workspace uuid.UUID
-	key       string
-	body      []byte
+	workspace  uuid.UUID
+	actor, key string
+	body       []byte
 }
 
 // recordBodies adds bodies to idempotency records after the answers were sent, in a few goroutines. Bodies that do not
@@ -47,7 +47,7 @@ func newRecordBodies(records IdempotencyRecords) *recordBodies {
 func (r *recordBodies) work() {
 	for one := range r.queue {
 		ctx, cancel := context.WithTimeout(context.Background(), recordBodyTimeout) // the request has ended
-		r.records.AddBody(ctx, one.workspace, one.key, one.body)
+		r.records.AddBody(ctx, one.workspace, one.actor, one.key, one.body)
 		cancel()
 	}
 }

@@ -49,6 +49,9 @@ func isStored(code fault.Code) bool {
 	return false
 }
 
+// isSuccess reports whether the status is that of a write that was done.
+func isSuccess(status int) bool { return status < http.StatusBadRequest }
+
 // isAboutCaller reports whether a refusal with this code says something about the caller and not about the request.
 func isAboutCaller(code fault.Code) bool {
 	status := statuses[code].status

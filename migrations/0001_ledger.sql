@@ -62,6 +62,7 @@ create index ledger_quotas_bucket on ledger_quotas (bucket);
 create table ledger_idempotency_records (
     workspace_id uuid not null,
     key text collate "C" not null,
+    actor text collate "C" not null, -- the caller that used the key, as kind:id; nobody else gets the answer
     fingerprint bytea not null, -- hash of the request; another request with the same key is refused
     ref text not null,          -- id of what the request created or changed
     status smallint not null,   -- HTTP status of the answer

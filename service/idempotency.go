@@ -29,7 +29,7 @@ func (r idempotencyRecords) Find(ctx context.Context, workspace uuid.UUID, key s
 		return nil, err
 	}
 	return &httpapi.IdempotencyRecord{
-		Fingerprint: found.Fingerprint, Status: found.Status, Ref: found.Ref, Body: found.Body, Position: found.Position, Shard: found.Shard,
+		Actor: found.Actor, Fingerprint: found.Fingerprint, Status: found.Status, Ref: found.Ref, Body: found.Body, Position: found.Position, Shard: found.Shard,
 	}, nil
 }
 
@@ -37,7 +37,9 @@ func (r idempotencyRecords) Find(ctx context.Context, workspace uuid.UUID, key s
 func (r idempotencyRecords) SaveRefusal(ctx context.Context, caller auth.Caller, key string, fingerprint []byte, answer httpapi.IdempotencyRecord) error {
 	err := r.app.StoreRefusal(ctx, commands.Request{
 		Organisation: caller.OrganisationID, Workspace: caller.WorkspaceID, Actor: events.Actor{Type: "system"}, RequestID: caller.RequestID,
-		Idempotency: &eventstore.IdempotencyRecord{Workspace: caller.WorkspaceID, Key: key, Fingerprint: fingerprint, Status: answer.Status, Body: answer.Body},
+		Idempotency: &eventstore.IdempotencyRecord{
+			Workspace: caller.WorkspaceID, Key: key, Actor: caller.Actor(), Fingerprint: fingerprint, Status: answer.Status, Body: answer.Body,
+		},
 	})
 	if exists := (*eventstore.IdempotencyRecordExists)(nil); errors.As(err, &exists) {
 		return fmt.Errorf("%w: %w", httpapi.ErrIdempotencyKeyUsed, err)
@@ -46,8 +48,8 @@ func (r idempotencyRecords) SaveRefusal(ctx context.Context, caller auth.Caller,
 }
 
 // AddBody implements httpapi.IdempotencyRecords.
-func (r idempotencyRecords) AddBody(ctx context.Context, workspace uuid.UUID, key string, body []byte) {
-	if err := r.ledger.CompleteIdempotencyRecord(ctx, workspace, key, "", body); err != nil {
+func (r idempotencyRecords) AddBody(ctx context.Context, workspace uuid.UUID, actor, key string, body []byte) {
+	if err := r.ledger.CompleteIdempotencyRecord(ctx, workspace, actor, key, "", body); err != nil {
 		r.log.Warn("service: the answer of a write was not stored; a retry builds it again", "error", err)
 	}
 }

@@ -22,7 +22,9 @@ func request(c *httpapi.Call) commands.Request {
 		r.Guards = append(r.Guards, commands.Guard(g))
 	}
 	if i := c.Idempotency; i != nil {
-		r.Idempotency = &commands.IdempotencyRecord{Workspace: c.WorkspaceID, Key: i.Key, Fingerprint: i.Fingerprint, Status: i.Status}
+		r.Idempotency = &commands.IdempotencyRecord{
+			Workspace: c.WorkspaceID, Key: i.Key, Actor: c.Caller.Actor(), Fingerprint: i.Fingerprint, Status: i.Status,
+		}
 	}
 	return r
 }

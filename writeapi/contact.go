@@ -163,6 +163,9 @@ func (a *API) checkVisible(ctx context.Context, c *httpapi.Call, id string) erro
 		return nil
 	}
 	_, err := a.contacts().current(ctx, c, id)
+	if f := fault.Of(err); f != nil && f.Code == fault.NotFound {
+		f.Hidden = true
+	}
 	return err
 }
 

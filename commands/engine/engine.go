@@ -159,7 +159,7 @@ type Request struct {
 	// Guards are the stream versions at which the caller was authenticated; see commands.Access.
 	Guards []eventstore.Guard
 	// Idempotency makes the command idempotent; nil for a request without an idempotency key. The caller sets Workspace,
-	// Key, Fingerprint and Status; the command adds Ref, Subject and, where it renders the answer, Body.
+	// Key, Actor, Fingerprint and Status; the command adds Ref, Subject and, where it renders the answer, Body.
 	Idempotency *eventstore.IdempotencyRecord
 	Causation   uuid.UUID
 	Correlation uuid.UUID

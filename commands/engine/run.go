@@ -124,9 +124,16 @@ func (e *Engine) VerifyCaller(ctx context.Context, req *Request) error {
 	return nil
 }
 
+// isAboutCaller reports whether a refusal says what the caller may not do or see. No stored answer replaces it.
+func isAboutCaller(refusal error) bool {
+	f := fault.Of(refusal)
+	return f != nil && (f.Hidden || f.Code == fault.Forbidden || f.Code == fault.Unauthorized || f.Code == fault.OrgPaused)
+}
+
 // refusal returns the command's refusal, with two exceptions. If the caller's credential has changed, it returns
-// ErrCredentialChanged. If the idempotency key has a stored answer, it returns IdempotencyRecordExists, because the
-// effect of the first request may be the reason why the repeated one is refused.
+// ErrCredentialChanged. If the idempotency key has a stored answer to the same actor, it returns
+// IdempotencyRecordExists, because the effect of the first request may be the reason why the repeated one is refused.
+// That does not hold for what the caller may not do or see: the refusal stays (rule API-19).
 func (e *Engine) refusal(ctx context.Context, u *Unit, refusal error) error {
 	if len(u.Request.Guards) > 0 {
 		if err := e.VerifyCaller(ctx, u.Request); err != nil {
@@ -134,14 +141,14 @@ func (e *Engine) refusal(ctx context.Context, u *Unit, refusal error) error {
 		}
 	}
 	r := u.Request.Idempotency
-	if r == nil {
+	if r == nil || isAboutCaller(refusal) {
 		return refusal
 	}
 	stored, err := e.Ledger.FindIdempotencyRecord(ctx, r.Workspace, r.Key)
 	if err != nil {
 		return Unreadable(err)
 	}
-	if stored != nil {
+	if stored != nil && stored.Actor == r.Actor {
 		return fmt.Errorf("commands: %w", &eventstore.IdempotencyRecordExists{Record: *stored})
 	}
 	return refusal
@@ -154,6 +161,7 @@ func (e *Engine) appendRefused(ctx context.Context, u *Unit, err error) error {
 		claim    *eventstore.ClaimTaken
 		erased   *eventstore.SubjectErased
 		quota    *eventstore.QuotaExceeded
+		exists   *eventstore.IdempotencyRecordExists
 	)
 	switch {
 	case errors.As(err, &conflict):
@@ -180,10 +188,27 @@ func (e *Engine) appendRefused(ctx context.Context, u *Unit, err error) error {
 			return e.refusal(ctx, u, full)
 		}
 		return &retryError{cause: err}
+	case errors.As(err, &exists):
+		return e.keyUsed(ctx, u, err)
 	case errors.As(err, &erased): // a contact was erased since it was read
 		return &retryError{cause: err}
 	case errors.Is(err, eventstore.ErrUnavailable), errors.Is(err, eventstore.ErrClosed):
 		return Unavailable(err)
+	}
+	return fmt.Errorf("commands: %w", err)
+}
+
+// keyUsed returns the refusal of an append whose idempotency key has been used. The ledger looks at the key before the
+// guards, and the stored answer must not replace a refusal. So the caller is checked again, and a command that decided
+// on states that may be old decides once more.
+func (e *Engine) keyUsed(ctx context.Context, u *Unit, err error) error {
+	if len(u.Request.Guards) > 0 {
+		if err := e.VerifyCaller(ctx, u.Request); err != nil {
+			return err
+		}
+	}
+	if u.cached {
+		return &retryError{cause: err}
 	}
 	return fmt.Errorf("commands: %w", err)
 }

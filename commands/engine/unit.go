@@ -173,6 +173,16 @@ func Unavailable(cause error) *fault.Fault {
 }
 
 // NotFound is the refusal not_found for a resource, named as a user would name it.
-func NotFound(resource string) error {
+func NotFound(resource string) error { return notFound(resource) }
+
+// Hidden is NotFound for a resource that the caller may not see. It stays the answer to a caller that once wrote the
+// resource with the same idempotency key (rule API-19).
+func Hidden(resource string) error {
+	f := notFound(resource)
+	f.Hidden = true
+	return f
+}
+
+func notFound(resource string) *fault.Fault {
 	return fault.New(fault.NotFound, "There is no such %s.", resource)
 }

@@ -47,6 +47,7 @@ type Fault struct {
 	Details    map[string]any // further details, for example contact_id of a duplicate
 	RetryAfter time.Duration  // only with RateLimited and Unavailable
 	Cause      error          // logged, never shown to clients
+	Hidden     bool           // only with NotFound: the thing may exist, and the caller may not see it; never shown to clients
 }
 
 // Error implements error.

@@ -97,6 +97,9 @@ type Caller struct {
 	RequestID string
 }
 
+// Actor names the caller among all callers of its workspace, whatever secret or token it uses.
+func (c *Caller) Actor() string { return string(c.Kind) + ":" + c.ID }
+
 // Has reports whether the caller is a key or identity with the scope. A session has no scopes.
 func (c *Caller) Has(scope Scope) bool {
 	for _, have := range c.Scopes {
