@@ -40,27 +40,22 @@ type Attempt struct {
 	Message message.Message // as it is now; Content, FromNumber and Channel are what to send
 	Line    line.Line       // with StepSend and StepLookup
 	Until   time.Time       // with StepWait; zero when no end is known
-	// StepsAside reports, with StepWait, that later messages to the contact may pass this one (rule SND-21).
-	StepsAside bool
+	// MayBeOvertaken states, with StepWait, that later messages to the contact may leave before this one (rule SND-21).
+	MayBeOvertaken bool
 
 	recipient []eventstore.Guard // with StepSend: contact and number as they were when the attempt began
-}
-
-// Begin is the input of BeginAttempt.
-type Begin struct {
-	MessageID string
-	Queue     Queue // the capacity queue; nil when it is empty
 }
 
 // BeginAttempt evaluates the rules for a message and begins an attempt to send it. In one append it records the line
 // (message.routed, with its capacity reserved) and the attempt (message.sending), guarded by the contact, its number,
 // the organisation and the line. Therefore an opt-out that is committed first always wins, and no limit is exceeded,
-// with any number of nodes. If the rules say otherwise, it records message.deferred or message.failed instead.
-func (s *Sender) BeginAttempt(ctx context.Context, req engine.Request, in Begin) (Attempt, error) {
+// with any number of nodes. If the rules defer or refuse the message, it records message.deferred or message.failed
+// instead. q is the capacity queue; nil stands for an empty queue.
+func (s *Sender) BeginAttempt(ctx context.Context, req engine.Request, messageID string, q Queue) (Attempt, error) {
 	var t Attempt
-	err := s.onMessage(ctx, req, in.MessageID, &t.Result, func(ctx context.Context, u *unit, m *engine.Aggregate[message.Message]) error {
+	err := s.onMessage(ctx, req, messageID, &t.Result, func(ctx context.Context, u *unit, m *engine.Aggregate[message.Message]) error {
 		t = Attempt{}
-		if err := u.beginAttempt(ctx, m, in.Queue, &t); err != nil {
+		if err := u.beginAttempt(ctx, m, q, &t); err != nil {
 			return err
 		}
 		t.Message = m.State
@@ -86,12 +81,12 @@ func (u *unit) beginAttempt(ctx context.Context, m *engine.Aggregate[message.Mes
 	case d == nil && m.State.Final():
 		return nil
 	case d == nil: // the message waits for its send_at or for its next attempt
-		t.Step, t.Until, t.StepsAside = StepWait, m.State.NotBefore, m.State.Status == message.Scheduled
+		t.Step, t.Until, t.MayBeOvertaken = StepWait, m.State.NotBefore, m.State.Status == message.Scheduled
 		return nil
 	case v.Decision == rules.Send:
 		return u.begin(d, m, v.Line, t)
 	case v.Decision == rules.Defer:
-		t.Step, t.Until, t.StepsAside = StepWait, m.State.DeferralExpiresAt(), v.StepsAside()
+		t.Step, t.Until, t.MayBeOvertaken = StepWait, m.State.DeferralExpiresAt(), v.MayBeOvertaken()
 		if until := v.Deferral.Until; until != nil && !v.ForLine() && until.Before(t.Until) {
 			t.Until = *until
 		}
@@ -211,9 +206,9 @@ func (u *unit) reserve(d *evaluation, m *message.Message, c *rules.Candidate) {
 	limits := d.facts.Limits
 	if !d.facts.Automatic {
 		d.exchange.Record(d.exchange.State.RecordMessage(
-			m.ContactID, c.Line.ID, m.MessageID, d.facts.Counted, day, limits.NewContactWindowDays)...)
+			m.ContactID, c.Line.ID, m.MessageID, d.facts.Routed, day, limits.NewContactWindowDays)...)
 	}
-	if m.IdentityID != nil && !d.facts.Counted { // counted even without a limit, so that a limit that is set later applies to the whole day
+	if m.IdentityID != nil && !d.facts.Routed { // counted even without a limit, so that a limit that is set later applies to the whole day
 		limit := int64(math.MaxInt64)
 		if d.facts.IdentityLimit != nil {
 			limit = int64(*d.facts.IdentityLimit)
@@ -232,24 +227,14 @@ func (u *unit) reserve(d *evaluation, m *message.Message, c *rules.Candidate) {
 	u.OnAppended(func(*eventstore.Append) { u.sender.usage.add(lineID, reads, at, day, isNew, hash) })
 }
 
-// Assignment is the effect of Assign on a message.
-type Assignment int
-
-// The assignments.
-const (
-	Unchanged Assignment = iota // the message is deferred as before, or does not wait for capacity any more
-	Assigned                    // message.routed was recorded, with the capacity reserved
-	Changed                     // the message was deferred for another reason, or has failed
-)
-
-// Assign gives a message that waits for capacity to a line. The caller calls it for the queue entries in FIFO order, so
-// earlier entries do not defer the message. Assign records message.routed and reserves the capacity; the attempt begins
-// when the contact's task runs. If the rules defer or refuse the message, it records that, like BeginAttempt.
-func (s *Sender) Assign(ctx context.Context, req engine.Request, messageID string, q Queue) (Assignment, error) {
-	var did Assignment
+// Assign assigns a message that waits for capacity to a line. The caller calls it for the queue entries in FIFO order,
+// so earlier entries do not defer the message. Assign records message.routed and reserves the capacity; the attempt
+// begins when the contact's task runs. If the rules defer or refuse the message, it records that, like BeginAttempt.
+// assigned is false unless this call reserved capacity, for example for a message that has been routed meanwhile.
+func (s *Sender) Assign(ctx context.Context, req engine.Request, messageID string, q Queue) (assigned bool, err error) {
 	var result engine.Result
-	err := s.onMessage(ctx, req, messageID, &result, func(ctx context.Context, u *unit, m *engine.Aggregate[message.Message]) error {
-		did = Unchanged
+	err = s.onMessage(ctx, req, messageID, &result, func(ctx context.Context, u *unit, m *engine.Aggregate[message.Message]) error {
+		assigned = false
 		if m.State.Final() || m.State.InFlight || m.State.Deferred == nil || m.State.Deferred.Wants == nil {
 			return nil
 		}
@@ -257,17 +242,12 @@ func (s *Sender) Assign(ctx context.Context, req engine.Request, messageID strin
 		if err != nil {
 			return err
 		}
-		if d != nil && v.Decision == rules.Send && !v.Line.Reserved {
+		if assigned = d != nil && v.Decision == rules.Send && !v.Line.Reserved; assigned {
 			u.route(d, m, v.Line)
-			did = Assigned
-			return nil
-		}
-		if m.Recorded() > 0 {
-			did = Changed
 		}
 		return nil
 	})
-	return did, err
+	return assigned && err == nil, err
 }
 
 // MayStillSend checks, at the head of the ledger, whether a message may be handed to its carrier now that its attempt

@@ -70,7 +70,7 @@ func (u *unit) gatherFor(
 		RequireConsent: org.State.Settings.RequireConsent, Paused: org.State.Paused, Automatic: m.Automatic != "",
 		Confirmation: m.Automatic == message.OptOutConfirmation, ByStaff: m.ByStaff, ExpiresAt: m.DeferralExpiresAt(),
 		Window: rules.WindowOf(org.State.Settings.QuietHours), Replied: x.State.Replied,
-		Earlier: x.State.MessagesBeforeReply, Counted: m.LineID != "", Body: m.Content.Body, Media: len(m.Content.Media),
+		MessagesBeforeReply: x.State.MessagesBeforeReply, Routed: m.LineID != "", Body: m.Content.Body, Media: len(m.Content.Media),
 		Limits: &limits, ContactID: m.ContactID, NamedLineID: deref(m.RequestedLineID),
 	}
 	if m.Deferred != nil {
@@ -387,7 +387,7 @@ func (d *evaluation) newCandidates() []string {
 
 // dayUsedUp reports whether the earlier entries use up the candidates' capacity for new contacts of this usage day.
 func (d *evaluation) dayUsedUp(ctx context.Context, q Queue) (bool, error) {
-	left := rules.NewToday(&d.facts)
+	left := rules.NewContactCapacity(&d.facts)
 	if left > maxCounted {
 		return false, nil
 	}

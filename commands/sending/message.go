@@ -42,11 +42,11 @@ func (s *Sender) Cancel(
 
 // DeferBehindEarlier records that messages wait behind an earlier message to the same contact. due is the earliest time
 // at which one of them has to be evaluated, because its send_at comes or its deferral expires; the zero time for never.
-// unsettled are the ids of messages with an attempt in flight: the caller looks them up at the carrier, although an
+// inFlight are the ids of the messages with an attempt in flight: the caller looks them up at the carrier, although an
 // earlier message waits. For a message that is deferred already, nothing is appended.
 func (s *Sender) DeferBehindEarlier(
 	ctx context.Context, req engine.Request, messageIDs []string,
-) (due time.Time, unsettled []string, err error) {
+) (due time.Time, inFlight []string, err error) {
 	known, err := s.engine.Messages.FindMany(ctx, messageIDs)
 	if err != nil {
 		return due, nil, err
@@ -64,7 +64,7 @@ func (s *Sender) DeferBehindEarlier(
 			continue
 		}
 		if m.InFlight {
-			unsettled = append(unsettled, m.MessageID)
+			inFlight = append(inFlight, m.MessageID)
 		}
 		if ends := m.DeferralExpiresAt(); ends.After(now) && (due.IsZero() || ends.Before(due)) {
 			due = ends
@@ -79,7 +79,7 @@ func (s *Sender) DeferBehindEarlier(
 			return due, nil, err
 		}
 	}
-	return due, unsettled, nil
+	return due, inFlight, nil
 }
 
 // change runs a decision on a message and records its events.

@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 
 	"ledgerline/commands/engine"
-	"ledgerline/commands/sending"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/line"
 	"ledgerline/domain/rules"
@@ -101,9 +100,9 @@ type groupEntries struct {
 // candidate is an entry that the plan has capacity for.
 type candidate struct {
 	queued
-	wants  *events.WantedCapacity
-	lineID string
-	result sending.Assignment
+	wants    *events.WantedCapacity
+	lineID   string
+	assigned bool
 }
 
 // assignAll assigns capacity until no entry fits. It reports false when entries are left for another run.
@@ -117,7 +116,7 @@ func (r *assignRun) assignAll(ctx context.Context) (done bool, err error) {
 			return false, err
 		}
 		for _, c := range batch {
-			if c.result == sending.Assigned {
+			if c.assigned {
 				r.assigned++
 			} else {
 				r.capacity.Reserve(c.lineID, c.wants, -1)
@@ -197,7 +196,7 @@ func (r *assignRun) evaluate(ctx context.Context, batch []*candidate) error {
 		group.Go(func() {
 			defer func() { <-slots }()
 			q := &queueView{process: r.process, workspace: r.workspace, position: c.position}
-			c.result, errs[i] = r.process.app.Sending.Assign(ctx, request(assignProcess), c.messageID, q)
+			c.assigned, errs[i] = r.process.app.Sending.Assign(ctx, request(assignProcess), c.messageID, q)
 		})
 	}
 	group.Wait()

@@ -100,7 +100,7 @@ func (p *Process) deliverOne(ctx context.Context, run *contactRun, o *openMessag
 	}
 	run.runAgain(t.Until)
 	// An automatic text answers what the contact just wrote: it waits for its line, and no message waits for it.
-	run.blocked = run.blocked || !t.StepsAside && !o.Automatic
+	run.blocked = run.blocked || !t.MayBeOvertaken && !o.Automatic
 	return nil
 }
 
@@ -109,13 +109,13 @@ func (p *Process) deferBehind(ctx context.Context, run *contactRun) error {
 	if len(run.behind) == 0 {
 		return nil
 	}
-	due, unsettled, err := p.app.Sending.DeferBehindEarlier(ctx, request(sendingProcess), run.behind)
+	due, inFlight, err := p.app.Sending.DeferBehindEarlier(ctx, request(sendingProcess), run.behind)
 	run.runAgain(due)
 	run.behind = run.behind[:0]
 	if err != nil {
 		return err
 	}
-	for _, id := range unsettled {
+	for _, id := range inFlight {
 		if err := p.lookUpBehind(ctx, id); err != nil {
 			return err
 		}
@@ -126,7 +126,7 @@ func (p *Process) deferBehind(ctx context.Context, run *contactRun) error {
 // lookUpBehind looks up the attempt of a message that waits behind another one, and begins no new attempt.
 func (p *Process) lookUpBehind(ctx context.Context, messageID string) error {
 	by := request(sendingProcess)
-	t, err := p.app.Sending.BeginAttempt(ctx, by, sending.Begin{MessageID: messageID})
+	t, err := p.app.Sending.BeginAttempt(ctx, by, messageID, nil)
 	if err != nil || t.Step != sending.StepLookup {
 		return err
 	}
@@ -142,9 +142,8 @@ func (p *Process) lookUpBehind(ctx context.Context, messageID string) error {
 func (p *Process) attempt(ctx context.Context, o *openMessage) (sending.Attempt, error) {
 	by := request(sendingProcess)
 	queue := &queueView{process: p, workspace: o.WorkspaceID, position: o.Position, read: !o.OthersWait}
-	begin := sending.Begin{MessageID: o.MessageID, Queue: queue}
 	for {
-		t, err := p.app.Sending.BeginAttempt(ctx, by, begin)
+		t, err := p.app.Sending.BeginAttempt(ctx, by, o.MessageID, queue)
 		if fault.Is(err, fault.NotFound) {
 			return sending.Attempt{}, nil
 		}
