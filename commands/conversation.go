@@ -219,10 +219,10 @@ func (a *App) HandOff(ctx context.Context, req Request, id string, in Handoff) (
 	return r, handedOff, err
 }
 
-// WakeConversation opens a snoozed conversation whose snooze has ended (rule INB-4). The organisation and the workspace
-// of the request are set to the conversation's. until is when a snooze that has not ended yet will end; nil when the
+// EndSnooze opens a conversation whose snooze has ended (rule INB-4). It sets the organisation and the workspace of
+// the request to those of the conversation. If the snooze has not ended yet, until is its end; until is nil when the
 // conversation is not snoozed any more.
-func (a *App) WakeConversation(ctx context.Context, req Request, id string) (until *time.Time, err error) {
+func (a *App) EndSnooze(ctx context.Context, req Request, id string) (until *time.Time, err error) {
 	_, err = a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		until = nil
 		conv, err := engine.Load(ctx, u.Unit, a.engine.Conversations, id)

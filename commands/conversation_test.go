@@ -118,7 +118,7 @@ func TestAgentCannotReplyAfterAConcurrentAssignment(t *testing.T) {
 	}
 }
 
-func TestWakeConversationReturnsTheEndOfASnoozeThatHasNotEnded(t *testing.T) {
+func TestEndSnoozeReturnsTheEndOfASnoozeThatHasNotEnded(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
 	r := h.says(number(1), "hi")
@@ -127,18 +127,18 @@ func TestWakeConversationReturnsTheEndOfASnoozeThatHasNotEnded(t *testing.T) {
 		Change: conversation.Change{SnoozedUntil: conversation.Setting[time.Time]{Given: true, Value: &until}},
 	})
 	require.NoError(t, err)
-	sleeps, err := h.WakeConversation(t.Context(), system(), r.ConversationID)
+	sleeps, err := h.EndSnooze(t.Context(), system(), r.ConversationID)
 	require.NoError(t, err)
 	require.Equal(t, &until, sleeps)
 	_, err = h.clock.Advance(time.Hour)
 	require.NoError(t, err)
 	before := h.head()
 	for range 2 {
-		sleeps, err = h.WakeConversation(t.Context(), system(), r.ConversationID)
+		sleeps, err = h.EndSnooze(t.Context(), system(), r.ConversationID)
 		require.NoError(t, err)
 		require.Nil(t, sleeps)
 	}
 	require.Equal(t, []string{"conversation.woken"}, types(h.history(before)))
-	_, err = h.WakeConversation(t.Context(), system(), "cnv_nothing")
+	_, err = h.EndSnooze(t.Context(), system(), "cnv_nothing")
 	require.True(t, fault.Is(err, fault.NotFound))
 }

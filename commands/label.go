@@ -66,7 +66,7 @@ func (u *unit) findLabel(ctx context.Context, name string) (*engine.Aggregate[la
 	if err != nil {
 		return nil, err
 	}
-	if !l.State.Holds(key) {
+	if !l.State.HasClaim(key) {
 		return nil, engine.ErrInconsistent // renamed or deleted after the claim's owner was read
 	}
 	return l, nil

@@ -189,7 +189,7 @@ func (a *App) TestWebhook(ctx context.Context, req Request, id, eventType string
 		if _, err := u.loadWebhook(ctx, id); err != nil {
 			return err
 		}
-		u.RecordUnfolded(events.DeliveryStream(requested.DeliveryID), eventstore.NoStream, &events.WebhookTested{
+		u.RecordOnStream(events.DeliveryStream(requested.DeliveryID), eventstore.NoStream, &events.WebhookTested{
 			EndpointID: id, DeliveryID: requested.DeliveryID, EventID: requested.EventID, Type: eventType,
 		})
 		u.LimitPerMinute(quotaKey, webhook.TestsPerMinute, "test events")
@@ -227,7 +227,7 @@ func (a *App) ReplayDelivery(ctx context.Context, req Request, endpointID string
 				return fault.New(fault.Conflict, "The delivery is being replayed already.")
 			}
 		}
-		u.RecordUnfolded(stream, expected, &events.WebhookReplayed{EndpointID: endpointID, DeliveryID: deliveryID})
+		u.RecordOnStream(stream, expected, &events.WebhookReplayed{EndpointID: endpointID, DeliveryID: deliveryID})
 		u.LimitPerMinute(quotaKey, webhook.ReplaysPerMinute, "replays")
 		u.Ref = deliveryID.String()
 		return nil

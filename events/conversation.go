@@ -34,8 +34,8 @@ type ConversationSnoozed struct {
 	Until time.Time `json:"until"`
 }
 
-// ConversationWoken opens a snoozed conversation whose time has come.
-type ConversationWoken struct{ ConversationRef }
+// ConversationSnoozeEnded opens a conversation whose snooze has ended.
+type ConversationSnoozeEnded struct{ ConversationRef }
 
 // ConversationClosed closes a conversation until the next message.
 type ConversationClosed struct {

@@ -69,7 +69,7 @@ var Default = NewRegistry(
 	Define[ConversationStarted]("conversation.started", 1),
 	Define[ConversationReopened]("conversation.reopened", 1),
 	Define[ConversationSnoozed]("conversation.snoozed", 1),
-	Define[ConversationWoken]("conversation.woken", 1),
+	Define[ConversationSnoozeEnded]("conversation.woken", 1),
 	Define[ConversationClosed]("conversation.closed", 1),
 	Define[ConversationAssigned]("conversation.assigned", 1),
 	Define[ConversationTeamSet]("conversation.team_set", 1),

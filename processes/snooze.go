@@ -42,7 +42,7 @@ func (*Snooze) Name() string { return "process_snooze" }
 func (*Snooze) Types() []string { return snoozeHandlers.Types() }
 
 func (s *Snooze) wake(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
-	until, err := s.app.WakeConversation(ctx, commands.Request{Actor: events.Actor{Type: "system", ID: snoozeProcess}}, task.Key)
+	until, err := s.app.EndSnooze(ctx, commands.Request{Actor: events.Actor{Type: "system", ID: snoozeProcess}}, task.Key)
 	switch {
 	case fault.Is(err, fault.NotFound): // its contact was erased
 		return tasks.Finished, nil

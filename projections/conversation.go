@@ -103,7 +103,7 @@ var Conversations = &readmodel.Projection{
 		feed.On(func(c *readmodel.Changes, e *events.ConversationReopened, r *eventstore.Recorded) {
 			updateStatus(c, r, e.ContactID, "open", nil)
 		}),
-		feed.On(func(c *readmodel.Changes, e *events.ConversationWoken, r *eventstore.Recorded) {
+		feed.On(func(c *readmodel.Changes, e *events.ConversationSnoozeEnded, r *eventstore.Recorded) {
 			updateStatus(c, r, e.ContactID, "open", nil)
 		}),
 		feed.On(func(c *readmodel.Changes, e *events.ConversationSnoozed, r *eventstore.Recorded) {

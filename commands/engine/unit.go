@@ -36,7 +36,7 @@ type Unit struct {
 	quotas        []eventstore.Quota
 	quotaRefusals map[string]error // refusal when a quota would be exceeded, by key; without one the command decides again
 	onClaimTaken  map[claimName]func(owner string) error
-	unfolded      []eventstore.StreamEvents
+	unloaded      []eventstore.StreamEvents
 	erase         []string
 }
 
@@ -100,16 +100,17 @@ func (u *Unit) Quota(q eventstore.Quota, full error) {
 	}
 }
 
-// RecordUnfolded adds an event to a stream that is not loaded as an aggregate. expected is the stream's version.
-func (u *Unit) RecordUnfolded(stream string, expected int, event events.Event) {
-	u.unfolded = append(u.unfolded, eventstore.StreamEvents{Stream: stream, Expected: expected, Events: []events.Event{event}})
+// RecordOnStream adds an event to a stream that the unit has not loaded. The append fails unless the stream has the
+// version expected.
+func (u *Unit) RecordOnStream(stream string, expected int, event events.Event) {
+	u.unloaded = append(u.unloaded, eventstore.StreamEvents{Stream: stream, Expected: expected, Events: []events.Event{event}})
 }
 
 // Erase destroys the key of a subject's personal data with the append.
 func (u *Unit) Erase(subject string) { u.erase = append(u.erase, subject) }
 
 // pending returns the number of events to append.
-func (u *Unit) pending() int { return len(u.changes) + len(u.unfolded) }
+func (u *Unit) pending() int { return len(u.changes) + len(u.unloaded) }
 
 // neededGuards returns the guards on streams that the unit read and adds no events to.
 func (u *Unit) neededGuards() []eventstore.Guard {
@@ -138,7 +139,7 @@ func (u *Unit) build() *eventstore.Append {
 			Stream: c.stream, Expected: c.expected, Workspace: c.workspace, Events: []events.Event{c.event},
 		})
 	}
-	a.Streams = append(a.Streams, u.unfolded...)
+	a.Streams = append(a.Streams, u.unloaded...)
 	if r := u.Request.Idempotency; r != nil {
 		record := *r
 		if u.Ref != "" {

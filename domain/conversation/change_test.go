@@ -23,7 +23,7 @@ var (
 	started = &events.ConversationStarted{ConversationID: "cnv_1", ContactID: "ctc_1", IsTest: true}
 	snoozed = &events.ConversationSnoozed{ConversationRef: ref, From: "open", Until: later}
 	closed  = &events.ConversationClosed{ConversationRef: ref, From: "open"}
-	woken   = &events.ConversationWoken{ConversationRef: ref}
+	woken   = &events.ConversationSnoozeEnded{ConversationRef: ref}
 	byAgent = &events.ConversationHandlerChanged{ConversationRef: ref, From: "team", To: "agent:1"}
 	toAnn   = &events.ConversationAssigned{ConversationRef: ref, To: &ann}
 )

@@ -50,7 +50,7 @@ func (c Conversation) Apply(event events.Event, in events.Envelope) Conversation
 		return Conversation{
 			ConversationRef: events.ConversationRef(*e), Organisation: in.Organisation, Workspace: in.Workspace, Status: Open, HandledBy: HandledByTeam,
 		}
-	case *events.ConversationReopened, *events.ConversationWoken:
+	case *events.ConversationReopened, *events.ConversationSnoozeEnded:
 		c.Status, c.SnoozedUntil = Open, time.Time{}
 	case *events.ConversationSnoozed:
 		c.Status, c.SnoozedUntil = Snoozed, e.Until
@@ -105,12 +105,12 @@ func (c Conversation) setHandler(by string) []events.Event {
 	return []events.Event{&events.ConversationHandlerChanged{ConversationRef: c.ConversationRef, From: c.HandledBy, To: by}}
 }
 
-// EndSnooze opens a snoozed conversation whose time has come (rule INB-4); otherwise it returns no event.
+// EndSnooze opens a conversation whose snooze has ended (rule INB-4). For any other conversation it returns no event.
 func (c Conversation) EndSnooze(now time.Time) []events.Event {
 	if c.Status != Snoozed || now.Before(c.SnoozedUntil) {
 		return nil
 	}
-	return []events.Event{&events.ConversationWoken{ConversationRef: c.ConversationRef}}
+	return []events.Event{&events.ConversationSnoozeEnded{ConversationRef: c.ConversationRef}}
 }
 
 // MarkRead returns the event that all inbound messages were read (rule INB-9). It returns the event even if none was

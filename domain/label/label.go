@@ -95,10 +95,10 @@ func (l Label) Apply(event events.Event, in events.Envelope) Label {
 // Exists reports whether the label was created and not deleted.
 func (l Label) Exists() bool { return l.ID != uuid.Nil && !l.Deleted }
 
-// Holds reports whether the claim with this key belongs to the label.
-func (l Label) Holds(key string) bool {
-	_, has := Claim(l.Workspace, l.Name)
-	return l.Exists() && has == key
+// HasClaim reports whether the label exists and its name is claimed under this key.
+func (l Label) HasClaim(key string) bool {
+	_, own := Claim(l.Workspace, l.Name)
+	return l.Exists() && own == key
 }
 
 // Update changes the name, unless it is nil, and the colour, if setColor is true; a nil colour means none. What is so

@@ -27,7 +27,7 @@ func firstMessage(f *Facts) *Verdict {
 
 func firstMessageBreaks(f *Facts) []string {
 	var broken []string
-	if !f.Counted && f.Earlier >= f.Limits.PreReplyMaxMessages {
+	if !f.Routed && f.MessagesBeforeReply >= f.Limits.PreReplyMaxMessages {
 		broken = append(broken, "pre_reply_max_messages")
 	}
 	if utf8.RuneCountInString(f.Body) > f.Limits.PreReplyMaxChars {

@@ -49,7 +49,7 @@ func TestUntilTheContactRepliesAMessageIsShortAndPlain(t *testing.T) {
 		}
 		require.Equal(t, "first_message_rules", v.Deferral.Reason, body)
 		require.Nil(t, v.Deferral.Until)
-		require.True(t, v.StepsAside())
+		require.True(t, v.MayBeOvertaken())
 		require.Equal(t, want, v.Detail["rules"], body)
 		f.Replied = true
 		require.Equal(t, rules.Send, rules.Check(f).Decision, body)
@@ -87,10 +87,10 @@ func TestUntilTheContactRepliesNoMediaAndAtMostThreeMessagesLeave(t *testing.T) 
 	f := ready()
 	f.Replied, f.Media = false, 1
 	require.Equal(t, []string{"media"}, rules.Check(f).Detail["rules"])
-	f.Media, f.Earlier = 0, 2
+	f.Media, f.MessagesBeforeReply = 0, 2
 	require.Equal(t, rules.Send, rules.Check(f).Decision)
-	f.Earlier = 3
+	f.MessagesBeforeReply = 3
 	require.Equal(t, []string{"pre_reply_max_messages"}, rules.Check(f).Detail["rules"])
-	f.Counted = true
+	f.Routed = true
 	require.Equal(t, rules.Send, rules.Check(f).Decision, "it is one of the three, and tried again")
 }

@@ -119,8 +119,8 @@ func TextUsedUp(f *Facts) bool {
 	})
 }
 
-// NewToday is how many messages to new contacts the candidates can still take on this usage day.
-func NewToday(f *Facts) int {
+// NewContactCapacity returns how many messages to new contacts the candidates can still send on this usage day.
+func NewContactCapacity(f *Facts) int {
 	day := line.DayOf(f.Now)
 	left := 0
 	for i := range f.Candidates {

@@ -37,12 +37,12 @@ type Facts struct {
 	Zones  []*time.Location // time zones that the number may lie in
 	Window Window
 
-	Replied bool // the contact has written at least once
-	Earlier int  // messages sent to the contact before its first reply
-	Counted bool // Earlier and IdentityUsed include this message, because it was routed before
-	Body    string
-	Media   int // number of attachments
-	Limits  *line.Limits
+	Replied             bool // the contact has written at least once
+	MessagesBeforeReply int  // messages that were routed to the contact before its first reply
+	Routed              bool // the message was routed before, so MessagesBeforeReply and IdentityUsed include it
+	Body                string
+	Media               int // number of attachments
+	Limits              *line.Limits
 
 	ContactID   string
 	Candidates  []Candidate
@@ -98,8 +98,8 @@ func (v *Verdict) ForLine() bool {
 	return false
 }
 
-// StepsAside reports whether later messages to the same contact may pass the message (rule SND-21).
-func (v *Verdict) StepsAside() bool {
+// MayBeOvertaken reports whether later messages to the same contact may leave before the message (rule SND-21).
+func (v *Verdict) MayBeOvertaken() bool {
 	return v.Decision == Defer && v.Deferral.Reason == ReasonFirstMessage
 }
 
@@ -177,7 +177,7 @@ func consentGiven(f *Facts) *Verdict {
 
 // identityLimit defers messages beyond the daily limit of a service identity (rule SND-24).
 func identityLimit(f *Facts) *Verdict {
-	if f.IdentityLimit == nil || f.Counted || f.IdentityUsed < *f.IdentityLimit {
+	if f.IdentityLimit == nil || f.Routed || f.IdentityUsed < *f.IdentityLimit {
 		return nil
 	}
 	until := line.DayOf(f.Now).End

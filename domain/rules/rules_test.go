@@ -121,7 +121,7 @@ func TestAServiceIdentitySendsAtMostItsDailyLimitPerUsageDay(t *testing.T) {
 	v := rules.Check(f)
 	require.Equal(t, "identity_daily_limit", v.Deferral.Reason)
 	require.Equal(t, line.DayOf(noon).End, *v.Deferral.Until)
-	f.Counted = true
+	f.Routed = true
 	require.Equal(t, rules.Send, rules.Check(f).Decision, "it has been counted")
 }
 

@@ -61,7 +61,7 @@ func (m *Model) untrue(msg *message, e *events.MessageDeferred, at time.Time, un
 		}
 	case "contact_busy":
 		if !slices.ContainsFunc(c.open, func(other *message) bool {
-			return other.order < msg.order && !other.stepsAside() && other.automatic == ""
+			return other.order < msg.order && !other.mayBeOvertaken() && other.automatic == ""
 		}) {
 			if until && m.at.Position-c.ended < 1000 { // the earlier message was canceled while the deferral was written; the next task run evaluates it again
 				m.Counted["held behind what was just canceled"]++

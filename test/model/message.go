@@ -221,7 +221,7 @@ func (m *Model) sending(msg *message, e *events.MessageSending, at time.Time) {
 		for _, earlier := range c.open {
 			switch {
 			case earlier.order >= msg.order, earlier.automatic != "": // an automatic text holds up no message
-			case earlier.stepsAside():
+			case earlier.mayBeOvertaken():
 				msg.passed[earlier.id] = true
 			case msg.automatic == "" && earlier.attempts == 0 && !earlier.resend:
 				m.wrong("a message overtakes an earlier one", "%s passes %s, which is %s, deferred for %s", msg.id, earlier.id, earlier.status, earlier.reason())
@@ -258,8 +258,8 @@ func (msg *message) addresseeChanged() bool {
 	return c.erased || msg.to != "" && c.phone != "" && msg.to != c.phone
 }
 
-// stepsAside reports whether later messages may overtake this one (rule SND-21).
-func (msg *message) stepsAside() bool {
+// mayBeOvertaken reports whether later messages may overtake this one (rule SND-21).
+func (msg *message) mayBeOvertaken() bool {
 	return msg.status == "scheduled" || msg.status == "queued" && msg.reason() == "first_message_rules"
 }
 

@@ -17,7 +17,7 @@ func (m *Model) Rest(now time.Time) (stuck []string) {
 			if why != "" {
 				stuck = append(stuck, msg.id+" to "+c.id+" is "+msg.status+", deferred for "+msg.reason()+": "+why+" "+strings.Join(msg.trace, ", "))
 			}
-			if blocked == "" && !msg.stepsAside() && msg.automatic == "" {
+			if blocked == "" && !msg.mayBeOvertaken() && msg.automatic == "" {
 				blocked = msg.id
 			}
 		}
