@@ -25,7 +25,20 @@ var (
 	helpWords  = []string{"help", "info"}
 	// agreeWord opts in a contact that is opted out. From any other contact it answers a question.
 	agreeWord = "yes"
+
+	builtIn = foldedWords()
 )
+
+// foldedWords returns the built-in words as Fold returns them, with what they ask for.
+func foldedWords() map[string]Keyword {
+	folded := map[string]Keyword{}
+	for keyword, words := range map[Keyword][]string{Stop: stopWords, Start: startWords, Help: helpWords} {
+		for _, word := range words {
+			folded[Fold(word)] = keyword
+		}
+	}
+	return folded
+}
 
 // StopWords returns the built-in words that opt out.
 func StopWords() []string { return slices.Clone(stopWords) }
@@ -34,27 +47,27 @@ func StopWords() []string { return slices.Clone(stopWords) }
 // custom are the organisation's own STOP words (rule CON-20). word is the recognised word in its folded form, "" with
 // None.
 func Recognise(text string, optedOut bool, custom []string) (keyword Keyword, word string) {
-	said := normal(text)
+	said := Fold(text)
 	switch {
 	case said == "":
 		return None, ""
-	case isOneOf(said, stopWords), isOneOf(said, custom):
+	case builtIn[said] == Stop, isOneOf(said, custom):
 		return Stop, said
-	case isOneOf(said, startWords), optedOut && said == agreeWord:
+	case optedOut && said == agreeWord:
 		return Start, said
-	case isOneOf(said, helpWords):
-		return Help, said
+	case builtIn[said] != None:
+		return builtIn[said], said
 	}
 	return None, ""
 }
 
 func isOneOf(said string, words []string) bool {
-	return slices.ContainsFunc(words, func(w string) bool { return said == normal(w) })
+	return slices.ContainsFunc(words, func(w string) bool { return said == Fold(w) })
 }
 
-// normal folds a text for comparison (rule CON-19): it folds case and width, drops accents, punctuation, quotes,
-// symbols and marks, and collapses spaces. "Arrêt !" becomes arret, and ＳＴＯＰ becomes stop.
-func normal(text string) string {
+// Fold returns a text as keywords are compared (rule CON-19): it folds case and width, drops accents, punctuation,
+// quotes, symbols and marks, and collapses spaces. "Arrêt !" becomes arret, and ＳＴＯＰ becomes stop.
+func Fold(text string) string {
 	stripped := strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):

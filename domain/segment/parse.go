@@ -52,7 +52,15 @@ var (
 // Parse reads a definition as JSON decodes it. All problems are refused together with validation_failed, each at its
 // node under pointer (rule CON-33). Labels are names until BindLabels is called.
 func Parse(definition any, pointer string) (*Node, error) {
-	p := &parser{}
+	return (&parser{}).parse(definition, pointer)
+}
+
+// ParseCondition is Parse for the condition of a workflow, which may also compare the field MessageBody.
+func ParseCondition(definition any, pointer string) (*Node, error) {
+	return (&parser{messages: true}).parse(definition, pointer)
+}
+
+func (p *parser) parse(definition any, pointer string) (*Node, error) {
 	if text, err := json.Marshal(definition); err != nil || len(text) > maxBytes {
 		return nil, fault.Invalid(pointer, "too_long", "A definition has at most %d bytes as JSON.", maxBytes)
 	}
@@ -67,8 +75,9 @@ func Parse(definition any, pointer string) (*Node, error) {
 }
 
 type parser struct {
-	leaves int
-	issues []fault.Issue
+	messages bool // MessageBody is a field
+	leaves   int
+	issues   []fault.Issue
 }
 
 // mostIssues is how many issues are reported for one definition.
@@ -163,6 +172,9 @@ func (p *parser) leaf(object map[string]any, pointer string) *Leaf {
 		}
 	}
 	k, known := kinds[l.Field]
+	if p.messages && l.Field == MessageBody {
+		k, known = texts, true
+	}
 	if !known {
 		p.wrong(pointer+"/field", "unknown_field", "There is no such field.")
 		return l

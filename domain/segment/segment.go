@@ -31,6 +31,8 @@ const (
 	FirstReplyAt   Field = "first_reply_at"
 	ChatCapable    Field = "chat_capable"
 	Custom         Field = "fields."
+	// MessageBody is the text of a message. Only conditions of workflows have it, see ParseCondition.
+	MessageBody Field = "message.body"
 )
 
 // Op is how a leaf compares.
@@ -86,6 +88,7 @@ type Contact struct {
 	CreatedAt, LastInboundAt, LastOutboundAt, FirstReply *time.Time
 	ChatCapable                                          *bool
 	Fields                                               map[string]any // as JSON decodes it
+	MessageBody                                          *string        // of the message that a workflow's condition is about
 }
 
 // Fold returns a text as it is compared: in lower case.
@@ -185,6 +188,8 @@ func (l *Leaf) matches(c *Contact, now time.Time) bool {
 		return l.time(c.FirstReply, now)
 	case ChatCapable:
 		return l.flag(c.ChatCapable)
+	case MessageBody:
+		return l.text(c.MessageBody)
 	case Custom:
 		return l.custom(c.Fields[l.Key], now)
 	}

@@ -204,3 +204,14 @@ func TestDefinitionShowsThePresentNamesOfLabels(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, string(before), string(after))
 }
+
+func TestOnlyConditionsOfWorkflowsCompareTheTextOfAMessage(t *testing.T) {
+	t.Parallel()
+	definition := map[string]any{"field": "message.body", "op": "contains", "value": "Order"}
+	_, err := segment.Parse(definition, "/definition")
+	require.True(t, fault.Is(err, fault.ValidationFailed))
+	node, err := segment.ParseCondition(definition, "/definition")
+	require.NoError(t, err)
+	require.True(t, node.Matches(&segment.Contact{MessageBody: ptr("my order")}, now))
+	require.False(t, node.Matches(&segment.Contact{}, now))
+}
