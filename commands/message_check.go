@@ -16,9 +16,8 @@ import (
 
 // Limits of a message (rule SND-6).
 const (
-	maxBody     = 2000 // characters
-	maxMedia    = 10
-	maxMetadata = 50 // keys
+	maxBody  = 2000 // characters
+	maxMedia = 10
 )
 
 // recipient is where a message goes.
@@ -80,8 +79,8 @@ func (u *unit) checkMessage(ctx context.Context, in *AcceptMessage) (issueList, 
 	if len(in.Media) > maxMedia {
 		issues.add("/media", "too_many", fmt.Sprintf("A message has at most %d media.", maxMedia))
 	}
-	if len(in.Metadata) > maxMetadata {
-		issues.add("/metadata", "too_many", fmt.Sprintf("Metadata has at most %d keys.", maxMetadata))
+	if err := issues.collect(message.CheckMetadata(in.Metadata)); err != nil {
+		return nil, err
 	}
 	if in.SendAt != nil && in.SendAt.After(u.Now.Add(message.MaxScheduleAhead)) {
 		issues.add("/send_at", "too_late", "A message is scheduled at most 365 days ahead.")

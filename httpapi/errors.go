@@ -76,7 +76,12 @@ func faultOf(err error) *fault.Fault {
 	return &fault.Fault{Code: fault.Internal, Message: "Something went wrong on our side.", Cause: err}
 }
 
-// errorBody renders a fault. The same bytes are stored when the refusal is kept under an idempotency key.
+// maxIssueMessage is the length in bytes at which the message of an issue is cut. Some messages repeat a text of the
+// request.
+const maxIssueMessage = 512
+
+// errorBody renders a fault. The same bytes are stored when the refusal is kept under an idempotency key. Their number
+// is bounded whatever the request holds (rule API-10).
 func errorBody(f *fault.Fault, requestID string) []byte {
 	info := ErrorInfo{Code: string(statuses[f.Code].code), Message: f.Message, RequestID: requestID, Details: ErrorDetails{more: f.Details}}
 	issues := f.Issues
@@ -85,6 +90,7 @@ func errorBody(f *fault.Fault, requestID string) []byte {
 		info.Message += " Only the first " + strconv.Itoa(input.MaxIssues) + " issues are listed."
 	}
 	for _, issue := range issues {
+		issue.Path, issue.Message = input.Cut(issue.Path, input.MaxPath), input.Cut(issue.Message, maxIssueMessage)
 		info.Details.Issues = append(info.Details.Issues, ErrorIssue(issue))
 	}
 	body, err := json.Marshal(ErrorBody{Error: info})

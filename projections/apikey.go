@@ -105,12 +105,9 @@ func (s *Store) APIKeys(ctx context.Context, v Viewer, after *readmodel.Cursor, 
 	f := &readmodel.Filter{}
 	f.Add("k.workspace_id = %s", v.Workspace)
 	f.After(after, "k.created_at", "k.id", "text")
-	found, err := readmodel.List(ctx, s.Reader, "API keys", apiKeyFields.Scan,
+	key := func(k *APIKey) readmodel.Cursor { return readmodel.Cursor{At: k.CreatedAt, ID: k.ID} }
+	return readmodel.ReadPage(ctx, s.Reader, "API keys", limit, apiKeyFields.Scan, key,
 		apiKeySQL+f.Where()+` order by k.created_at desc, k.id desc limit `+f.Arg(limit+1), f.Args...)
-	if err != nil {
-		return readmodel.Page[APIKey]{}, err
-	}
-	return readmodel.PageOf(found, limit, func(k *APIKey) readmodel.Cursor { return readmodel.Cursor{At: k.CreatedAt, ID: k.ID} }), nil
 }
 
 // api_key_uses is no read model: the last use of a key is no event, so a replay could not restore it.

@@ -187,9 +187,6 @@ func (s *Store) AuditLog(ctx context.Context, v Viewer, organisation uuid.UUID, 
 		f.Add("a.position < %s::text::bigint", after.ID)
 	}
 	sql := `select ` + auditFields.SQL + ` from read.audit_log a` + f.Where() + ` order by a.position desc limit ` + f.Arg(limit+1)
-	found, err := readmodel.List(ctx, s.Reader, "audit log", auditFields.Scan, sql, f.Args...)
-	if err != nil {
-		return readmodel.Page[AuditEntry]{}, err
-	}
-	return readmodel.PageOf(found, limit, func(e *AuditEntry) readmodel.Cursor { return readmodel.Cursor{ID: strconv.FormatInt(e.Position, 10)} }), nil
+	key := func(e *AuditEntry) readmodel.Cursor { return readmodel.Cursor{ID: strconv.FormatInt(e.Position, 10)} }
+	return readmodel.ReadPage(ctx, s.Reader, "audit log", limit, auditFields.Scan, key, sql, f.Args...)
 }

@@ -113,11 +113,11 @@ func (s *Store) ConsentEvents(ctx context.Context, v Viewer, by ConsentFilter, a
 		f.Add("e.position < %s::text::bigint", after.ID)
 	}
 	sql := `select ` + consentFields.SQL + ` from read.consent_events e` + f.Where() + ` order by e.position desc limit ` + f.Arg(limit+1)
-	found, err := readmodel.List(ctx, s.Reader, "consent events", consentFields.Scan, sql, f.Args...)
+	key := func(e *ConsentEvent) readmodel.Cursor { return readmodel.Cursor{ID: strconv.FormatInt(e.Position, 10)} }
+	p, err := readmodel.ReadPage(ctx, s.Reader, "consent events", limit, consentFields.Scan, key, sql, f.Args...)
 	if err != nil {
-		return readmodel.Page[ConsentEvent]{}, err
+		return p, err
 	}
-	p := readmodel.PageOf(found, limit, func(e *ConsentEvent) readmodel.Cursor { return readmodel.Cursor{ID: strconv.FormatInt(e.Position, 10)} })
 	return p, s.addHashes(ctx, v.Shard, p.Rows)
 }
 

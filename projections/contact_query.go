@@ -54,13 +54,13 @@ func (s *Store) Contacts(ctx context.Context, v Viewer, by ContactFilter, after 
 		return readmodel.Page[Contact]{}, err
 	}
 	sql := q.sql(listedContactFields.SQL, after, limit+1)
-	found, err := readmodel.List(ctx, s.Reader, "contacts", listedContactFields.Scan, sql, q.Args...)
+	key := func(c *listedContact) readmodel.Cursor {
+		return readmodel.Cursor{ID: strconv.FormatInt(c.Position, 10)}
+	}
+	listed, err := readmodel.ReadPage(ctx, s.Reader, "contacts", limit, listedContactFields.Scan, key, sql, q.Args...)
 	if err != nil {
 		return readmodel.Page[Contact]{}, err
 	}
-	listed := readmodel.PageOf(found, limit, func(c *listedContact) readmodel.Cursor {
-		return readmodel.Cursor{ID: strconv.FormatInt(c.Position, 10)}
-	})
 	contacts := readmodel.Page[Contact]{Rows: make([]Contact, len(listed.Rows)), Next: listed.Next}
 	for i := range listed.Rows {
 		contacts.Rows[i] = listed.Rows[i].Contact

@@ -121,12 +121,9 @@ func (s *Store) Deliveries(ctx context.Context, by DeliveryFilter, after *readmo
 	if after != nil {
 		f.Add("d.id < %s::text::uuid", after.ID)
 	}
-	found, err := readmodel.List(ctx, s.Reader, "deliveries", scanDelivery, `select `+deliveryColumns+` from webhook_deliveries d`+f.Where()+
+	key := func(d *Delivery) readmodel.Cursor { return readmodel.Cursor{ID: d.ID.String()} }
+	return readmodel.ReadPage(ctx, s.Reader, "deliveries", limit, scanDelivery, key, `select `+deliveryColumns+` from webhook_deliveries d`+f.Where()+
 		` order by d.id desc limit `+f.Arg(limit+1), f.Args...)
-	if err != nil {
-		return readmodel.Page[Delivery]{}, err
-	}
-	return readmodel.PageOf(found, limit, func(d *Delivery) readmodel.Cursor { return readmodel.Cursor{ID: d.ID.String()} }), nil
 }
 
 // AttemptOf is an attempt as the API shows it.

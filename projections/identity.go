@@ -92,10 +92,7 @@ func (s *Store) Identities(ctx context.Context, v Viewer, after *readmodel.Curso
 	f := &readmodel.Filter{}
 	f.Add("i.workspace_id = %s", v.Workspace)
 	f.After(after, "i.created_at", "i.id", "uuid")
-	found, err := readmodel.List(ctx, s.Reader, "service identities", identityFields.Scan,
+	key := func(i *Identity) readmodel.Cursor { return readmodel.Cursor{At: i.CreatedAt, ID: i.ID} }
+	return readmodel.ReadPage(ctx, s.Reader, "service identities", limit, identityFields.Scan, key,
 		identitySQL+f.Where()+` order by i.created_at desc, i.id desc limit `+f.Arg(limit+1), f.Args...)
-	if err != nil {
-		return readmodel.Page[Identity]{}, err
-	}
-	return readmodel.PageOf(found, limit, func(i *Identity) readmodel.Cursor { return readmodel.Cursor{At: i.CreatedAt, ID: i.ID} }), nil
 }

@@ -64,12 +64,9 @@ func (s *Store) LineRequests(ctx context.Context, v Viewer, after *readmodel.Cur
 	f := &readmodel.Filter{}
 	f.Add("r.workspace_id = %s", v.Workspace)
 	f.After(after, "r.created_at", "r.id", "uuid")
-	found, err := readmodel.List(ctx, s.Reader, "line requests", lineRequestFields.Scan,
+	key := func(r *LineRequest) readmodel.Cursor { return readmodel.Cursor{At: r.CreatedAt, ID: r.ID} }
+	return readmodel.ReadPage(ctx, s.Reader, "line requests", limit, lineRequestFields.Scan, key,
 		lineRequestSQL+f.Where()+` order by r.created_at desc, r.id desc limit `+f.Arg(limit+1), f.Args...)
-	if err != nil {
-		return readmodel.Page[LineRequest]{}, err
-	}
-	return readmodel.PageOf(found, limit, func(r *LineRequest) readmodel.Cursor { return readmodel.Cursor{At: r.CreatedAt, ID: r.ID} }), nil
 }
 
 // LineRequest finds a request of a workspace; found is false when there is none.

@@ -261,9 +261,6 @@ func (s *Store) Messages(ctx context.Context, v Viewer, by MessageFilter, after 
 	f.Equal("m.external_id", by.ExternalID)
 	f.After(after, "m.created_at", "m.id", "text")
 	sql := `select ` + messageFields.SQL + ` from read.messages m` + f.Where() + ` order by m.created_at desc, m.id desc limit ` + f.Arg(limit+1)
-	found, err := readmodel.List(ctx, s.Reader, "messages", s.scanMessage, sql, f.Args...)
-	if err != nil {
-		return readmodel.Page[Message]{}, err
-	}
-	return readmodel.PageOf(found, limit, func(m *Message) readmodel.Cursor { return readmodel.Cursor{At: m.CreatedAt, ID: m.ID} }), nil
+	key := func(m *Message) readmodel.Cursor { return readmodel.Cursor{At: m.CreatedAt, ID: m.ID} }
+	return readmodel.ReadPage(ctx, s.Reader, "messages", limit, s.scanMessage, key, sql, f.Args...)
 }

@@ -146,9 +146,6 @@ func (s *Store) Webhooks(ctx context.Context, v Viewer, after *readmodel.Cursor,
 	if after != nil {
 		f.Add("(w.created_at, w.id) < (%s::timestamptz, "+f.Arg(after.ID)+")", after.At)
 	}
-	found, err := readmodel.List(ctx, s.Reader, "webhooks", scanWebhook, sql+f.Where()+` order by w.created_at desc, w.id desc limit `+f.Arg(limit+1), f.Args...)
-	if err != nil {
-		return readmodel.Page[Webhook]{}, err
-	}
-	return readmodel.PageOf(found, limit, func(w *Webhook) readmodel.Cursor { return readmodel.Cursor{At: w.CreatedAt, ID: w.ID} }), nil
+	key := func(w *Webhook) readmodel.Cursor { return readmodel.Cursor{At: w.CreatedAt, ID: w.ID} }
+	return readmodel.ReadPage(ctx, s.Reader, "webhooks", limit, scanWebhook, key, sql+f.Where()+` order by w.created_at desc, w.id desc limit `+f.Arg(limit+1), f.Args...)
 }

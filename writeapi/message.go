@@ -6,6 +6,7 @@ import (
 
 	"ledgerline/commands"
 	"ledgerline/domain/fault"
+	"ledgerline/domain/message"
 	"ledgerline/domain/rules"
 	"ledgerline/httpapi"
 	"ledgerline/httpapi/auth"
@@ -32,7 +33,7 @@ type SendMessage struct {
 		SendAt     *time.Time     `json:"send_at,omitempty" doc:"At most 365 days ahead"`
 		Fallback   *bool          `json:"fallback,omitempty" doc:"false forbids SMS"`
 		ExternalID *string        `json:"external_id,omitempty" maxLength:"255" doc:"The caller's own reference"`
-		Metadata   map[string]any `json:"metadata,omitempty" doc:"The caller's own data, up to 50 keys"`
+		Metadata   map[string]any `json:"metadata,omitempty" doc:"The caller's own data, up to 50 keys and 16 KiB of JSON"`
 	}
 }
 
@@ -99,8 +100,8 @@ func (in *SendMessage) Check() []fault.Issue {
 		issues = append(issues, fault.Issue{Location: "body", Path: "/to", Code: "exactly_one", Message: "Exactly one of to and contact_id is needed."})
 	}
 	issues = append(issues, contentIssues(b.Body, b.Media)...)
-	if len(b.Metadata) > maxMetadata {
-		issues = append(issues, fault.Issue{Location: "body", Path: "/metadata", Code: "too_many", Message: "Metadata has at most 50 keys."})
+	if f := fault.Of(message.CheckMetadata(b.Metadata)); f != nil {
+		issues = append(issues, f.Issues...)
 	}
 	return issues
 }
@@ -112,8 +113,6 @@ func contentIssues(body string, media []MediaInput) []fault.Issue {
 	}
 	return []fault.Issue{{Location: "body", Path: "/body", Code: "required", Message: "A message needs a body or media."}}
 }
-
-const maxMetadata = 50
 
 func (a *API) sendMessage(ctx context.Context, c *httpapi.Call, in *SendMessage) (httpapi.WriteResult, error) {
 	b := &in.Body

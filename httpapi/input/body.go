@@ -19,11 +19,9 @@ import (
 const (
 	// DefaultMaxBody is the largest body in bytes, unless the route allows another size (rule API-26).
 	DefaultMaxBody = 1 << 20
-	// maxDiscarded is how much of an oversized body is still read. A client that may finish sending sees the 413 instead
+	// maxDiscarded is how much of a refused body is still read. A client that may finish sending sees the refusal instead
 	// of a broken connection.
 	maxDiscarded = 4 << 20
-	// maxDepth bounds the nesting of bodies. PostgreSQL rejects JSON that is some thousand levels deep.
-	maxDepth = 100
 	// MaxIssues is how many issues an answer lists (rule API-10).
 	MaxIssues = 100
 	// maxInteger bounds every number that has no tighter bound (rule API-5).
@@ -47,7 +45,8 @@ type Body struct {
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // ReadBody reads and decodes a body of at most limit bytes. It returns fault payload_too_large, unsupported_media_type
-// or bad_request. Texts and numbers that cannot be stored are issues of the result.
+// or bad_request; a body whose form passes a bound is refused while it is read. Texts and numbers that cannot be stored
+// are issues of the result.
 func ReadBody(r *http.Request, limit int64) (*Body, error) {
 	if r.ContentLength > limit {
 		return nil, tooLarge(r, limit)
@@ -59,11 +58,13 @@ func ReadBody(r *http.Request, limit int64) (*Body, error) {
 			buffers.Put(buffer)
 		}
 	}()
-	if _, err := buffer.ReadFrom(io.LimitReader(r.Body, limit+1)); err != nil {
-		return nil, &fault.Fault{Code: fault.BadRequest, Message: "The body could not be read.", Cause: err}
-	}
-	if int64(buffer.Len()) > limit {
+	large, err := readAll(r.Body, buffer, r.ContentLength, limit)
+	if large {
 		return nil, tooLarge(r, limit)
+	}
+	if err != nil {
+		discard(r)
+		return nil, err
 	}
 	if buffer.Len() == 0 {
 		return &Body{}, nil
@@ -74,8 +75,13 @@ func ReadBody(r *http.Request, limit int64) (*Body, error) {
 	return decodeBody(buffer.Bytes())
 }
 
-func tooLarge(r *http.Request, limit int64) error {
+// discard reads what the client is still sending of a refused body, up to maxDiscarded.
+func discard(r *http.Request) {
 	_, _ = io.CopyN(io.Discard, r.Body, maxDiscarded) // an error means that the client has disconnected
+}
+
+func tooLarge(r *http.Request, limit int64) error {
+	discard(r)
 	return fault.New(fault.PayloadTooLarge, "The body is larger than %d bytes.", limit)
 }
 
@@ -95,12 +101,10 @@ func checkMediaType(header http.Header) error {
 	return nil
 }
 
+// decodeBody decodes JSON whose form has been checked.
 func decodeBody(raw []byte) (*Body, error) {
 	if !utf8.Valid(raw) {
 		raw = markInvalid(raw)
-	}
-	if depth(raw) > maxDepth {
-		return nil, fault.New(fault.BadRequest, "The body is nested deeper than %d levels.", maxDepth)
 	}
 	if !json.Valid(raw) {
 		return nil, malformed(raw)
@@ -127,39 +131,23 @@ func malformed(raw []byte) error {
 
 // markInvalid replaces every byte that is not UTF-8 by an escaped NUL. JSON allows that only within a string, where
 // normalise finds it and can report the location. The decoder would replace such bytes by U+FFFD without an error.
+// After MaxIssues of them it writes a question mark, so that the text does not grow.
 func markInvalid(raw []byte) []byte {
-	marked := make([]byte, 0, len(raw)+64)
+	marked, found := make([]byte, 0, len(raw)+6*MaxIssues+64), 0
 	for len(raw) > 0 {
 		r, size := utf8.DecodeRune(raw)
 		if r == utf8.RuneError && size == 1 {
-			marked = append(marked, `\u0000`...)
+			if found++; found <= MaxIssues {
+				marked = append(marked, `\u0000`...)
+			} else {
+				marked = append(marked, '?')
+			}
 		} else {
 			marked = append(marked, raw[:size]...)
 		}
 		raw = raw[size:]
 	}
 	return marked
-}
-
-// depth is the greatest nesting of arrays and objects. It is counted before any recursive function sees the body.
-func depth(raw []byte) int {
-	current, deepest, inString := 0, 0, false
-	for i := 0; i < len(raw); i++ {
-		switch b := raw[i]; {
-		case inString && b == '\\':
-			i++
-		case b == '"':
-			inString = !inString
-		case inString:
-		case b == '{' || b == '[':
-			if current++; current > deepest {
-				deepest = current
-			}
-		case b == '}' || b == ']':
-			current--
-		}
-	}
-	return deepest
 }
 
 // normalise prepares a decoded tree for validation. It converts numbers to int64 or float64, escapes keys, and reports
@@ -170,7 +158,7 @@ func (b *Body) normalise(value any, at *location) any {
 		return b.number(v, at)
 	case string:
 		if strings.IndexByte(v, 0) >= 0 {
-			b.addBounded(at, "invalid_characters", "This text must be valid UTF-8 without NUL characters.")
+			b.addAt(at, "invalid_characters", "This text must be valid UTF-8 without NUL characters.")
 		}
 	case []any:
 		for i, item := range v {
@@ -181,7 +169,7 @@ func (b *Body) normalise(value any, at *location) any {
 		for name, item := range v {
 			here := location{parent: at, name: name}
 			if strings.IndexByte(name, 0) >= 0 {
-				b.addBounded(&here, "invalid_characters", "A property name must be valid UTF-8 without NUL characters.")
+				b.addAt(&here, "invalid_characters", "A property name must be valid UTF-8 without NUL characters.")
 			}
 			v[name] = b.normalise(item, &here)
 			if strings.ContainsAny(name, ".[]") {
@@ -211,21 +199,22 @@ func (b *Body) number(v json.Number, at *location) any {
 	number, err := v.Float64()
 	switch {
 	case err != nil:
-		b.addBounded(at, "out_of_range", "This number is too large.")
+		b.addAt(at, "out_of_range", "This number is too large.")
 	case math.Abs(number) > maxInteger && !strings.ContainsAny(v.String(), "eE"):
 		b.inexact = append(b.inexact, at)
 	}
 	return number
 }
 
-// Add reports an issue at a JSON pointer.
+// Add reports an issue at a JSON pointer. Beyond MaxIssues it does nothing.
 func (b *Body) Add(pointer, code, message string) {
-	b.Issues = append(b.Issues, fault.Issue{Location: "body", Path: pointer, Code: code, Message: message})
+	if len(b.Issues) <= MaxIssues {
+		b.Issues = append(b.Issues, fault.Issue{Location: "body", Path: pointer, Code: code, Message: message})
+	}
 }
 
-// addBounded is Add for kinds of issues of which one body can have any number. Beyond MaxIssues it does nothing,
-// because building very many pointers, which may be long, takes too much memory.
-func (b *Body) addBounded(at *location, code, message string) {
+// addAt is Add for a location. It makes no pointer that Add would not keep.
+func (b *Body) addAt(at *location, code, message string) {
 	if len(b.Issues) <= MaxIssues {
 		b.Add(at.String(), code, message)
 	}

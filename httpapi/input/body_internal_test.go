@@ -2,10 +2,15 @@ package input
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
+
+	"ledgerline/domain/fault"
 )
 
 func TestCanonicalFormEqualsEncodingJSON(t *testing.T) {
@@ -26,11 +31,51 @@ func TestCanonicalFormEqualsEncodingJSON(t *testing.T) {
 func TestNumberOfIssuesOfABodyIsBounded(t *testing.T) {
 	t.Parallel()
 	name := strings.Repeat("n", 400_000)
-	for _, many := range []string{`"\u0000",`, `{"a":1,"a":2},`, `9007199254740992,`} {
-		body, err := decodeBody([]byte(`{"` + name + `":[` + strings.Repeat(many, 10_000) + `0]}`))
+	for _, many := range []string{`"\u0000",`, `{"a":1,"a":2},`, `9007199254740992,`, "\"\xff\","} {
+		body, err := decodeBody([]byte(`{"` + name + `":[` + strings.Repeat(many, 5_000) + `0]}`))
 		require.NoError(t, err)
 		body.addInexact()
-		require.Len(t, body.Issues, MaxIssues+1, many)
+		require.InDelta(t, MaxIssues, len(body.Issues), 1, many)
+		for _, issue := range body.Issues {
+			require.LessOrEqual(t, len(issue.Path), MaxPath+len("…"), many)
+		}
+	}
+}
+
+// counting is an endless body of one repeated text. It counts what was read.
+type counting struct {
+	repeated string
+	read     int
+}
+
+func (c *counting) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = c.repeated[c.read%len(c.repeated)]
+		c.read++
+	}
+	return len(p), nil
+}
+
+func (c *counting) Close() error { return nil }
+
+func TestABodyWithTooManyValuesOrLevelsIsRefusedWhileItIsRead(t *testing.T) {
+	t.Parallel()
+	const limit = 32 << 20
+	for _, repeated := range []string{"[],", "[", "0,", "{},", `{"a":[`, `"\\\"",`} {
+		body := &counting{repeated: repeated}
+		_, err := ReadBody(&http.Request{Header: http.Header{}, Body: body, ContentLength: limit}, limit)
+		require.True(t, fault.Is(err, fault.BadRequest), repeated)
+		require.Less(t, body.read, maxDiscarded+(1<<20), repeated)
+	}
+}
+
+func TestBracketsAndCommasInTextsAreNoValues(t *testing.T) {
+	t.Parallel()
+	text := `{"csv":"` + strings.Repeat(`a,\"[{,\\\\`, 50_000) + `"}`
+	for _, r := range []io.Reader{strings.NewReader(text), iotest.OneByteReader(strings.NewReader(text))} {
+		body, err := ReadBody(&http.Request{Header: http.Header{}, Body: io.NopCloser(r), ContentLength: -1}, 1<<20)
+		require.NoError(t, err)
+		require.Empty(t, body.Issues)
 	}
 }
 

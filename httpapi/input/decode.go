@@ -2,7 +2,6 @@ package input
 
 import (
 	"encoding/json"
-	"strconv"
 	"strings"
 )
 
@@ -126,16 +125,15 @@ func (d *decoder) number() json.Number {
 	return json.Number(d.raw[start:d.offset])
 }
 
-// pointer is the JSON pointer of the value that is being decoded.
+// pointer is the JSON pointer of the value that is being decoded, cut to MaxPath bytes.
 func (d *decoder) pointer() string {
-	var pointer strings.Builder
+	var p pointer
 	for _, s := range d.path {
-		pointer.WriteByte('/')
 		if s.index >= 0 {
-			pointer.WriteString(strconv.Itoa(s.index))
+			p.index(s.index)
 		} else {
-			pointer.WriteString(pointerEscaper.Replace(s.name))
+			p.property(s.name)
 		}
 	}
-	return pointer.String()
+	return p.String()
 }

@@ -91,5 +91,6 @@ func IssueOf(problem error) fault.Issue {
 	default:
 		issue.Code, issue.Message = "invalid_format", "This value does not have the documented format."
 	}
+	issue.Path = Cut(issue.Path, MaxPath)
 	return issue
 }

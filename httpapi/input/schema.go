@@ -22,7 +22,7 @@ func (b *Body) Check(registry huma.Registry, schema *huma.Schema) {
 	path := huma.NewPathBuffer(make([]byte, 0, 64), 0)
 	path.Push("body")
 	huma.Validate(registry, schema, path, huma.ModeWriteToServer, b.tree, &result)
-	for _, problem := range result.Errors {
+	for _, problem := range result.Errors[:min(len(result.Errors), MaxIssues+1)] {
 		b.Issues = append(b.Issues, IssueOf(problem))
 	}
 	b.checkStrictly(registry, schema, b.tree, nil)
@@ -76,7 +76,7 @@ func (b *Body) checkProperties(registry huma.Registry, schema *huma.Schema, obje
 		here := location{parent: at, name: name}
 		// Huma itself refuses null for a required property.
 		if item == nil && declared && !slices.Contains(schema.Required, name) && refusesNull(registry, property) {
-			b.Add(here.String(), "null_not_allowed", "This property may be left out, but it cannot be null.")
+			b.addAt(&here, "null_not_allowed", "This property may be left out, but it cannot be null.")
 			continue
 		}
 		b.checkStrictly(registry, property, item, &here)
@@ -90,20 +90,20 @@ func (b *Body) checkFormat(schema *huma.Schema, text string, at *location) {
 	switch schema.Format {
 	case "email":
 		if address, err := mail.ParseAddress(text); err == nil && address.Address != text {
-			b.Add(at.String(), "invalid_format", "Expected an e-mail address.")
+			b.addAt(at, "invalid_format", "Expected an e-mail address.")
 		}
 	case "uuid":
 		if len(text) == 32 || len(text) == 38 || len(text) == 45 { // without hyphens, in braces, as a URN
-			b.Add(at.String(), "invalid_format", "Expected a UUID.")
+			b.addAt(at, "invalid_format", "Expected a UUID.")
 		}
 	case "uri":
 		address, err := url.Parse(text)
 		if err == nil && (address.Host == "" || address.Scheme != "http" && address.Scheme != "https") {
-			b.Add(at.String(), "invalid_format", "Expected an http or https address.")
+			b.addAt(at, "invalid_format", "Expected an http or https address.")
 		}
 	case "date-time":
 		if code, message := timeIssue(text); code != "" {
-			b.Add(at.String(), code, message)
+			b.addAt(at, code, message)
 		}
 	}
 }
@@ -114,14 +114,14 @@ func (b *Body) checkInteger(schema *huma.Schema, v float64, plain bool, at *loca
 	switch {
 	case v > maxInteger:
 		if schema.Maximum == nil {
-			b.Add(at.String(), "too_large", "Expected at most 9007199254740991.")
+			b.addAt(at, "too_large", "Expected at most 9007199254740991.")
 		}
 	case v < -maxInteger:
 		if schema.Minimum == nil {
-			b.Add(at.String(), "too_small", "Expected at least -9007199254740991.")
+			b.addAt(at, "too_small", "Expected at least -9007199254740991.")
 		}
 	case !plain && v == math.Trunc(v):
-		b.Add(at.String(), "invalid_type", "Expected a whole number without fraction and exponent.")
+		b.addAt(at, "invalid_type", "Expected a whole number without fraction and exponent.")
 	}
 }
 
@@ -133,7 +133,7 @@ func (b *Body) addInexact() {
 	}
 	for _, at := range b.inexact[:min(len(b.inexact), MaxIssues+1)] {
 		if !reported[at.String()] {
-			b.Add(at.String(), "out_of_range", "Expected a number from -9007199254740991 to 9007199254740991. Send others as text.")
+			b.addAt(at, "out_of_range", "Expected a number from -9007199254740991 to 9007199254740991. Send others as text.")
 		}
 	}
 }

@@ -83,6 +83,41 @@ func PageOf[T any](rows []T, limit int, key func(*T) Cursor) Page[T] {
 	return Page[T]{Rows: rows, Next: new(key(&rows[limit-1]))}
 }
 
+// PageBytes is the size of the rows, in bytes of the database, at which a page ends before its limit (rule API-21).
+const PageBytes = 1 << 20
+
+// ReadPage reads one page of a query that selects limit + 1 rows. The page ends early with the row that takes it over
+// PageBytes. key returns the sort key of a row; the name identifies the query in errors.
+func ReadPage[T any](
+	ctx context.Context, r *Reader, name string, limit int, scan pgx.RowToFunc[T], key func(*T) Cursor, sql string, args ...any,
+) (Page[T], error) {
+	rows, err := r.pool.Query(ctx, sql, args...)
+	if err != nil {
+		return Page[T]{}, fmt.Errorf("projections: %s: %w", name, err)
+	}
+	defer rows.Close()
+	page, size := Page[T]{}, 0
+	for rows.Next() {
+		if len(page.Rows) == limit || size >= PageBytes {
+			page.Next = new(key(&page.Rows[len(page.Rows)-1]))
+			break
+		}
+		for _, value := range rows.RawValues() {
+			size += len(value)
+		}
+		row, err := scan(rows)
+		if err != nil {
+			return Page[T]{}, fmt.Errorf("projections: %s: %w", name, err)
+		}
+		page.Rows = append(page.Rows, row)
+	}
+	rows.Close()
+	if err := rows.Err(); err != nil {
+		return Page[T]{}, fmt.Errorf("projections: %s: %w", name, err)
+	}
+	return page, nil
+}
+
 // List reads all rows of a query. The name identifies the query in errors.
 func List[T any](ctx context.Context, r *Reader, name string, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
 	rows, err := r.pool.Query(ctx, sql, args...)

@@ -1,0 +1,57 @@
+package e2e_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"ledgerline/test/app"
+)
+
+func TestMetadataIsBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	send := func(size int) app.Answer {
+		return a.Live.Post("/v1/messages", app.Map{"to": a.Phone(), "body": "x", "metadata": app.Map{"k": strings.Repeat("v", size)}})
+	}
+	send(16<<10 - len(`{"k":""}`)).Is(201)
+	send(16<<10).Refused(400, "validation_failed", "body /metadata too_long")
+}
+
+func TestAPageEndsWithTheRowThatTakesItOver1MiB(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	const contacts = 45
+	for range contacts {
+		a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone(), "fields": app.Map{"k": strings.Repeat("v", 30<<10)}}).Is(201)
+	}
+	seen, path := map[any]bool{}, "/v1/contacts?limit=100"
+	for pages := 1; ; pages++ {
+		page := a.Live.Get(path).Is(200)
+		require.Less(t, len(page.Raw), 1<<20+2*(32<<10))
+		for _, id := range page.Column("id") {
+			require.False(t, seen[id])
+			seen[id] = true
+		}
+		next := page.Text("next_cursor")
+		if next == "" {
+			require.Equal(t, 2, pages)
+			break
+		}
+		path = "/v1/contacts?limit=100&cursor=" + url.QueryEscape(next)
+	}
+	require.Len(t, seen, contacts)
+}
+
+func TestRefusalOfLongNamesIsShort(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	body := app.Map{"phone": a.Phone()}
+	for _, c := range "abcdefghijklmnopqrstuvwxyz" {
+		body[strings.Repeat(string(c), 30<<10)] = 1
+	}
+	require.Less(t, len(a.Live.Post("/v1/contacts", body).Is(400).Raw), 32<<10)
+	a.Live.Post("/v1/contacts", `{"phone":"`+a.Phone()+`","fields":{"k":[`+strings.Repeat("[],", 30_000)+`0]}}`).Refused(400, "bad_request")
+}
