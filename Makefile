@@ -5,6 +5,7 @@ ARGS          ?=
 FUZZTIME      ?= 20s
 TEST_TIMEOUT  ?= 14m
 GOLANGCI_LINT_VERSION := v2.12.2
+GOVULNCHECK_VERSION   := v1.8.0
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -60,6 +61,14 @@ lint: ## Check format, modules and code
 		GOBIN="$(CURDIR)/bin" $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION); \
 	fi; \
 	echo "$$linter run ./..."; GOLANGCI_LINT_CACHE="$(CURDIR)/bin/lint-cache" "$$linter" run ./...
+
+# The check needs a database of known vulnerabilities from the network. Without it the check is skipped, with a line.
+.PHONY: vuln
+vuln: ## Check the dependencies for known vulnerabilities
+	@GOFLAGS= GOBIN="$(CURDIR)/bin" $(GO) install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION); \
+	if found="$$(bin/govulncheck ./... 2>&1)"; then echo "no known vulnerabilities"; \
+	elif grep -q 'fetching vulnerabilities' <<<"$$found"; then echo "skipped: the database of known vulnerabilities cannot be reached"; \
+	else echo "$$found"; exit 1; fi
 
 .PHONY: bench
 bench: ## Measure the service, each figure beside a raw baseline

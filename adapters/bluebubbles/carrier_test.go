@@ -50,7 +50,7 @@ type world struct {
 	log     *logged
 }
 
-func newWorld(t *testing.T, change ...func(*bluebubbles.Config)) *world {
+func newWorld(t testing.TB, change ...func(*bluebubbles.Config)) *world {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), testpg.Database(t))
 	require.NoError(t, err)
