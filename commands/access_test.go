@@ -39,7 +39,7 @@ func TestAPIKeyIsFoundByItsSecretUntilRevokedOrExpired(t *testing.T) {
 
 	revoked := h.key(apikey.Live, "admin")
 	for range 2 {
-		_, err = h.RevokeAPIKey(t.Context(), h.live(), revoked.ID)
+		_, err = h.RevokeAPIKey(t.Context(), h.live(), revoked.ID, nil)
 		require.NoError(t, err)
 	}
 	_, err = h.FindKeyAccess(t.Context(), revoked.Secret, false)

@@ -140,9 +140,9 @@ func (a *App) RotateAPIKey(ctx context.Context, req Request, keyID string, grant
 	return issued, nil
 }
 
-// RevokeAPIKey revokes a key of the request's workspace at once and for good. Revoking it again records no event. The
-// token of an AI agent is refused with conflict.
-func (a *App) RevokeAPIKey(ctx context.Context, req Request, keyID string) (Result, error) {
+// RevokeAPIKey revokes a key of the request's workspace at once and for good. Revoking it again records no event.
+// grantor is as in CreateAPIKey. Refusals: not_found, forbidden, conflict for the token of an AI agent.
+func (a *App) RevokeAPIKey(ctx context.Context, req Request, keyID string, grantor *apikey.Grantor) (Result, error) {
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		key, err := u.loadAPIKey(ctx, keyID)
 		if err != nil {
@@ -157,7 +157,11 @@ func (a *App) RevokeAPIKey(ctx context.Context, req Request, keyID string) (Resu
 				return err
 			}
 		}
-		key.Record(key.State.Revoke()...)
+		revoked, err := key.State.Revoke(grantor)
+		if err != nil {
+			return err
+		}
+		key.Record(revoked...)
 		u.Ref = keyID
 		return nil
 	})

@@ -59,12 +59,16 @@ func (a *App) CreateIdentity(ctx context.Context, req Request, in CreateIdentity
 		if err := issues.fault(); err != nil {
 			return err
 		}
+		allowlist, expires, err := in.Grantor.Limit(nil, nil)
+		if err != nil {
+			return err
+		}
 		i := engine.Begin(u.Unit, a.engine.Identities, identity.Stream(id))
 		i.Record(list...)
 		created.Identity = i.State
 		u.beginAPIKey(&created.Token, []events.Event{&events.APIKeyCreated{
 			KeyID: token.ID, Name: in.Name, Env: string(in.Env), Scopes: apikey.ScopeNames(i.State.Scopes), Prefix: token.Prefix,
-			SecretHash: apikey.Hash(token.Secret), IdentityID: &id,
+			SecretHash: apikey.Hash(token.Secret), IdentityID: &id, IPAllowlist: allowlist, ExpiresAt: expires,
 		}})
 		u.Ref = id.String()
 		return renderAnswer(u, created, in.Answer)
@@ -96,6 +100,15 @@ func (a *App) UpdateIdentity(ctx context.Context, req Request, id uuid.UUID, cha
 		var issues issueList
 		if change.AllowedLineIDs != nil {
 			if err := issues.collect(u.checkLines(ctx, *change.AllowedLineIDs, "/allowed_line_ids")); err != nil {
+				return err
+			}
+		}
+		if grantor.Limited() && i.State.KeyID != "" && !change.OnlyDisables() {
+			key, err := u.loadAPIKey(ctx, i.State.KeyID)
+			if err != nil {
+				return err
+			}
+			if err := grantor.MayWiden(key.State); err != nil {
 				return err
 			}
 		}

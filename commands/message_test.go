@@ -154,7 +154,7 @@ func TestWriteWithAChangedCredentialIsRefused(t *testing.T) {
 	k := h.key("live", "send")
 	_, err := other.FindKeyAccess(t.Context(), k.Secret, false)
 	require.NoError(t, err)
-	_, err = h.RevokeAPIKey(t.Context(), h.live(), k.ID)
+	_, err = h.RevokeAPIKey(t.Context(), h.live(), k.ID, nil)
 	require.NoError(t, err)
 	req := h.live()
 	access, err := other.FindKeyAccess(t.Context(), k.Secret, false) // remembered

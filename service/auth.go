@@ -91,6 +91,7 @@ func (a *authenticator) key(ctx context.Context, c auth.Credentials) (auth.Calle
 	caller := auth.Caller{
 		Kind: auth.KindKey, ID: k.ID, RateLimitKey: k.ID, OrganisationID: k.Organisation, WorkspaceID: k.Workspace,
 		Test: k.Env == apikey.Test, OrgPaused: access.Organisation.Paused, Guards: guards(access),
+		IPAllowlist: k.IPAllowlist, ExpiresAt: k.ExpiresAt,
 	}
 	if access.Identity != nil {
 		caller.Kind, caller.ID = auth.KindIdentity, access.Identity.ID.String()

@@ -137,17 +137,17 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 	httpapi.Write[CreateAPIKey, projections.APIKeyWithSecret](r, httpapi.Route{
 		Method: "POST", Path: "/v1/api-keys", ID: "create_api_key", Summary: "Create an API key", Tags: []string{"api_keys"}, Status: 201,
 		Access:      auth.Access{Keys: admin, Roles: auth.PermDeveloper},
-		Description: "The secret is shown in this answer and never again. A key gets no scope that its creator lacks; a test key makes test keys only.",
+		Description: "The secret is shown in this answer and never again. A key gets no scope that its creator lacks; a test key makes test keys only. The address list and the expiry of a key that creates another one are inherited, or narrowed.",
 	}, a.createAPIKey, nil)
 	httpapi.Write(r, httpapi.Route{
 		Method: "DELETE", Path: "/v1/api-keys/{id}", ID: "revoke_api_key", Summary: "Revoke an API key", Tags: []string{"api_keys"},
 		Access:      auth.Access{Keys: admin, Roles: auth.PermDeveloper},
-		Description: "The key stops working at once, on every node, and cannot be restored. Revoking it again changes nothing.",
+		Description: "The key stops working at once, on every node, and cannot be restored. Revoking it again changes nothing. A test key revokes test keys only.",
 	}, a.revokeAPIKey, a.apiKeys().view)
 	httpapi.Write[httpapi.IDParam, projections.APIKeyWithSecret](r, httpapi.Route{
 		Method: "POST", Path: "/v1/api-keys/{id}/rotate", ID: "rotate_api_key", Summary: "Give an API key another secret", Tags: []string{"api_keys"},
 		Access:      auth.Access{Keys: admin, Roles: auth.PermDeveloper},
-		Description: "The old secret stops at once. Only a caller who has all scopes of the key may learn its new one.",
+		Description: "The old secret stops at once. Only a caller who has all scopes of the key, and no narrower limits than it, may learn its new one.",
 	}, a.rotateAPIKey, nil)
 	httpapi.Write[CreateIdentity, projections.IdentityWithToken](r, httpapi.Route{
 		Method: "POST", Path: "/v1/service-identities", ID: "create_service_identity", Summary: "Create a service identity with its token",

@@ -32,7 +32,7 @@ func (in *CreateAPIKey) Check() []fault.Issue {
 
 // grantor describes the caller as the one who makes or changes a credential.
 func grantor(c *httpapi.Call) *apikey.Grantor {
-	g := &apikey.Grantor{Test: c.Test}
+	g := &apikey.Grantor{Test: c.Test, Allowlist: c.IPAllowlist, ExpiresAt: c.ExpiresAt}
 	for _, scope := range c.Grants() {
 		g.Scopes = append(g.Scopes, apikey.Scope(scope))
 	}
@@ -67,7 +67,7 @@ func (a *API) rotateAPIKey(ctx context.Context, c *httpapi.Call, in *httpapi.IDP
 }
 
 func (a *API) revokeAPIKey(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (httpapi.WriteResult, error) {
-	return result(a.app.RevokeAPIKey(ctx, request(c), in.ID))
+	return result(a.app.RevokeAPIKey(ctx, request(c), in.ID, grantor(c)))
 }
 
 func (a *API) apiKeys() resource[projections.APIKey] {

@@ -50,7 +50,7 @@ func (c *keyRevokeCommand) Run(ctx context.Context, con *console) error {
 	return c.do(ctx, con, func(w *workbench) (any, error) {
 		req, err := w.request(ctx, c.ID, "key")
 		if err == nil {
-			_, err = w.App.RevokeAPIKey(ctx, req, c.ID)
+			_, err = w.App.RevokeAPIKey(ctx, req, c.ID, nil)
 		}
 		return map[string]any{"key_id": c.ID, "revoked": true}, err
 	})

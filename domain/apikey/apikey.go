@@ -125,7 +125,8 @@ func (k Key) Apply(event events.Event, in events.Envelope) Key {
 }
 
 // Create creates a key. Bad name, environment, scopes, addresses and expiry are refused together, with
-// validation_failed. Scopes that the maker by does not have are refused with forbidden (rule ACC-22).
+// validation_failed. Scopes that the maker by does not have, and wider limits than those of the maker's own key, are
+// refused with forbidden (rules ACC-22 and ACC-35).
 func Create(e events.APIKeyCreated, by *Grantor, now time.Time) ([]events.Event, error) {
 	var issues []fault.Issue
 	add := func(pointer, code, message string) {
@@ -149,6 +150,10 @@ func Create(e events.APIKeyCreated, by *Grantor, now time.Time) ([]events.Event,
 		return nil, fault.Invalids(issues...)
 	}
 	if err := by.MayGrant(Env(e.Env), scopes); err != nil {
+		return nil, err
+	}
+	var err error
+	if e.IPAllowlist, e.ExpiresAt, err = by.Limit(e.IPAllowlist, e.ExpiresAt); err != nil {
 		return nil, err
 	}
 	e.Scopes = ScopeNames(scopes)
@@ -218,12 +223,13 @@ func (k Key) Rotate(prefix, hash string, by *Grantor, now time.Time) ([]events.E
 	return []events.Event{&events.APIKeyRotated{KeyID: k.ID, Prefix: prefix, SecretHash: hash}}, nil
 }
 
-// Revoke ends the key for good; revoking again is no event (rule ACC-6).
-func (k Key) Revoke() []events.Event {
-	if k.Revoked {
-		return nil
+// Revoke ends the key for good; revoking again is no event (rule ACC-6). A caller by that may not revoke it is refused
+// with forbidden.
+func (k Key) Revoke(by *Grantor) ([]events.Event, error) {
+	if err := by.MayRevoke(k); err != nil || k.Revoked {
+		return nil, err
 	}
-	return []events.Event{&events.APIKeyRevoked{KeyID: k.ID}}
+	return []events.Event{&events.APIKeyRevoked{KeyID: k.ID}}, nil
 }
 
 // MatchesSecret compares a secret with the key's, in constant time.

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"ledgerline/domain/apikey"
@@ -63,15 +64,76 @@ func TestKeyIsUsableUntilItExpiresOrIsRevoked(t *testing.T) {
 	require.False(t, k.Usable(noon))
 	k.ExpiresAt = nil
 	require.True(t, k.Usable(noon))
-	revoked := k.Revoke()
+	revoked, err := k.Revoke(nil)
+	require.NoError(t, err)
 	require.Len(t, revoked, 1)
 	k = k.Apply(revoked[0], events.Envelope{})
 	require.False(t, k.Usable(noon))
-	require.Empty(t, k.Revoke())
+	again, err := k.Revoke(nil)
+	require.NoError(t, err)
+	require.Empty(t, again)
 	require.False(t, apikey.Key{}.Usable(noon))
 }
 
 func TestScopeAdminDoesNotIncludeRead(t *testing.T) {
 	t.Parallel()
 	require.False(t, apikey.Key{Scopes: []apikey.Scope{apikey.Admin}}.HasScope(apikey.Read))
+}
+
+func TestCredentialInheritsTheLimitsOfItsMakerOrHasNarrowerOnes(t *testing.T) {
+	t.Parallel()
+	later, sooner := noon.Add(2*time.Hour), noon.Add(time.Hour)
+	all := []apikey.Scope{apikey.Read}
+	limited := &apikey.Grantor{Scopes: all, Allowlist: []string{"192.0.2.0/24", "2001:db8::/32"}, ExpiresAt: &sooner}
+	create := func(by *apikey.Grantor, allowlist []string, expires *time.Time) (apikey.Key, error) {
+		made, err := apikey.Create(events.APIKeyCreated{
+			KeyID: "key_1", Name: "k", Env: "live", Scopes: []string{"read"}, IPAllowlist: allowlist, ExpiresAt: expires,
+		}, by, noon)
+		if err != nil {
+			return apikey.Key{}, err
+		}
+		return apikey.Key{}.Apply(made[0], events.Envelope{}), nil
+	}
+	inherited, err := create(limited, nil, nil)
+	require.NoError(t, err)
+	require.Equal(t, limited.Allowlist, inherited.IPAllowlist)
+	require.Equal(t, &sooner, inherited.ExpiresAt)
+	half := noon.Add(time.Minute)
+	narrower, err := create(limited, []string{"192.0.2.7", "::ffff:192.0.2.128/121", "2001:db8:1::/48"}, &half)
+	require.NoError(t, err)
+	require.Equal(t, &half, narrower.ExpiresAt)
+	for _, wider := range [][]string{{"192.0.2.0/23"}, {"0.0.0.0/0"}, {"::/0"}, {"192.0.2.1", "198.51.100.1"}, {"2001:db9::1"}} {
+		_, err := create(limited, wider, nil)
+		require.True(t, fault.Is(err, fault.Forbidden), wider)
+	}
+	_, err = create(limited, nil, &later)
+	require.True(t, fault.Is(err, fault.Forbidden))
+	free, err := create(&apikey.Grantor{Scopes: all}, nil, nil)
+	require.NoError(t, err)
+	require.Empty(t, free.IPAllowlist)
+
+	for k, may := range map[*apikey.Key]bool{&inherited: true, &narrower: true, &free: false} {
+		_, err := k.Rotate("p", "h", limited, noon)
+		require.Equal(t, may, err == nil)
+	}
+}
+
+func TestTestKeyRevokesNoLiveKeyAndAnIdentityOnlyItsOwn(t *testing.T) {
+	t.Parallel()
+	id := uuid.New()
+	live, sandbox, token := apikey.Key{ID: "key_1", Env: apikey.Live}, apikey.Key{ID: "key_2", Env: apikey.Test}, apikey.Key{ID: "key_3", Env: apikey.Live, Identity: id}
+	for _, c := range []struct {
+		by  *apikey.Grantor
+		key apikey.Key
+		may bool
+	}{
+		{&apikey.Grantor{Test: true}, live, false}, {&apikey.Grantor{Test: true}, token, false}, {&apikey.Grantor{Test: true}, sandbox, true},
+		{&apikey.Grantor{}, live, true}, {&apikey.Grantor{Identity: id}, token, true}, {&apikey.Grantor{Identity: id}, live, false}, {nil, live, true},
+	} {
+		_, err := c.key.Revoke(c.by)
+		require.Equal(t, c.may, err == nil)
+		if err != nil {
+			require.True(t, fault.Is(err, fault.Forbidden))
+		}
+	}
 }

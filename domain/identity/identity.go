@@ -141,6 +141,11 @@ type Change struct {
 	SetDailyLimit bool
 }
 
+// OnlyDisables reports whether the change takes rights away and gives none.
+func (c Change) OnlyDisables() bool {
+	return c.Name == nil && c.Scopes == nil && c.AllowedLineIDs == nil && !c.SetDailyLimit && c.Disabled != nil && *c.Disabled
+}
+
 // Update changes an identity of kind mcp_client as UpdateAnyKind does. An ai_agent is refused with conflict (rule
 // ACC-27).
 func (i Identity) Update(c Change, by *apikey.Grantor) ([]events.Event, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -86,11 +87,14 @@ type Caller struct {
 	OrganisationID uuid.UUID
 	WorkspaceID    uuid.UUID
 	// Test marks a test-mode key.
-	Test      bool
-	Scopes    []Scope // of keys and identities; empty for sessions
-	Role      Role    // of sessions; empty for keys
-	Guards    []Guard
-	OrgPaused bool // the organisation is paused: writes are refused
+	Test   bool
+	Scopes []Scope // of keys and identities; empty for sessions
+	Role   Role    // of sessions; empty for keys
+	// IPAllowlist and ExpiresAt are the limits of a key or identity token; empty and nil for none, and for sessions.
+	IPAllowlist []string
+	ExpiresAt   *time.Time
+	Guards      []Guard
+	OrgPaused   bool // the organisation is paused: writes are refused
 
 	IP        netip.Addr
 	UserAgent string // printable, at most 255 characters

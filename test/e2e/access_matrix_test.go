@@ -136,7 +136,7 @@ func TestEveryProtectedRouteRefusesCallersWithoutAValidCredential(t *testing.T) 
 	a := app.Start(t)
 	protected, _ := readAccessMatrix(t)
 	revoked := a.NewKey(apikey.Live, nil, apikey.Read, apikey.Send, apikey.Admin)
-	_, err := a.Nodes[0].App.RevokeAPIKey(t.Context(), a.Operator(), revoked.ID)
+	_, err := a.Nodes[0].App.RevokeAPIKey(t.Context(), a.Operator(), revoked.ID, nil)
 	require.NoError(t, err)
 	callers := map[string]*app.Client{
 		"nobody": a.Anonymous(), "an empty token": a.As(""), "nonsense": a.As("nonsense"),

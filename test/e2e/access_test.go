@@ -121,7 +121,7 @@ func TestRevokedKeyIsRefusedAtOnceOnEveryNode(t *testing.T) {
 	contact := c.IdempotencyKey("k").Post("/v1/contacts", app.Map{"phone": phone}).Is(201).Text("id")
 	c.Get("/v1/contacts").Is(200)
 	// The key is revoked on the reading node, so the writing node learns of it only through the ledger.
-	_, err := a.Nodes[1].App.RevokeAPIKey(t.Context(), a.Operator(), made.ID)
+	_, err := a.Nodes[1].App.RevokeAPIKey(t.Context(), a.Operator(), made.ID, nil)
 	require.NoError(t, err)
 	c.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Refused(401, "unauthorized")
 	c.Get("/v1/contacts").Refused(401, "unauthorized")
@@ -151,7 +151,7 @@ func TestRevokedKeyIsRefusedForRequestsThatChangeNothing(t *testing.T) {
 			require.NotContains(t, []int{401, 403}, answer.Status, what)
 		}
 		if len(keys) == 0 {
-			_, err := reader.RevokeAPIKey(t.Context(), a.Operator(), made.ID)
+			_, err := reader.RevokeAPIKey(t.Context(), a.Operator(), made.ID, nil)
 			require.NoError(t, err)
 		}
 		keys = append(keys, c)
@@ -179,7 +179,7 @@ func TestRevokedKeyGetsNoStoredAnswers(t *testing.T) {
 	made := a.NewKey(apikey.Live, nil, apikey.Admin)
 	body := app.Map{"phone": a.Phone()}
 	a.As(made.Secret).IdempotencyKey("k").Post("/v1/contacts", body).Is(201)
-	_, err := a.Nodes[1].App.RevokeAPIKey(t.Context(), a.Operator(), made.ID)
+	_, err := a.Nodes[1].App.RevokeAPIKey(t.Context(), a.Operator(), made.ID, nil)
 	require.NoError(t, err)
 	a.As(made.Secret).IdempotencyKey("k").Post("/v1/contacts", body).Refused(401, "unauthorized")
 }

@@ -213,3 +213,69 @@ func TestLastUseOfAKeyIsWrittenOnceAMinute(t *testing.T) {
 	a.As(made.Text("secret")+"x").Get("/v1/contacts").Refused(401, "unauthorized")
 	require.Equal(t, stamp(time.Minute), used())
 }
+
+func TestTestCredentialNeverTouchesALiveOne(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	identity, bot := newIdentity(a, nil)
+	_, sandboxBot := newIdentity(a, app.Map{"env": "test"})
+	victim := a.Live.Post("/v1/api-keys", app.Map{"name": "x", "scopes": []string{"read"}}).Is(201)
+	own := a.Test.Post("/v1/api-keys", app.Map{"name": "x", "env": "test", "scopes": []string{"read"}}).Is(201).Text("id")
+	for _, id := range []string{victim.Text("id"), identity.Text("api_key_id")} {
+		for _, c := range []*app.Client{a.Test, sandboxBot} {
+			require.NotEmpty(t, c.Delete("/v1/api-keys/"+id).Refused(403, "forbidden").Text("error.message"))
+			c.Post("/v1/api-keys/"+id+"/rotate", nil).Refused(403, "forbidden")
+		}
+	}
+	for _, body := range []app.Map{{"status": "disabled"}, {"scopes": []string{"read"}}, {"name": "y"}, {}} {
+		a.Test.Do("PATCH", "/v1/service-identities/"+identity.Text("id"), body).Refused(403, "forbidden")
+	}
+	a.As(victim.Text("secret")).Get("/v1/contacts").Is(200)
+	a.Test.Delete("/v1/api-keys/" + own).Is(200)
+	bot.Delete("/v1/api-keys/"+victim.Text("id")).Refused(403, "forbidden")
+	bot.Get("/v1/contacts").Is(200)
+	bot.Delete("/v1/api-keys/" + identity.Text("api_key_id")).Is(200)
+	bot.Get("/v1/contacts").Refused(401, "unauthorized")
+}
+
+func TestLimitedKeyMakesAndRotatesOnlyCredentialsWithItsLimits(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	free := a.Live.Post("/v1/api-keys", app.Map{"name": "free", "scopes": []string{"read"}}).Is(201).Text("id")
+	freeIdentity, _ := newIdentity(a, app.Map{"scopes": []string{"read"}})
+	limited := a.As(a.Live.Post("/v1/api-keys", app.Map{
+		"name": "limited", "scopes": []string{"read", "send", "admin"}, "ip_allowlist": []string{"127.0.0.0/8"}, "expires_at": stamp(time.Hour),
+	}).Is(201).Text("secret"))
+	create := func(more app.Map) app.Answer {
+		body := app.Map{"name": "x", "scopes": []string{"read"}}
+		for k, v := range more {
+			body[k] = v
+		}
+		return limited.Post("/v1/api-keys", body)
+	}
+	inherited := create(nil).Is(201)
+	shows(t, inherited.JSON(), app.Map{"ip_allowlist": []any{"127.0.0.0/8"}, "expires_at": stamp(time.Hour)})
+	shows(t, create(app.Map{"ip_allowlist": []string{"127.0.0.1"}, "expires_at": stamp(time.Minute)}).Is(201).JSON(),
+		app.Map{"ip_allowlist": []any{"127.0.0.1"}, "expires_at": stamp(time.Minute)})
+	for _, wider := range []app.Map{{"ip_allowlist": []string{"0.0.0.0/0"}}, {"ip_allowlist": []string{"127.0.0.1", "::1"}}, {"expires_at": stamp(2 * time.Hour)}} {
+		create(wider).Refused(403, "forbidden")
+	}
+	limited.Post("/v1/api-keys/"+inherited.Text("id")+"/rotate", nil).Is(200)
+	limited.Post("/v1/api-keys/"+free+"/rotate", nil).Refused(403, "forbidden")
+	limited.Post("/v1/api-keys/"+freeIdentity.Text("api_key_id")+"/rotate", nil).Refused(403, "forbidden")
+
+	made := limited.Post("/v1/service-identities", app.Map{"name": "x", "scopes": []string{"read"}}).Is(201)
+	shows(t, a.Live.Get("/v1/api-keys").Is(200).Data()[0], app.Map{
+		"id": made.Text("api_key_id"), "ip_allowlist": []any{"127.0.0.0/8"}, "expires_at": stamp(time.Hour),
+	})
+	limited.Do("PATCH", "/v1/service-identities/"+made.Text("id"), app.Map{"scopes": []string{"read", "admin"}}).Is(200)
+	path := "/v1/service-identities/" + freeIdentity.Text("id")
+	limited.Do("PATCH", path, app.Map{"scopes": []string{"read", "admin"}}).Refused(403, "forbidden")
+	limited.Do("PATCH", path, app.Map{"status": "disabled"}).Is(200)
+	limited.Do("PATCH", path, app.Map{"status": "active"}).Refused(403, "forbidden")
+	a.Live.Do("PATCH", path, app.Map{"status": "active"}).Is(200)
+	bot := a.As(made.Text("token"))
+	bot.Get("/v1/contacts").Is(200)
+	a.Advance(time.Hour)
+	bot.Get("/v1/contacts").Refused(401, "unauthorized")
+}

@@ -23,7 +23,7 @@ func TestStoredAnswerIsGivenToTheCallerThatUsedTheKeyAndToNobodyElse(t *testing.
 		hook := a.Live.Post("/v1/webhooks", app.Map{"url": "https://example.com/a", "events": []string{"message.received"}}).Is(201).Text("id")
 		makerKey := a.NewKey(apikey.Live, nil, apikey.Read, apikey.Send, apikey.Admin)
 		revoked := a.NewKey(apikey.Live, nil, apikey.Read, apikey.Send, apikey.Admin)
-		_, err := a.Nodes[0].App.RevokeAPIKey(t.Context(), a.Operator(), revoked.ID)
+		_, err := a.Nodes[0].App.RevokeAPIKey(t.Context(), a.Operator(), revoked.ID, nil)
 		require.NoError(t, err)
 		_, identity := newIdentity(a, nil)
 
