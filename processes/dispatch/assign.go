@@ -27,14 +27,14 @@ const (
 )
 
 // assign gives the free capacity of a workspace's lines to the messages that wait for it, first come, first served
-// (rule SND-22). It reads lines and usage once, walks the entries in the order of their positions while some line fits,
-// and appends for each the line with its reserved capacity (message.routed). The contact's task then begins the
-// attempt.
+// (rule SND-22). It reads lines and usage once, walks the entries in the order of their positions while some line has
+// capacity for them, and appends for each the line with its reserved capacity (message.routed). The contact's task then
+// begins the attempt.
 //
-// The plan (rules.Capacity) only says which entries to evaluate. The command evaluates each by all rules, and the
-// quotas of its append decide whether the capacity is there. An entry that turns out to wait for something else leaves
-// its capacity to the next entry in the same run. So does an entry that another node, or an earlier run, has assigned
-// already: the consumer has not followed yet.
+// The plan (rules.Capacity) only decides which entries to evaluate. The command evaluates each by all rules, and the
+// quotas of its append decide whether the capacity is there. Two kinds of entries get no capacity: those that now wait
+// for something else, and those that another node or an earlier run has assigned already, which the consumer has not
+// removed from the queue yet. The next entries of the same run get the capacity that was planned for them.
 func (p *Process) assign(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
 	organisation, workspace, err := parseWorkspaceKey(task.Key)
 	if err != nil {
@@ -74,7 +74,7 @@ func (p *Process) assign(ctx context.Context, task tasks.Leased) (tasks.Result, 
 	switch hour := now.Add(time.Hour); {
 	case !done:
 		next = now
-	case run.assigned > 0 && hour.Before(next): // the first of the new contacts that were assigned now
+	case run.assigned > 0 && hour.Before(next): // the new contacts that were assigned now leave the limit of an hour
 		next = hour
 	}
 	return tasks.RunAgain(next), nil
@@ -86,7 +86,7 @@ type assignRun struct {
 	workspace uuid.UUID
 	capacity  *rules.Capacity
 	groups    []*groupEntries
-	assigned  int // entries that a line has taken
+	assigned  int // how many entries got a line
 }
 
 // groupEntries is a group with its next entries.
@@ -186,7 +186,7 @@ func (r *assignRun) readEntries(ctx context.Context) error {
 	return nil
 }
 
-// evaluate has the entries of a batch evaluated, several at the same time: the plan has capacity for all of them.
+// evaluate evaluates the entries of a batch, several at the same time: the plan has capacity for all of them.
 func (r *assignRun) evaluate(ctx context.Context, batch []*candidate) error {
 	var group sync.WaitGroup
 	errs := make([]error, len(batch))
@@ -201,14 +201,23 @@ func (r *assignRun) evaluate(ctx context.Context, batch []*candidate) error {
 	}
 	group.Wait()
 	for i, err := range errs {
-		switch {
-		case err == nil, fault.Is(err, fault.NotFound):
-		case fault.Is(err, fault.Unavailable), ctx.Err() != nil:
+		if err := r.process.checkEvaluation(ctx, batch[i].messageID, err); err != nil {
 			return err
-		default: // one message that cannot be evaluated does not keep the others waiting
-			r.process.log.ErrorContext(ctx, "dispatch: a message that waits for capacity could not be evaluated",
-				"message", batch[i].messageID, "error", err)
 		}
+	}
+	return nil
+}
+
+// checkEvaluation returns an error that concerns all entries, which ends the run. An error that concerns only this
+// message is counted and logged, so that the message does not keep the others waiting.
+func (p *Process) checkEvaluation(ctx context.Context, messageID string, err error) error {
+	switch {
+	case err == nil, fault.Is(err, fault.NotFound):
+	case fault.Is(err, fault.Unavailable), ctx.Err() != nil:
+		return err
+	default:
+		p.assignFailures.Inc()
+		p.log.ErrorContext(ctx, "dispatch: a message that waits for capacity could not be evaluated", "message", messageID, "error", err)
 	}
 	return nil
 }

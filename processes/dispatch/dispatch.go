@@ -11,15 +11,18 @@
 //     (assign.go);
 //   - "receipt", one task for each sent message: records that no receipt came within 24 hours.
 //
-// The rows only say what to look at. What is true of a message is loaded from the ledger when its task runs.
+// The rows only tell the tasks which messages to look at. The state of a message is loaded from the ledger when its task
+// runs.
 package dispatch
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"ledgerline/clock"
 	"ledgerline/commands"
@@ -47,7 +50,8 @@ const outboxPage = 100
 type Config struct {
 	processes.Config
 	Carriers processes.Carriers
-	Workers  int // contacts whose messages are sent at the same time; default 32
+	Workers  int                   // contacts whose messages are sent at the same time; default 32
+	Metrics  prometheus.Registerer // nil: no metrics
 }
 
 // Process sends messages. It implements processes.Process.
@@ -59,6 +63,8 @@ type Process struct {
 	log      *slog.Logger
 	runners  []*tasks.Runner
 	wakeups  *tasks.Wakeups
+
+	assignFailures prometheus.Counter
 }
 
 // New prepares the process.
@@ -66,6 +72,12 @@ func New(cfg Config) (*Process, error) {
 	p := &Process{app: cfg.App, ledger: cfg.Ledger, clock: cfg.Clock, carriers: cfg.Carriers, log: cfg.Logger}
 	if p.log == nil {
 		p.log = slog.Default()
+	}
+	p.assignFailures = newAssignFailures()
+	if cfg.Metrics != nil {
+		if err := cfg.Metrics.Register(p.assignFailures); err != nil {
+			return nil, fmt.Errorf("dispatch: metrics: %w", err)
+		}
 	}
 	for _, own := range []tasks.RunnerConfig{
 		{Process: sendingProcess, Work: p.deliver, Workers: cfg.Workers, Batch: 2 * cfg.Workers},
@@ -80,6 +92,12 @@ func New(cfg Config) (*Process, error) {
 	}
 	p.wakeups = tasks.NewWakeups(p.runners...)
 	return p, nil
+}
+
+func newAssignFailures() prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "ledgerline_assign_failures_total", Help: "Evaluations of messages waiting for capacity that failed with an error.",
+	})
 }
 
 // Run runs the due tasks until ctx ends.
@@ -109,7 +127,7 @@ func (p *Process) recordMissingReceipt(ctx context.Context, task tasks.Leased) (
 		return tasks.Finished, err
 	}
 	due := m.SentAt.Add(message.ReceiptTimeout)
-	if m.Status == message.Sent && due.After(p.clock.Now()) { // the message went on by SMS meanwhile
+	if m.Status == message.Sent && due.After(p.clock.Now()) { // the message was sent again meanwhile, by SMS
 		return tasks.RunAgain(due), nil
 	}
 	return tasks.Finished, nil
