@@ -77,7 +77,7 @@ func (l *Leaving) unassign(ctx context.Context, task tasks.Leased) (tasks.Result
 		return tasks.Finished, err
 	}
 	by := commands.Request{Organisation: organisation, Workspace: workspace, Actor: events.Actor{Type: "system", ID: leavingProcess}}
-	if err := l.store.Reached(ctx, task.Shard, task.Position, projections.Conversations); err != nil {
+	if err := l.store.WaitForPosition(ctx, task.Shard, task.Position, projections.Conversations); err != nil {
 		return tasks.Finished, err
 	}
 	conversations, err := l.store.AssignedTo(ctx, workspace, user, leavingPage)
@@ -99,7 +99,7 @@ func (l *Leaving) unassign(ctx context.Context, task tasks.Leased) (tasks.Result
 		return tasks.Finished, nil
 	}
 	// Otherwise the next run would read the same conversations.
-	if err := l.store.Reached(ctx, task.Shard, position, projections.Conversations); err != nil {
+	if err := l.store.WaitForPosition(ctx, task.Shard, position, projections.Conversations); err != nil {
 		return tasks.Finished, err
 	}
 	return tasks.RunAgain(l.clock.Now()), nil

@@ -88,7 +88,7 @@ func (l *Lines) request() commands.Request {
 
 // evaluate scores the health of a line by all that was counted up to the event that scheduled the task.
 func (l *Lines) evaluate(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
-	if err := l.store.Reached(ctx, task.Shard, task.Position, projections.Usage); err != nil {
+	if err := l.store.WaitForPosition(ctx, task.Shard, task.Position, projections.Usage); err != nil {
 		return tasks.Finished, err
 	}
 	now := l.clock.Now()

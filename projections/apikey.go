@@ -34,7 +34,7 @@ var apiKeysTable = readmodel.TableOf[APIKey]("api_keys", []string{"id"},
 	readmodel.Column{Name: "identity_id", Type: "uuid"},
 )
 
-// Credentials are the API keys and service identities as they are now. They hold nothing from which a secret could be
+// Credentials are the API keys and service identities as they are now. They contain nothing from which a secret could be
 // derived.
 var Credentials = &readmodel.Projection{
 	ID: "credentials", Program: 1,
@@ -117,8 +117,8 @@ const (
 	keyUseSQL = `select used_at from api_key_uses where key_id = $1`
 )
 
-// KeyUsed records that a key was used.
-func (s *Store) KeyUsed(ctx context.Context, id string, at time.Time) error {
+// RecordKeyUse records that a key was used.
+func (s *Store) RecordKeyUse(ctx context.Context, id string, at time.Time) error {
 	if _, err := s.DB().Exec(ctx, keyUsedSQL, id, at); err != nil {
 		return fmt.Errorf("projections: key used: %w", err)
 	}

@@ -22,7 +22,7 @@ type AuditEntry struct {
 	Type       string         `json:"type" doc:"What happened, for example api_key.rotated" sql:"text collate \"C\" not null"`
 	Actor      Actor          `json:"actor"`
 	Target     AuditTarget    `json:"target"`
-	Changes    map[string]any `json:"changes" doc:"What it is from then on; never a secret, and no personal data" sql:"jsonb not null"`
+	Changes    map[string]any `json:"changes" doc:"The new values; never a secret, and no personal data" sql:"jsonb not null"`
 	RequestID  *string        `json:"request_id" doc:"x-request-id of the request that did it" sql:"text"`
 	OccurredAt string         `json:"occurred_at" format:"date-time" sql:"timestamptz not null"`
 	Position   int64          `json:"position" doc:"Position in the ledger" sql:"bigint not null"`

@@ -92,7 +92,7 @@ type ConsentFilter struct {
 }
 
 var consentFields = readmodel.Select[ConsentEvent](consentTable, "e", map[string]string{
-	"actor.type": "e.actor_type", "actor.id": "e.actor_id", "hash": readmodel.FilledIn,
+	"actor.type": "e.actor_type", "actor.id": "e.actor_id", "hash": readmodel.SetAfterScan,
 })
 
 // ConsentEvents lists changes of consent in the workspace, newest first. The order is that of the ledger, so that each

@@ -139,16 +139,12 @@ func contactCreated(c *readmodel.Changes, e *events.ContactCreated, r *eventstor
 // contactUpdated stores the fields that changed. The values of an event whose personal data is erased are empty; the
 // event that deletes the contact follows.
 func contactUpdated(c *readmodel.Changes, e *events.ContactUpdated, r *eventstore.Recorded) {
-	values := readmodel.ValuesOf(e.Person)
-	values["owner_user_id"] = e.OwnerUserID
-	row := readmodel.Row{}
-	for _, name := range e.Changed {
-		if value, known := values[name]; known {
-			row[name] = value
-		}
-		if name == "phone" {
-			row["number_hash"] = e.NumberHash
-		}
+	row := contactsTable.ChangedValues(e.Person, e.Changed)
+	if slices.Contains(e.Changed, "phone") {
+		row["number_hash"] = e.NumberHash
+	}
+	if slices.Contains(e.Changed, "owner_user_id") {
+		row["owner_user_id"] = e.OwnerUserID
 	}
 	fold(row)
 	row["id"], row["updated_at"] = e.ContactID, readmodel.Stamp(r.OccurredAt)

@@ -15,9 +15,9 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// DeliveriesBy names the feed consumer that writes the deliveries, for readers that wait for it. This consumer is not a
+// DeliveriesConsumer names the feed consumer that writes the deliveries, for readers that wait for it. This consumer is not a
 // projection: it is the process that also makes the deliveries (package processes/webhooks).
-const DeliveriesBy = "process_webhooks"
+const DeliveriesConsumer = "process_webhooks"
 
 // DeliveryAttempt is one attempt of a delivery.
 type DeliveryAttempt struct {

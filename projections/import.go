@@ -18,7 +18,7 @@ type ImportJob struct {
 	Status    string        `json:"status" enum:"queued,running,completed,failed" sql:"text not null"`
 	TotalRows *int          `json:"total_rows" minimum:"0" sql:"integer not null"`
 	Imported  int           `json:"imported" doc:"Rows that made a contact" sql:"integer not null"`
-	Skipped   int           `json:"skipped" doc:"Rows that changed nothing: those with an error, and those that say what is known already" sql:"integer not null"`
+	Skipped   int           `json:"skipped" doc:"Rows that changed nothing: those with an error, and those whose values the contact has already" sql:"integer not null"`
 	Updated   int           `json:"updated" doc:"Rows that changed a contact" sql:"integer not null"`
 	Errors    []ImportError `json:"errors" nullable:"false" doc:"The first 1,000"`
 	CreatedAt string        `json:"created_at" format:"date-time" sql:"timestamptz not null"`

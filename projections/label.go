@@ -18,7 +18,7 @@ type Label struct {
 	ID           string  `json:"id" format:"uuid" sql:"uuid not null"`
 	Name         string  `json:"name" sql:"text not null"`
 	Color        *string `json:"color" sql:"text"`
-	ContactCount int64   `json:"contact_count" minimum:"0" doc:"How many contacts of the workspace have it, whoever asks"`
+	ContactCount int64   `json:"contact_count" minimum:"0" doc:"How many contacts of the workspace have it, also those that the caller cannot see"`
 	CreatedAt    string  `json:"created_at" format:"date-time" sql:"timestamptz not null"`
 }
 
@@ -35,15 +35,11 @@ func labelCreated(c *readmodel.Changes, e *events.LabelCreated, r *eventstore.Re
 }
 
 func labelUpdated(c *readmodel.Changes, e *events.LabelUpdated, _ *eventstore.Recorded) {
-	row := readmodel.Row{"id": e.LabelID}
-	for _, name := range e.Changed {
-		switch name {
-		case "name":
-			row["name"], row["folded_name"] = e.Name, segment.Fold(e.Name)
-		case "color":
-			row["color"] = e.Color
-		}
+	row := labelsTable.ChangedValues(e, e.Changed)
+	if _, renamed := row["name"]; renamed {
+		row["folded_name"] = segment.Fold(e.Name)
 	}
+	row["id"] = e.LabelID
 	c.Update(labelsTable, row)
 }
 

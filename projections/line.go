@@ -1,6 +1,8 @@
 package projections
 
 import (
+	"slices"
+
 	"ledgerline/domain/line"
 	"ledgerline/events"
 	"ledgerline/eventstore"
@@ -85,17 +87,11 @@ var Lines = &readmodel.Projection{
 }
 
 func lineUpdated(c *readmodel.Changes, e *events.LineUpdated, _ *eventstore.Recorded) {
-	row := readmodel.Row{"id": e.LineID}
-	for _, field := range e.Changed {
-		switch field {
-		case "display_name":
-			row["display_name"] = e.DisplayName
-		case "pool_id":
-			row["pool_id"] = e.PoolID
-		case "contact_card":
-			row["card_name"], row["card_image_url"] = e.ContactCard.Name, e.ContactCard.ImageURL
-		}
+	row := linesTable.ChangedValues(e, e.Changed)
+	if slices.Contains(e.Changed, "contact_card") {
+		row["card_name"], row["card_image_url"] = e.ContactCard.Name, e.ContactCard.ImageURL
 	}
+	row["id"] = e.LineID
 	c.Update(linesTable, row)
 }
 

@@ -20,8 +20,8 @@ type lineRow struct {
 }
 
 var lineFields = readmodel.Select[lineRow](linesTable, "l", map[string]string{
-	"warmup_day": readmodel.FilledIn, "daily_new_cap": readmodel.FilledIn, "usage_today.day": readmodel.FilledIn,
-	"usage_today.new_contacts_cap": readmodel.FilledIn, "usage_today.sends_cap": readmodel.FilledIn,
+	"warmup_day": readmodel.SetAfterScan, "daily_new_cap": readmodel.SetAfterScan, "usage_today.day": readmodel.SetAfterScan,
+	"usage_today.new_contacts_cap": readmodel.SetAfterScan, "usage_today.sends_cap": readmodel.SetAfterScan,
 	"usage_today.new_contacts": "coalesce(d.new_contacts, 0)", "usage_today.sends": "coalesce(d.sends, 0)",
 	"contact_card.name": "coalesce(l.card_name, '')", "contact_card.image_url": "coalesce(l.card_image_url, '')",
 	"paused_from": "coalesce(l.paused_from, '')", "throttled_from": "coalesce(l.throttled_from, '')",
@@ -92,7 +92,7 @@ func (s *Store) LineIDs(ctx context.Context, workspace uuid.UUID, sandbox bool) 
 	return readmodel.List(ctx, s.Reader, "line ids", pgx.RowTo[string], lineIDsSQL, workspace, sandbox)
 }
 
-// LinesOf lists the lines of a carrier in all workspaces, without those that are retired.
-func (s *Store) LinesOf(ctx context.Context, carrier string) ([]string, error) {
+// LinesOfCarrier lists the lines of a carrier in all workspaces, without those that are retired.
+func (s *Store) LinesOfCarrier(ctx context.Context, carrier string) ([]string, error) {
 	return readmodel.List(ctx, s.Reader, "lines of a carrier", pgx.RowTo[string], carrierLinesSQL, carrier)
 }

@@ -153,7 +153,7 @@ func receivedRow(r *eventstore.Recorded, e *events.MessageReceived) readmodel.Ro
 // NewMessage is an accepted message as the read model will show it. It answers a request without waiting for the read
 // model.
 func NewMessage(e *events.MessageQueued, at time.Time) Message {
-	m, err := messageFields.Of(queuedRow(&eventstore.Recorded{OccurredAt: at}, e))
+	m, err := messageFields.FromRow(queuedRow(&eventstore.Recorded{OccurredAt: at}, e))
 	if err != nil {
 		panic(err) // the event was encoded as JSON before
 	}
@@ -194,7 +194,7 @@ func (s *Store) MessageAt(history []eventstore.Recorded, version int) (m Message
 	if row == nil {
 		return Message{}, "", false
 	}
-	m, err := messageFields.Of(row)
+	m, err := messageFields.FromRow(row)
 	if err != nil {
 		return Message{}, "", false
 	}

@@ -35,20 +35,12 @@ var membersTable = &readmodel.Table{Name: "members", Key: []string{"user_id", "w
 	{Name: "since", Type: "timestamptz not null"},
 }}
 
-var usersTable = &readmodel.Table{Name: "users", Key: []string{"id"}, Columns: []readmodel.Column{
-	{Name: "id", Type: "uuid not null"},
-	{Name: "organisation_id", Type: "uuid not null"},
-	{Name: "full_name", Type: "text not null"},
-	{Name: "email", Type: "text not null"},
-	{Name: "created_at", Type: "timestamptz not null"},
-}}
+var usersTable = readmodel.TableOf[Person]("users", []string{"id"},
+	readmodel.Column{Name: "organisation_id", Type: "uuid not null"},
+	readmodel.Column{Name: "created_at", Type: "timestamptz not null"},
+)
 
-var teamsTable = &readmodel.Table{Name: "teams", Key: []string{"id"}, Columns: []readmodel.Column{
-	{Name: "id", Type: "uuid not null"},
-	{Name: "workspace_id", Type: "uuid not null"},
-	{Name: "name", Type: "text not null"},
-	{Name: "created_at", Type: "timestamptz not null"},
-}}
+var teamsTable = readmodel.TableOf[Team]("teams", []string{"id"}, readmodel.Column{Name: "workspace_id", Type: "uuid not null"})
 
 var teamMembersTable = &readmodel.Table{Name: "team_members", Key: []string{"team_id", "user_id"}, Columns: []readmodel.Column{
 	{Name: "team_id", Type: "uuid not null"},

@@ -38,17 +38,8 @@ func poolCreated(c *readmodel.Changes, e *events.PoolCreated, r *eventstore.Reco
 }
 
 func poolUpdated(c *readmodel.Changes, e *events.PoolUpdated, _ *eventstore.Recorded) {
-	row := readmodel.Row{"id": e.PoolID}
-	for _, field := range e.Changed {
-		switch field {
-		case "name":
-			row["name"] = e.Name
-		case "rotation":
-			row["rotation"] = e.Rotation
-		case "fallback_sms_mode":
-			row["fallback_sms_mode"] = fallbackMode(e.FallbackSMSMode)
-		}
-	}
+	row := poolsTable.ChangedValues(e, e.Changed)
+	row["id"] = e.PoolID
 	c.Update(poolsTable, row)
 }
 

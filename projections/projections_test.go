@@ -157,7 +157,7 @@ func TestReadModelsShowWhatTheEventsSay(t *testing.T) {
 			n := newNode(t, shards)
 			n.run()
 			_, message := n.life(t, 3)
-			require.NoError(t, n.Current(ctx, n.viewer.Shard, projections.All()...))
+			require.NoError(t, n.WaitForHead(ctx, n.viewer.Shard, projections.All()...))
 			c, found, err := n.Contact(ctx, n.viewer, "ctc_3")
 			require.NoError(t, err)
 			require.True(t, found)
@@ -201,7 +201,7 @@ func TestAReplayGivesTheSameRowsAndReadersNeverSeeAHalfBuiltRevision(t *testing.
 			for i := range 40 {
 				n.life(t, i)
 			}
-			require.NoError(t, n.Current(ctx, n.viewer.Shard, projections.All()...))
+			require.NoError(t, n.WaitForHead(ctx, n.viewer.Shard, projections.All()...))
 			live := n.dump(t, "read")
 			require.Len(t, live["contacts"], 30)
 
@@ -215,7 +215,7 @@ func TestAReplayGivesTheSameRowsAndReadersNeverSeeAHalfBuiltRevision(t *testing.
 					default:
 					}
 					n.append(t, stream(fmt.Sprintf("lbl_%d", i), 0, &events.LabelCreated{LabelID: uuid.New(), Name: fmt.Sprint(i)}))
-					if err := n.Current(ctx, n.viewer.Shard, projections.Contacts); err != nil {
+					if err := n.WaitForHead(ctx, n.viewer.Shard, projections.Contacts); err != nil {
 						watched <- err
 						return
 					}
@@ -235,7 +235,7 @@ func TestAReplayGivesTheSameRowsAndReadersNeverSeeAHalfBuiltRevision(t *testing.
 			}
 			close(stop)
 			require.NoError(t, <-watched)
-			require.NoError(t, n.Current(ctx, n.viewer.Shard, projections.All()...))
+			require.NoError(t, n.WaitForHead(ctx, n.viewer.Shard, projections.All()...))
 			again := n.dump(t, "read")
 			delete(live, "labels")
 			delete(again, "labels")
@@ -250,7 +250,7 @@ func TestAsOfGivesTheReadModelsAsTheyWere(t *testing.T) {
 	n := newNode(t, 1)
 	n.run()
 	n.life(t, 1)
-	require.NoError(t, n.Current(ctx, 0, projections.All()...))
+	require.NoError(t, n.WaitForHead(ctx, 0, projections.All()...))
 	then, before := n.Now(), n.dump(t, "read")
 	require.Eventually(t, func() bool { return n.Now().After(then) }, time.Second, time.Millisecond)
 	n.append(t, stream("ctc_1", eventstore.AnyVersion, optedOut("ctc_1")))
@@ -271,7 +271,7 @@ func TestAWriteIsVisibleInEveryLaterReadOnAnotherNode(t *testing.T) {
 	for i := range 200 {
 		id := fmt.Sprintf("ctc_%d", i)
 		writer.append(t, stream(id, 0, created(id)))
-		require.NoError(t, reader.Current(ctx, reader.viewer.Shard, projections.Contacts))
+		require.NoError(t, reader.WaitForHead(ctx, reader.viewer.Shard, projections.Contacts))
 		_, found, err := reader.Contact(ctx, reader.viewer, id)
 		require.NoError(t, err)
 		require.True(t, found)
@@ -287,7 +287,7 @@ func TestTwoNodesRunningTheSameProjectionsWriteEveryEventOnce(t *testing.T) {
 	for i := range 60 {
 		n.life(t, i)
 	}
-	require.NoError(t, n.Current(ctx, 0, projections.All()...))
+	require.NoError(t, n.WaitForHead(ctx, 0, projections.All()...))
 	live := n.dump(t, "read")
 	_, err := readmodel.ReplayAll(ctx, n.Ledger, projections.All(), nil)
 	require.NoError(t, err)
@@ -304,7 +304,7 @@ func TestAnUnprocessableEventIsParkedAndOthersAreProjected(t *testing.T) {
 	_, err := n.Ledger.Pool().Exec(ctx, `update ledger_events set data = '{"contact_id": 7}' where position = $1`, bad.Last)
 	require.NoError(t, err)
 	n.run()
-	require.NoError(t, n.Current(ctx, 0, projections.All()...))
+	require.NoError(t, n.WaitForHead(ctx, 0, projections.All()...))
 	for id, there := range map[string]bool{"ctc_a": true, "ctc_b": false, "ctc_c": true} {
 		_, found, err := n.Contact(ctx, n.viewer, id)
 		require.NoError(t, err)

@@ -15,10 +15,10 @@ import (
 // ConsentProof is the consent history of a number, with the hashes that prove it (rule CON-28).
 type ConsentProof struct {
 	eventstore.Proof
-	Phone     string         `json:"phone" doc:"E.164, as it was asked for; what is proven is about its hash"`
+	Phone     string         `json:"phone" doc:"E.164, as requested; the proof is of its hash"`
 	PhoneHash string         `json:"phone_hash"`
-	OptedOut  bool           `json:"opted_out" doc:"Whether the organisation's register holds the number"`
-	Consent   []ConsentEvent `json:"consent" nullable:"false" doc:"The workspace's consent events, oldest first, as the trail shows them. Each is one of the entries, by its position; phone, text, ip and user_agent are opened from what the entry has sealed"`
+	OptedOut  bool           `json:"opted_out" doc:"Whether the organisation's register contains the number"`
+	Consent   []ConsentEvent `json:"consent" nullable:"false" doc:"The workspace's consent events, oldest first, as the trail shows them. Each is one of the entries, by its position; phone, text, ip and user_agent are decrypted from the entry"`
 }
 
 // consentPage is how many consent events of a number are read at a time.

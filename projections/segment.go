@@ -2,9 +2,7 @@ package projections
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -16,15 +14,21 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-var segmentsTable = &readmodel.Table{Name: "segments", Key: []string{"id"}, Columns: []readmodel.Column{
-	{Name: "id", Type: "uuid not null"},
-	{Name: "workspace_id", Type: "uuid not null"},
-	{Name: "name", Type: "text not null"},
-	{Name: "folded_name", Type: `text collate "C" not null`},
-	{Name: "definition", Type: "jsonb not null"},
-	{Name: "labels", Type: "jsonb not null"}, // ids of the labels by the names in the definition
-	{Name: "created_at", Type: "timestamptz not null"},
-}}
+// Segment is a segment as the API shows it, and defines the columns of its table: see readmodel.TableOf. Its definition
+// shows a label that was renamed since by its new name (rule CON-38).
+type Segment struct {
+	ID           string `json:"id" format:"uuid" sql:"uuid not null"`
+	Name         string `json:"name" sql:"text not null"`
+	Definition   any    `json:"definition" doc:"The condition on contacts; labels have their present names" sql:"jsonb not null"`
+	ContactCount *int64 `json:"contact_count" minimum:"0" doc:"How many contacts of the workspace match, also those that the caller cannot see; null when they were not counted in time"`
+	CreatedAt    string `json:"created_at" format:"date-time" sql:"timestamptz not null"`
+}
+
+var segmentsTable = readmodel.TableOf[Segment]("segments", []string{"id"},
+	readmodel.Column{Name: "workspace_id", Type: "uuid not null"},
+	readmodel.Column{Name: "folded_name", Type: `text collate "C" not null`},
+	readmodel.Column{Name: "labels", Type: "jsonb not null"}, // ids of the labels by the names in the definition
+)
 
 // Segments are the segments of all workspaces as they are now. Their contacts are found in the tables of Contacts.
 var Segments = &readmodel.Projection{
@@ -39,15 +43,14 @@ var Segments = &readmodel.Projection{
 			})
 		}),
 		feed.On(func(c *readmodel.Changes, e *events.SegmentUpdated, _ *eventstore.Recorded) {
-			row := readmodel.Row{"id": e.SegmentID}
-			for _, name := range e.Changed {
-				switch name {
-				case "name":
-					row["name"], row["folded_name"] = e.Name, segment.Fold(e.Name)
-				case "definition":
-					row["definition"], row["labels"] = e.Definition, segmentLabels(e.Labels)
-				}
+			row := segmentsTable.ChangedValues(e, e.Changed)
+			if _, renamed := row["name"]; renamed {
+				row["folded_name"] = segment.Fold(e.Name)
 			}
+			if _, redefined := row["definition"]; redefined {
+				row["labels"] = segmentLabels(e.Labels)
+			}
+			row["id"] = e.SegmentID
 			c.Update(segmentsTable, row)
 		}),
 		feed.On(func(c *readmodel.Changes, e *events.SegmentDeleted, _ *eventstore.Recorded) {
@@ -64,44 +67,30 @@ func segmentLabels(labels []events.SegmentLabel) map[string]uuid.UUID {
 	return ids
 }
 
-// Segment is a segment as the API shows it. Its definition shows a label that was renamed since by its new name (rule
-// CON-38).
-type Segment struct {
-	ID           string `json:"id" format:"uuid"`
-	Name         string `json:"name"`
-	Definition   any    `json:"definition" doc:"The condition on contacts; labels have their present names"`
-	ContactCount *int64 `json:"contact_count" minimum:"0" doc:"How many contacts of the workspace match, also those that the caller cannot see; null when they were not counted in time"`
-	CreatedAt    string `json:"created_at" format:"date-time"`
-}
-
 // segmentRow is a segment with what its query and its count need.
 type segmentRow struct {
 	Segment
+	Labels map[string]uuid.UUID `json:"-" column:"labels"`
+	Stored string               `json:"-" column:"stored"` // definition and labels as stored, which identify a stored count
 	node   *segment.Node
-	labels map[string]uuid.UUID
-	text   string // definition and labels as stored, which identify a stored count
 }
 
-const segmentColumnsSQL = `select g.id::text, g.name, g.definition::text, g.labels::text, g.created_at from read.segments g where g.workspace_id = $1`
+var (
+	segmentFields = readmodel.Select[segmentRow](segmentsTable, "g", map[string]string{
+		"contact_count": readmodel.SetAfterScan, "stored": "g.definition::text || g.labels::text",
+	})
+	segmentsSQL = `select ` + segmentFields.SQL + ` from read.segments g where g.workspace_id = $1`
+)
 
-func scanSegment(row pgx.CollectableRow) (s segmentRow, err error) {
-	var created time.Time
-	var labels string
-	if err := row.Scan(&s.ID, &s.Name, &s.text, &labels, &created); err != nil {
-		return s, fmt.Errorf("a segment's row: %w", err)
+func scanSegment(row pgx.CollectableRow) (segmentRow, error) {
+	s, err := segmentFields.Scan(row)
+	if err != nil {
+		return s, err
 	}
-	s.CreatedAt = readmodel.Stamp(created)
-	if err := json.Unmarshal([]byte(s.text), &s.Definition); err != nil {
-		return s, fmt.Errorf("a segment's definition: %w", err)
-	}
-	if err := json.Unmarshal([]byte(labels), &s.labels); err != nil {
-		return s, fmt.Errorf("a segment's labels: %w", err)
-	}
-	s.text += labels
 	if s.node, err = segment.Parse(s.Definition, ""); err != nil {
 		return s, fmt.Errorf("a segment's definition: %w", err)
 	}
-	return s, s.node.BindLabels(func(name string) (uuid.UUID, bool) { return s.labels[labelKey(name)], true })
+	return s, s.node.BindLabels(func(name string) (uuid.UUID, bool) { return s.Labels[labelKey(name)], true })
 }
 
 // labelKey normalises a label name. Segments store the ids of labels by this form of the names.
@@ -109,7 +98,7 @@ func labelKey(name string) string { return segment.Fold(segment.Clean(name)) }
 
 // Segments lists the segments of the workspace by name, with their counts.
 func (s *Store) Segments(ctx context.Context, v Viewer) ([]Segment, error) {
-	rows, err := readmodel.List(ctx, s.Reader, "segments", scanSegment, segmentColumnsSQL+` order by g.folded_name`, v.Workspace)
+	rows, err := readmodel.List(ctx, s.Reader, "segments", scanSegment, segmentsSQL+` order by g.folded_name`, v.Workspace)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +107,7 @@ func (s *Store) Segments(ctx context.Context, v Viewer) ([]Segment, error) {
 
 // Segment finds a segment of the workspace; found is false when there is none.
 func (s *Store) Segment(ctx context.Context, v Viewer, id string) (found Segment, ok bool, err error) {
-	row, ok, err := readmodel.One(ctx, s.Reader, "segment", scanSegment, segmentColumnsSQL+` and g.id::text = $2`, v.Workspace, id)
+	row, ok, err := readmodel.One(ctx, s.Reader, "segment", scanSegment, segmentsSQL+` and g.id::text = $2`, v.Workspace, id)
 	if err != nil || !ok {
 		return Segment{}, false, err
 	}
@@ -132,7 +121,7 @@ func (s *Store) Segment(ctx context.Context, v Viewer, id string) (found Segment
 // SegmentDefinition finds the parsed definition of a segment of the workspace; found is false when there is no such
 // segment.
 func (s *Store) SegmentDefinition(ctx context.Context, v Viewer, id string) (node *segment.Node, found bool, err error) {
-	row, found, err := readmodel.One(ctx, s.Reader, "segment", scanSegment, segmentColumnsSQL+` and g.id::text = $2`, v.Workspace, id)
+	row, found, err := readmodel.One(ctx, s.Reader, "segment", scanSegment, segmentsSQL+` and g.id::text = $2`, v.Workspace, id)
 	return row.node, found, err
 }
 
@@ -142,7 +131,7 @@ const labelNamesSQL = `select l.id, l.name from read.labels l where l.workspace_
 func (s *Store) withCounts(ctx context.Context, v Viewer, rows []segmentRow) ([]Segment, error) {
 	var ids []uuid.UUID
 	for i := range rows {
-		for _, id := range rows[i].labels {
+		for _, id := range rows[i].Labels {
 			ids = append(ids, id)
 		}
 	}
@@ -166,7 +155,7 @@ func (s *Store) withCounts(ctx context.Context, v Viewer, rows []segmentRow) ([]
 		row := &rows[i]
 		segments[i] = row.Segment
 		segments[i].Definition = segment.RenameLabels(row.Definition, func(name string) string {
-			if now, ok := names[row.labels[labelKey(name)]]; ok {
+			if now, ok := names[row.Labels[labelKey(name)]]; ok {
 				return now
 			}
 			return name

@@ -92,7 +92,7 @@ func (sc *segmentCounts) count(s *Store, workspace uuid.UUID, row *segmentRow, c
 	defer sc.mu.Unlock()
 	now := s.Ledger().Now()
 	known := sc.known[row.ID]
-	if known != nil && known.text == row.text && known.changes == changes && !(known.timed && now.Sub(known.at).Abs() >= timedCountAge) {
+	if known != nil && known.text == row.Stored && known.changes == changes && !(known.timed && now.Sub(known.at).Abs() >= timedCountAge) {
 		select {
 		case <-known.done:
 			if known.err == nil {
@@ -105,7 +105,7 @@ func (sc *segmentCounts) count(s *Store, workspace uuid.UUID, row *segmentRow, c
 	if len(sc.known) >= maxCounts { // the next request counts again
 		clear(sc.known)
 	}
-	c := &segmentCount{changes: changes, text: row.text, at: now, timed: row.node.ChangesWithTime(), done: make(chan struct{})}
+	c := &segmentCount{changes: changes, text: row.Stored, at: now, timed: row.node.ChangesWithTime(), done: make(chan struct{})}
 	sc.known[row.ID] = c
 	f := &readmodel.Filter{}
 	f.Add("c.workspace_id = %s", workspace)

@@ -156,7 +156,7 @@ func (p *people) contact(t *testing.T, a *app.App) (string, *segment.Contact) {
 	if c.CreatedAt == nil {
 		c.CreatedAt = &app.Noon
 	}
-	require.NoError(t, a.Nodes[0].Store.Current(t.Context(), made.Shard, projections.Contacts))
+	require.NoError(t, a.Nodes[0].Store.WaitForHead(t.Context(), made.Shard, projections.Contacts))
 	a.Exec(`update read.contacts set consent_status = $2, assigned_line_id = $3, chat_capable = $4, created_at = $5, last_inbound_at = $6,
 		last_outbound_at = $7, first_reply_at = $8 where id = $1`, made.Ref, c.ConsentStatus, c.AssignedLineID, c.ChatCapable, c.CreatedAt, c.LastInboundAt, c.LastOutboundAt, c.FirstReply)
 	return made.Ref, c
@@ -203,7 +203,7 @@ func TestASegmentHasTheSameContactsInSQLAndInMemory(t *testing.T) {
 		}
 		made, err := node.App.CreateSegment(t.Context(), a.Operator(), fmt.Sprint(n), definition)
 		require.NoError(t, err, about)
-		require.NoError(t, node.Store.Reached(t.Context(), made.Shard, made.Position, projections.Segments, projections.Contacts))
+		require.NoError(t, node.Store.WaitForPosition(t.Context(), made.Shard, made.Position, projections.Segments, projections.Contacts))
 		want := []string{}
 		for id, c := range known {
 			if parsed.Matches(c, app.Noon) {

@@ -1,6 +1,6 @@
 // Package readapi holds the endpoints that only read, one file per resource. Every read waits until the read models
 // show everything that the ledger held when the request came in. So a caller that got the answer to a write sees the
-// write in every later read, on any node. A read that has waited for readmodel.Bound fails.
+// write in every later read, on any node. A read that has waited for readmodel.WaitLimit fails.
 package readapi
 
 import (

@@ -14,7 +14,7 @@ func (a *API) apiKeys(ctx context.Context, c *httpapi.Call, in *httpapi.PagePara
 		return httpapi.Page[projections.APIKey]{}, err
 	}
 	v := a.viewer(c)
-	if err := a.store.Current(ctx, v.Shard, projections.Credentials); err != nil {
+	if err := a.store.WaitForHead(ctx, v.Shard, projections.Credentials); err != nil {
 		return httpapi.Page[projections.APIKey]{}, err
 	}
 	page, err := a.store.APIKeys(ctx, v, after, in.Limit)

@@ -30,7 +30,7 @@ func (a *API) auditLog(ctx context.Context, c *httpapi.Call, in *ListAuditLog) (
 		return httpapi.Page[projections.AuditEntry]{}, err
 	}
 	v := a.viewer(c)
-	if err := a.store.Current(ctx, v.Shard, projections.Audit); err != nil {
+	if err := a.store.WaitForHead(ctx, v.Shard, projections.Audit); err != nil {
 		return httpapi.Page[projections.AuditEntry]{}, err
 	}
 	page, err := a.store.AuditLog(ctx, v, c.OrganisationID, by, after, in.Limit)

@@ -53,7 +53,7 @@ func (a *API) consentEvents(ctx context.Context, c *httpapi.Call, in *ListConsen
 		return httpapi.Page[projections.ConsentEvent]{}, err
 	}
 	v := a.viewer(c)
-	if err := a.store.Current(ctx, v.Shard, projections.Consent); err != nil {
+	if err := a.store.WaitForHead(ctx, v.Shard, projections.Consent); err != nil {
 		return httpapi.Page[projections.ConsentEvent]{}, err
 	}
 	page, err := a.store.ConsentEvents(ctx, v, by, after, in.Limit)
@@ -92,7 +92,7 @@ func (a *API) exportConsent(ctx context.Context, c *httpapi.Call, in *ExportCons
 		return httpapi.Download{}, err
 	}
 	v := a.viewer(c)
-	if err := a.store.Current(ctx, v.Shard, projections.Consent); err != nil {
+	if err := a.store.WaitForHead(ctx, v.Shard, projections.Consent); err != nil {
 		return httpapi.Download{}, err
 	}
 	return httpapi.Download{
@@ -150,7 +150,7 @@ func (a *API) proveConsent(ctx context.Context, c *httpapi.Call, in *ProveConsen
 		return projections.ConsentProof{}, fault.Invalids(in.Check()...)
 	}
 	v := a.viewer(c)
-	if err := a.store.Current(ctx, v.Shard, projections.Consent); err != nil {
+	if err := a.store.WaitForHead(ctx, v.Shard, projections.Consent); err != nil {
 		return projections.ConsentProof{}, err
 	}
 	return a.store.ProveConsent(ctx, v, c.OrganisationID, e164)

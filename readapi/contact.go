@@ -55,7 +55,7 @@ func (a *API) contacts(ctx context.Context, c *httpapi.Call, in *ListContacts) (
 	issues := in.Check()
 	by.Phone, _ = phone.Read(in.Phone)
 	v := a.viewer(c)
-	if err := a.store.Current(ctx, v.Shard, projections.Contacts, projections.Segments); err != nil {
+	if err := a.store.WaitForHead(ctx, v.Shard, projections.Contacts, projections.Segments); err != nil {
 		return httpapi.Page[projections.Contact]{}, err
 	}
 	unknown, err := a.segmentIssues(ctx, v, in.SegmentID, &by)
@@ -90,7 +90,7 @@ func (a *API) segmentIssues(ctx context.Context, v projections.Viewer, id httpap
 // contact answers GET /v1/contacts/{id}.
 func (a *API) contact(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (projections.Contact, error) {
 	v := a.viewer(c)
-	if err := a.store.Current(ctx, v.Shard, projections.Contacts); err != nil {
+	if err := a.store.WaitForHead(ctx, v.Shard, projections.Contacts); err != nil {
 		return projections.Contact{}, err
 	}
 	found, ok, err := a.store.Contact(ctx, v, in.ID)

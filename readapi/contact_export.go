@@ -39,7 +39,7 @@ const (
 func (a *API) exportContacts(ctx context.Context, c *httpapi.Call, in *ExportContacts) (httpapi.Download, error) {
 	by := projections.ContactFilter{Label: in.Label, ConsentStatus: in.ConsentStatus}
 	v := a.viewer(c)
-	if err := a.store.Current(ctx, v.Shard, projections.Contacts, projections.Segments); err != nil {
+	if err := a.store.WaitForHead(ctx, v.Shard, projections.Contacts, projections.Segments); err != nil {
 		return httpapi.Download{}, err
 	}
 	issues, err := a.segmentIssues(ctx, v, in.SegmentID, &by)

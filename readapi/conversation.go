@@ -75,7 +75,7 @@ func (a *API) conversations(ctx context.Context, c *httpapi.Call, in *ListConver
 		return none, err
 	}
 	v := a.viewer(c)
-	if err := a.store.Current(ctx, v.Shard, projections.Conversations, projections.Contacts); err != nil {
+	if err := a.store.WaitForHead(ctx, v.Shard, projections.Conversations, projections.Contacts); err != nil {
 		return none, err
 	}
 	page, err := a.store.Conversations(ctx, v, by, after, in.Limit)
@@ -109,7 +109,7 @@ func (a *API) conversation(ctx context.Context, c *httpapi.Call, in *GetConversa
 		}
 	}
 	v := a.viewer(c)
-	if err := a.store.Current(ctx, v.Shard, projections.Conversations, projections.Contacts, projections.Messages); err != nil {
+	if err := a.store.WaitForHead(ctx, v.Shard, projections.Conversations, projections.Contacts, projections.Messages); err != nil {
 		return ConversationDetail{}, err
 	}
 	found, ok, err := a.store.Conversation(ctx, v, in.ID)

@@ -14,7 +14,7 @@ func (a *API) identities(ctx context.Context, c *httpapi.Call, in *httpapi.PageP
 		return httpapi.Page[projections.Identity]{}, err
 	}
 	v := a.viewer(c)
-	if err := a.store.Current(ctx, v.Shard, projections.Credentials); err != nil {
+	if err := a.store.WaitForHead(ctx, v.Shard, projections.Credentials); err != nil {
 		return httpapi.Page[projections.Identity]{}, err
 	}
 	page, err := a.store.Identities(ctx, v, after, in.Limit)

@@ -23,7 +23,7 @@ func (a *API) lines(ctx context.Context, c *httpapi.Call, in *ListLines) (httpap
 		return httpapi.List[projections.Line]{}, fault.Invalids(issues...)
 	}
 	v := a.viewer(c)
-	if err := a.store.Current(ctx, v.Shard, projections.Lines, projections.Usage); err != nil {
+	if err := a.store.WaitForHead(ctx, v.Shard, projections.Lines, projections.Usage); err != nil {
 		return httpapi.List[projections.Line]{}, err
 	}
 	found, err := a.store.Lines(ctx, c.OrganisationID, v, projections.LineFilter{PoolID: in.PoolID, State: in.State})
@@ -33,7 +33,7 @@ func (a *API) lines(ctx context.Context, c *httpapi.Call, in *ListLines) (httpap
 // line answers GET /v1/lines/{id}.
 func (a *API) line(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (projections.Line, error) {
 	v := a.viewer(c)
-	if err := a.store.Current(ctx, v.Shard, projections.Lines, projections.Usage); err != nil {
+	if err := a.store.WaitForHead(ctx, v.Shard, projections.Lines, projections.Usage); err != nil {
 		return projections.Line{}, err
 	}
 	found, ok, err := a.store.Line(ctx, c.OrganisationID, v, in.ID)
@@ -46,7 +46,7 @@ func (a *API) line(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (p
 // pools answers GET /v1/pools.
 func (a *API) pools(ctx context.Context, c *httpapi.Call, _ *struct{}) (httpapi.List[projections.Pool], error) {
 	v := a.viewer(c)
-	if err := a.store.Current(ctx, v.Shard, projections.Lines); err != nil {
+	if err := a.store.WaitForHead(ctx, v.Shard, projections.Lines); err != nil {
 		return httpapi.List[projections.Pool]{}, err
 	}
 	found, err := a.store.Pools(ctx, v)
@@ -60,7 +60,7 @@ func (a *API) lineRequests(ctx context.Context, c *httpapi.Call, in *httpapi.Pag
 		return httpapi.Page[projections.LineRequest]{}, err
 	}
 	v := a.viewer(c)
-	if err := a.store.Current(ctx, v.Shard, projections.LineRequests); err != nil {
+	if err := a.store.WaitForHead(ctx, v.Shard, projections.LineRequests); err != nil {
 		return httpapi.Page[projections.LineRequest]{}, err
 	}
 	page, err := a.store.LineRequests(ctx, v, after, in.Limit)

@@ -39,7 +39,7 @@ func (a *API) messages(ctx context.Context, c *httpapi.Call, in *ListMessages) (
 		return httpapi.Page[projections.Message]{}, err
 	}
 	v := a.viewer(c)
-	if err := a.store.Current(ctx, v.Shard, projections.Messages, projections.Contacts, projections.Conversations); err != nil {
+	if err := a.store.WaitForHead(ctx, v.Shard, projections.Messages, projections.Contacts, projections.Conversations); err != nil {
 		return httpapi.Page[projections.Message]{}, err
 	}
 	page, err := a.store.Messages(ctx, v, by, after, in.Limit)
@@ -49,7 +49,7 @@ func (a *API) messages(ctx context.Context, c *httpapi.Call, in *ListMessages) (
 // message answers GET /v1/messages/{id}.
 func (a *API) message(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (projections.Message, error) {
 	v := a.viewer(c)
-	if err := a.store.Current(ctx, v.Shard, projections.Messages, projections.Contacts); err != nil {
+	if err := a.store.WaitForHead(ctx, v.Shard, projections.Messages, projections.Contacts); err != nil {
 		return projections.Message{}, err
 	}
 	found, ok, err := a.store.Message(ctx, v, in.ID)

@@ -10,7 +10,7 @@ import (
 // segments answers GET /v1/segments.
 func (a *API) segments(ctx context.Context, c *httpapi.Call, _ *struct{}) (httpapi.List[projections.Segment], error) {
 	v := a.viewer(c)
-	if err := a.store.Current(ctx, v.Shard, projections.Contacts, projections.Segments); err != nil {
+	if err := a.store.WaitForHead(ctx, v.Shard, projections.Contacts, projections.Segments); err != nil {
 		return httpapi.List[projections.Segment]{}, err
 	}
 	rows, err := a.store.Segments(ctx, v)

@@ -14,7 +14,7 @@ import (
 // teams answers GET /v1/teams.
 func (a *API) teams(ctx context.Context, c *httpapi.Call, _ *struct{}) (httpapi.List[projections.Team], error) {
 	v := a.viewer(c)
-	if err := a.store.Current(ctx, v.Shard, projections.Directory); err != nil {
+	if err := a.store.WaitForHead(ctx, v.Shard, projections.Directory); err != nil {
 		return httpapi.List[projections.Team]{}, err
 	}
 	found, err := a.store.Teams(ctx, v)
@@ -30,7 +30,7 @@ func (a *API) teams(ctx context.Context, c *httpapi.Call, _ *struct{}) (httpapi.
 type Me struct {
 	Type string `json:"type" enum:"user,key,identity"`
 	ID   string `json:"id" doc:"The id of the user, the key or the identity"`
-	projections.Place
+	projections.CallerWorkspace
 
 	Env    string              `json:"env" enum:"live,test"`
 	Scopes []string            `json:"scopes" doc:"Of an API key"`
@@ -41,17 +41,17 @@ type Me struct {
 // me answers GET /v1/me.
 func (a *API) me(ctx context.Context, c *httpapi.Call, _ *struct{}) (Me, error) {
 	v := a.viewer(c)
-	if err := a.store.Current(ctx, v.Shard, projections.Directory); err != nil {
+	if err := a.store.WaitForHead(ctx, v.Shard, projections.Directory); err != nil {
 		return Me{}, err
 	}
-	place, found, err := a.store.Place(ctx, c.OrganisationID, c.WorkspaceID)
+	workspace, found, err := a.store.CallerWorkspace(ctx, c.OrganisationID, c.WorkspaceID)
 	if err == nil && !found {
 		err = fault.New(fault.NotFound, "There is no such organisation.")
 	}
 	if err != nil {
 		return Me{}, err
 	}
-	me := Me{Type: string(c.Kind), ID: c.ID, Place: place, Env: "live"}
+	me := Me{Type: string(c.Kind), ID: c.ID, CallerWorkspace: workspace, Env: "live"}
 	if c.Test {
 		me.Env = "test"
 	}

@@ -15,7 +15,7 @@ func (a *API) webhooks(ctx context.Context, c *httpapi.Call, in *httpapi.PagePar
 		return httpapi.Page[projections.Webhook]{}, err
 	}
 	v := a.viewer(c)
-	if err := a.store.Current(ctx, v.Shard, projections.Webhooks); err != nil {
+	if err := a.store.WaitForHead(ctx, v.Shard, projections.Webhooks); err != nil {
 		return httpapi.Page[projections.Webhook]{}, err
 	}
 	page, err := a.store.Webhooks(ctx, v, after, in.Limit)
@@ -38,7 +38,7 @@ func (a *API) deliveries(ctx context.Context, c *httpapi.Call, in *ListDeliverie
 		return httpapi.Page[projections.Delivery]{}, err
 	}
 	v := a.viewer(c)
-	if err := a.store.CurrentOf(ctx, v.Shard, projections.Webhooks.ID, projections.DeliveriesBy); err != nil {
+	if err := a.store.WaitForHeadByName(ctx, v.Shard, projections.Webhooks.ID, projections.DeliveriesConsumer); err != nil {
 		return httpapi.Page[projections.Delivery]{}, err
 	}
 	_, found, err := a.store.Webhook(ctx, v, in.ID)

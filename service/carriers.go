@@ -91,5 +91,5 @@ func (a accounts) Account(ctx context.Context, lineID string) (bluebubbles.Accou
 
 // Lines implements bluebubbles.Lines.
 func (a accounts) Lines(ctx context.Context) ([]string, error) {
-	return a.store.LinesOf(ctx, line.BlueBubbles)
+	return a.store.LinesOfCarrier(ctx, line.BlueBubbles)
 }

@@ -48,7 +48,7 @@ func (u *uses) record(ctx context.Context, keyID string) {
 
 	ctx, cancel := context.WithTimeout(ctx, useDeadline)
 	defer cancel()
-	if err := u.store.KeyUsed(ctx, keyID, now); err != nil {
+	if err := u.store.RecordKeyUse(ctx, keyID, now); err != nil {
 		u.mu.Lock()
 		if u.written[keyID].Equal(now) {
 			delete(u.written, keyID)

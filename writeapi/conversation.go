@@ -71,7 +71,7 @@ func (a *API) updateConversation(ctx context.Context, c *httpapi.Call, in *Updat
 // Only the read model counts unread messages.
 func (a *API) unread(ctx context.Context, c *httpapi.Call, id string) (bool, error) {
 	v := viewer(c, a.store.Ledger().ShardOf(c.OrganisationID))
-	if err := a.store.Current(ctx, v.Shard, projections.Conversations); err != nil {
+	if err := a.store.WaitForHead(ctx, v.Shard, projections.Conversations); err != nil {
 		return false, err
 	}
 	count, err := a.store.Unread(ctx, v, id)

@@ -33,7 +33,7 @@ func lookupAnswer(found commands.NumberLookup) LookupAnswer {
 
 func (a *API) lookup(ctx context.Context, c *httpapi.Call, in *Lookup) (httpapi.WriteResult, error) {
 	ask := commands.LookUpNumber{Phone: in.Body.Phone, Answer: recordedBody(c, lookupAnswer), Lines: func(ctx context.Context) ([]string, error) {
-		if err := a.store.Current(ctx, a.store.Ledger().ShardOf(c.OrganisationID), projections.Lines); err != nil {
+		if err := a.store.WaitForHead(ctx, a.store.Ledger().ShardOf(c.OrganisationID), projections.Lines); err != nil {
 			return nil, err
 		}
 		return a.store.LineIDs(ctx, c.WorkspaceID, c.Test)

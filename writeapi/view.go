@@ -25,7 +25,7 @@ type resource[Row any] struct {
 // the row does not exist any more, which happens to a retry only, and service_unavailable when the read model is too
 // far behind.
 func (r resource[Row]) view(ctx context.Context, c *httpapi.Call, w httpapi.WriteResult) (Row, error) {
-	if err := r.store.ReachedBy(ctx, w.Shard, w.Position, r.shownBy...); err != nil {
+	if err := r.store.WaitForPositionByName(ctx, w.Shard, w.Position, r.shownBy...); err != nil {
 		var none Row
 		return none, err
 	}
@@ -34,7 +34,7 @@ func (r resource[Row]) view(ctx context.Context, c *httpapi.Call, w httpapi.Writ
 	if err != nil || ok {
 		return row, err
 	}
-	if err := r.store.ConfirmReached(ctx, w.Shard, w.Position, r.shownBy...); err != nil {
+	if err := r.store.ConfirmPositionByName(ctx, w.Shard, w.Position, r.shownBy...); err != nil {
 		return row, err
 	}
 	return r.row(ctx, v, w.Ref)
@@ -44,7 +44,7 @@ func (r resource[Row]) view(ctx context.Context, c *httpapi.Call, w httpapi.Writ
 // are those of view.
 func (r resource[Row]) current(ctx context.Context, c *httpapi.Call, id string) (Row, error) {
 	shard := r.store.Ledger().ShardOf(c.OrganisationID)
-	if err := r.store.CurrentOf(ctx, shard, r.shownBy...); err != nil {
+	if err := r.store.WaitForHeadByName(ctx, shard, r.shownBy...); err != nil {
 		var none Row
 		return none, err
 	}
@@ -85,7 +85,7 @@ func byUUID[Row any](
 // deletedFrom answers a deletion when the projections do not show the resource any more.
 func (a *API) deletedFrom(ps ...*readmodel.Projection) httpapi.View[httpapi.Deleted] {
 	return func(ctx context.Context, _ *httpapi.Call, w httpapi.WriteResult) (httpapi.Deleted, error) {
-		return httpapi.Deleted{Deleted: true, ID: w.Ref}, a.store.Reached(ctx, w.Shard, w.Position, ps...)
+		return httpapi.Deleted{Deleted: true, ID: w.Ref}, a.store.WaitForPosition(ctx, w.Shard, w.Position, ps...)
 	}
 }
 

@@ -34,7 +34,7 @@ func (a *API) createWebhook(ctx context.Context, c *httpapi.Call, in *CreateWebh
 	if err != nil {
 		return w, err
 	}
-	return w, a.store.Reached(ctx, w.Shard, w.Position, projections.Webhooks)
+	return w, a.store.WaitForPosition(ctx, w.Shard, w.Position, projections.Webhooks)
 }
 
 // UpdateWebhook is the request of PATCH /v1/webhooks/{id}.
@@ -94,10 +94,10 @@ func (a *API) deleteWebhook(ctx context.Context, c *httpapi.Call, in *httpapi.ID
 
 // webhookDeleted answers when no read model shows the endpoint any more and no further delivery to it begins.
 func (a *API) webhookDeleted(ctx context.Context, _ *httpapi.Call, w httpapi.WriteResult) (httpapi.Deleted, error) {
-	if err := a.store.Reached(ctx, w.Shard, w.Position, projections.Webhooks); err != nil {
+	if err := a.store.WaitForPosition(ctx, w.Shard, w.Position, projections.Webhooks); err != nil {
 		return httpapi.Deleted{}, err
 	}
-	return httpapi.Deleted{Deleted: true, ID: w.Ref}, a.store.ReachedBy(ctx, w.Shard, w.Position, projections.DeliveriesBy)
+	return httpapi.Deleted{Deleted: true, ID: w.Ref}, a.store.WaitForPositionByName(ctx, w.Shard, w.Position, projections.DeliveriesConsumer)
 }
 
 // TestWebhook is the request of POST /v1/webhooks/{id}/test.
@@ -141,6 +141,6 @@ func (a *API) replayDelivery(ctx context.Context, c *httpapi.Call, in *httpapi.U
 // deliveries are shown by the process that makes the attempts, not by a projection.
 func (a *API) deliveries() resource[projections.Delivery] {
 	return resource[projections.Delivery]{
-		a.store, "delivery", byUUID(a.store.Delivery), []string{projections.DeliveriesBy},
+		a.store, "delivery", byUUID(a.store.Delivery), []string{projections.DeliveriesConsumer},
 	}
 }

@@ -181,7 +181,7 @@ func (d *dev) serve(ctx context.Context, dsn string, keyring *eventstore.Keyring
 		return err
 	}
 	for shard := range d.node.Ledger.Shards() {
-		if err := d.node.Store.Current(ctx, shard, projections.All()...); err != nil {
+		if err := d.node.Store.WaitForHead(ctx, shard, projections.All()...); err != nil {
 			return err
 		}
 	}

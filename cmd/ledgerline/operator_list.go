@@ -19,7 +19,7 @@ func (i *installation) directory(ctx context.Context, con *console, needed ...*r
 		return nil, err
 	}
 	for shard := range w.Ledger.Shards() {
-		if err := w.Store.Current(ctx, shard, needed...); err != nil {
+		if err := w.Store.WaitForHead(ctx, shard, needed...); err != nil {
 			w.Close()
 			return nil, err
 		}

@@ -49,7 +49,7 @@ func (p *Process) loadEndpoint(ctx context.Context, task tasks.Leased) (*endpoin
 		case err == nil && row.Version == version:
 			return &endpoint{row, state}, nil
 		}
-		if err := p.store.CurrentOf(ctx, task.Shard, projections.DeliveriesBy); err != nil {
+		if err := p.store.WaitForHeadByName(ctx, task.Shard, projections.DeliveriesConsumer); err != nil {
 			return nil, err
 		}
 	}
@@ -209,7 +209,7 @@ func (p *Process) appendAndWait(ctx context.Context, e *endpoint, event events.E
 	if err != nil {
 		return err
 	}
-	return p.store.ReachedBy(ctx, r.Shard, r.Position, projections.DeliveriesBy)
+	return p.store.WaitForPositionByName(ctx, r.Shard, r.Position, projections.DeliveriesConsumer)
 }
 
 // startedAttempt is an attempt whose start is recorded and whose result is not known.
@@ -237,7 +237,7 @@ func (p *Process) settleInterrupted(ctx context.Context, task tasks.Leased, e *e
 			return nil
 		}
 		if try == 0 {
-			if err := p.store.CurrentOf(ctx, task.Shard, projections.DeliveriesBy); err != nil {
+			if err := p.store.WaitForHeadByName(ctx, task.Shard, projections.DeliveriesConsumer); err != nil {
 				return err
 			}
 			continue

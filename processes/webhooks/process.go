@@ -92,7 +92,7 @@ func (p *Process) Run(ctx context.Context) error {
 func (p *Process) Wake() { p.runner.Wake() }
 
 // Name implements feed.Consumer.
-func (*Process) Name() string { return projections.DeliveriesBy }
+func (*Process) Name() string { return projections.DeliveriesConsumer }
 
 // Write implements feed.Consumer. WriteContext is called in its place.
 func (*Process) Write(*pgx.Batch, int, []eventstore.Recorded) error {

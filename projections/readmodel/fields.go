@@ -3,6 +3,7 @@ package readmodel
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -117,8 +118,8 @@ type selected struct {
 	time   bool
 }
 
-// FilledIn as an expression in Select marks a field that is not selected: code sets it after the scan.
-const FilledIn = ""
+// SetAfterScan as an expression in Select marks a field that is not selected: code sets it after the scan.
+const SetAfterScan = ""
 
 // Select derives a selection from a table that the query calls alias. expressions gives SQL for fields that have no
 // column in the table, by JSON name; fields of a struct within T are "name.field". A field without a column and without
@@ -134,7 +135,7 @@ func Select[T any](t *Table, alias string, expressions map[string]string) *Selec
 		switch {
 		case given:
 			used[path] = true
-			if expression == FilledIn {
+			if expression == SetAfterScan {
 				return false
 			}
 		case column != nil:
@@ -182,8 +183,8 @@ func (s *Selection[T]) Into(v *T) []any {
 	return into
 }
 
-// Of returns the value that Scan would read from the row r of the table. Only fields that have columns are set.
-func (s *Selection[T]) Of(r Row) (T, error) {
+// FromRow returns the value that Scan would read from the row r of the table. Only fields that have columns are set.
+func (s *Selection[T]) FromRow(r Row) (T, error) {
 	var v T
 	shown := map[string]any{}
 	for i := range s.fields {
@@ -231,6 +232,16 @@ func ValuesOf(v any) Row {
 	eachField(root.Type(), "", nil, func(path string, f reflect.StructField) bool {
 		values[path] = root.FieldByIndex(f.Index).Interface()
 		return false
+	})
+	return values
+}
+
+// ChangedValues is the part of ValuesOf(event) that an update of the table needs: the fields whose names are in changed
+// and are columns of the table.
+func (t *Table) ChangedValues(event any, changed []string) Row {
+	values := ValuesOf(event)
+	maps.DeleteFunc(values, func(name string, _ any) bool {
+		return !slices.Contains(changed, name) || t.column(name) == nil
 	})
 	return values
 }

@@ -39,11 +39,11 @@ func TestStructDefinesTableAndSelection(t *testing.T) {
 		{Name: "id", Type: "uuid not null"}, {Name: "sender", Type: "text"}, {Name: "seen_at", Type: "timestamptz", Merge: Latest},
 		{Name: "position", Type: "bigint not null"}, {Name: "title", Type: "text"},
 	}, thingsTable.Columns)
-	s := Select[thing](thingsTable, "x", map[string]string{"card.title": "x.title", "card.lines": "7", "labels": "array['a']", "shown": FilledIn})
+	s := Select[thing](thingsTable, "x", map[string]string{"card.title": "x.title", "card.lines": "7", "labels": "array['a']", "shown": SetAfterScan})
 	require.Equal(t, "x.id::text, x.sender, x.title, 7, array['a'], x.seen_at, x.position", s.SQL)
 	require.Equal(t, []string{"sender", "position"}, Tagged[thing]("column"))
 
-	v, err := s.Of(Row{"id": "a", "sender": new("b"), "seen_at": nil, "position": 3})
+	v, err := s.FromRow(Row{"id": "a", "sender": new("b"), "seen_at": nil, "position": 3})
 	require.NoError(t, err)
 	require.Equal(t, "a", v.ID)
 	require.Equal(t, "b", *v.From)
@@ -82,4 +82,16 @@ func TestUnknownColumnIsAnError(t *testing.T) {
 		require.ErrorContains(t, err, "table things has no column", name)
 		require.ErrorAs(t, err, new(*feed.UnprocessableError), "the feed parks the event")
 	}
+}
+
+func TestChangedValuesAreTheChangedFieldsWithColumns(t *testing.T) {
+	t.Parallel()
+	event := struct {
+		ID    string  `json:"id"`
+		Title *string `json:"title,omitempty"`
+		Order int     `json:"position"`
+		Card  card    `json:"card"`
+	}{ID: "a", Order: 3}
+	require.Equal(t, Row{"title": (*string)(nil), "position": 3}, thingsTable.ChangedValues(event, []string{"title", "position", "card", "unknown"}))
+	require.Empty(t, thingsTable.ChangedValues(event, nil))
 }

@@ -14,14 +14,14 @@ import (
 	"ledgerline/eventstore/feed"
 )
 
-// Bound is how long a read or a write waits for the read models before it fails.
-const Bound = 5 * time.Second
+// WaitLimit is how long a read or a write waits for the read models before it fails.
+const WaitLimit = 5 * time.Second
 
 // pollInterval is how long a wait relies on notifications before it asks the database again.
 const pollInterval = 100 * time.Millisecond
 
-// Reader runs queries on the read models, and waits until they show what the ledger holds: a caller that got the answer
-// to a write sees it in every later read, on any node. A Reader may be used concurrently.
+// Reader runs queries on the read models, and waits until they show the events in the ledger: a caller that got the
+// answer to a write sees it in every later read, on any node. A Reader may be used concurrently.
 type Reader struct {
 	pool     *pgxpool.Pool
 	ledger   *eventstore.Ledger
@@ -39,24 +39,24 @@ func (r *Reader) Ledger() *eventstore.Ledger { return r.ledger }
 // DB is the connection pool of the database with the read models.
 func (r *Reader) DB() *pgxpool.Pool { return r.pool }
 
-// Current waits until the projections show everything that the ledger holds now. After Bound it fails with
+// WaitForHead waits until the projections show every event that is in the ledger now. After WaitLimit it fails with
 // fault.Unavailable.
-func (r *Reader) Current(ctx context.Context, shard int, ps ...*Projection) error {
+func (r *Reader) WaitForHead(ctx context.Context, shard int, ps ...*Projection) error {
 	return r.wait(ctx, shard, -1, names(ps))
 }
 
-// CurrentOf is Current for consumers of the feed, by name.
-func (r *Reader) CurrentOf(ctx context.Context, shard int, consumers ...string) error {
+// WaitForHeadByName is WaitForHead for consumers of the feed, by name.
+func (r *Reader) WaitForHeadByName(ctx context.Context, shard int, consumers ...string) error {
 	return r.wait(ctx, shard, -1, consumers)
 }
 
-// Reached waits until the projections show the event at a position. After Bound it fails with fault.Unavailable.
-func (r *Reader) Reached(ctx context.Context, shard int, position int64, ps ...*Projection) error {
-	return r.ReachedBy(ctx, shard, position, names(ps)...)
+// WaitForPosition waits until the projections show the event at a position. After WaitLimit it fails with fault.Unavailable.
+func (r *Reader) WaitForPosition(ctx context.Context, shard int, position int64, ps ...*Projection) error {
+	return r.WaitForPositionByName(ctx, shard, position, names(ps)...)
 }
 
-// ReachedBy is Reached for consumers of the feed, by name.
-func (r *Reader) ReachedBy(ctx context.Context, shard int, position int64, consumers ...string) error {
+// WaitForPositionByName is WaitForPosition for consumers of the feed, by name.
+func (r *Reader) WaitForPositionByName(ctx context.Context, shard int, position int64, consumers ...string) error {
 	for _, name := range consumers {
 		if r.progress.Reached(name, shard) < position {
 			return r.wait(ctx, shard, position, consumers)
@@ -65,10 +65,10 @@ func (r *Reader) ReachedBy(ctx context.Context, shard int, position int64, consu
 	return nil
 }
 
-// ConfirmReached is ReachedBy that asks the database in any case. What this process remembers may be of a run of the
-// database server that has crashed since: consumers commit without waiting for the disk, so their last rows may be lost
-// and are written again.
-func (r *Reader) ConfirmReached(ctx context.Context, shard int, position int64, consumers ...string) error {
+// ConfirmPositionByName is WaitForPositionByName that always asks the database. The progress that this process has
+// stored may be from before a crash of the database server: consumers commit without waiting for the disk, so a crash
+// may lose their last rows, which are then written again.
+func (r *Reader) ConfirmPositionByName(ctx context.Context, shard int, position int64, consumers ...string) error {
 	return r.wait(ctx, shard, position, consumers)
 }
 
@@ -88,7 +88,7 @@ const reachedSQL = `select h.position, ` + feed.EpochSQL + `,
 
 // wait waits until consumers have reached a position; -1 stands for the head at the time of the call.
 func (r *Reader) wait(ctx context.Context, shard int, position int64, consumers []string) error {
-	ctx, cancel := context.WithTimeout(ctx, Bound)
+	ctx, cancel := context.WithTimeout(ctx, WaitLimit)
 	defer cancel()
 	for {
 		var head, epoch int64

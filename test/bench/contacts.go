@@ -54,7 +54,7 @@ func (s *site) fillContacts(ctx context.Context, count int) error {
 		if err != nil {
 			return err
 		}
-		if err := s.Store.Reached(ctx, made.Shard, made.Position, projections.Contacts); err != nil {
+		if err := s.Store.WaitForPosition(ctx, made.Shard, made.Position, projections.Contacts); err != nil {
 			return err
 		}
 		labels[i] = "'" + made.Ref + "'::uuid"
@@ -140,7 +140,7 @@ func measureContacts(ctx context.Context, b *bench) error {
 		if err != nil {
 			return err
 		}
-		if err := s.Store.Reached(ctx, made.Shard, made.Position, projections.Segments); err != nil {
+		if err := s.Store.WaitForPosition(ctx, made.Shard, made.Position, projections.Segments); err != nil {
 			return err
 		}
 		lists = append(lists, list{name, all, projections.ContactFilter{SegmentID: made.Ref}})
@@ -201,7 +201,7 @@ func (b *bench) timeUpkeep(ctx context.Context, s *site, v projections.Viewer) e
 		}
 		last = result
 	}
-	if err := s.Store.Reached(ctx, last.Shard, last.Position, projections.Contacts); err != nil {
+	if err := s.Store.WaitForPosition(ctx, last.Shard, last.Position, projections.Contacts); err != nil {
 		return err
 	}
 	b.report(Figure{Measurement: "contacts", What: "contacts made one after the other and shown, with a label", Value: made / time.Since(started).Seconds(), Unit: "contacts/s"})

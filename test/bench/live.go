@@ -47,7 +47,7 @@ func measureVisible(ctx context.Context, b *bench) error {
 				answered := time.Now()
 				found := false
 				if err == nil {
-					err = s.Store.Reached(ctx, r.Shard, r.Position, projections.Contacts)
+					err = s.Store.WaitForPosition(ctx, r.Shard, r.Position, projections.Contacts)
 				}
 				if err == nil {
 					_, found, err = s.Store.Contact(ctx, v, r.Ref)

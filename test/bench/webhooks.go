@@ -234,7 +234,7 @@ func webhookRate(ctx context.Context, b *bench) error {
 	if err := failed.Load(); err != nil {
 		return *err
 	}
-	if err := s.Store.Current(ctx, s.Ledger.ShardOf(s.org), projections.All()...); err != nil {
+	if err := s.Store.WaitForHead(ctx, s.Ledger.ShardOf(s.org), projections.All()...); err != nil {
 		return err
 	}
 	b.say("the bare client")

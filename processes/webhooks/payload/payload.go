@@ -181,7 +181,7 @@ func Render(ctx context.Context, store *projections.Store, recorded []*eventstor
 	}
 	last := recorded[len(recorded)-1]
 	for p := range needs {
-		if err := store.Reached(ctx, last.Shard, last.Position, p); err != nil {
+		if err := store.WaitForPosition(ctx, last.Shard, last.Position, p); err != nil {
 			return nil, err
 		}
 	}
