@@ -76,8 +76,8 @@ type CallerWorkspace struct {
 const callerWorkspaceSQL = `select o.id::text, o.name, w.id::text, w.name, o.time_zone
 	from read.organisations o left join read.workspaces w on w.organisation_id = o.id and w.id = $2 where o.id = $1`
 
-// CallerWorkspace finds an organisation and one of its workspaces; found is false when there is no such organisation. An
-// unknown workspace is left null.
+// CallerWorkspace finds an organisation and one of its workspaces; found is false when there is no such organisation.
+// An unknown workspace is left null.
 func (s *Store) CallerWorkspace(ctx context.Context, organisation, workspace uuid.UUID) (CallerWorkspace, bool, error) {
 	return readmodel.One(ctx, s.Reader, "workspace", pgx.RowToStructByPos[CallerWorkspace], callerWorkspaceSQL, organisation, workspace)
 }
