@@ -34,8 +34,8 @@ var apiKeysTable = readmodel.TableOf[APIKey]("api_keys", []string{"id"},
 	readmodel.Column{Name: "identity_id", Type: "uuid"},
 )
 
-// Credentials are the API keys and service identities as they are now. They contain nothing from which a secret could be
-// derived.
+// Credentials are the API keys and service identities as they are now. They contain nothing from which a secret could
+// be derived.
 var Credentials = &readmodel.Projection{
 	ID: "credentials", Program: 1,
 	Tables: []*readmodel.Table{apiKeysTable, identitiesTable},

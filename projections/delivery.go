@@ -15,8 +15,8 @@ import (
 	"ledgerline/projections/readmodel"
 )
 
-// DeliveriesConsumer names the feed consumer that writes the deliveries, for readers that wait for it. This consumer is not a
-// projection: it is the process that also makes the deliveries (package processes/webhooks).
+// DeliveriesConsumer names the feed consumer that writes the deliveries, for readers that wait for it. This consumer is
+// not a projection: it is the process that also makes the deliveries (package processes/webhooks).
 const DeliveriesConsumer = "process_webhooks"
 
 // DeliveryAttempt is one attempt of a delivery.

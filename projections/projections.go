@@ -1,6 +1,6 @@
 // Package projections contains the read models: one file for each resource, with its tables, how events change them,
-// and the queries that read them. All of it is derived from the ledger and can be built again from it. Package readmodel is
-// the engine below.
+// and the queries that read them. All of it is derived from the ledger and can be built again from it. Package
+// readmodel is the engine below.
 package projections
 
 import (

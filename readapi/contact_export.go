@@ -102,8 +102,8 @@ var exportedFields = func() []reflect.StructField {
 
 const (
 	fieldPrefix = "fields."
-	// otherFields is the column of the custom fields that have no column of their own, as one JSON object. An import has
-	// no target for it.
+	// otherFields is the column of the custom fields that have no column of their own, as one JSON object. An import
+	// has no target for it.
 	otherFields = "other_fields"
 )
 

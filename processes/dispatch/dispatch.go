@@ -11,8 +11,8 @@
 //     (assign.go);
 //   - "receipt", one task for each sent message: records that no receipt came within 24 hours.
 //
-// The rows only tell the tasks which messages to look at. The state of a message is loaded from the ledger when its task
-// runs.
+// The rows only tell the tasks which messages to look at. The state of a message is loaded from the ledger when its
+// task runs.
 package dispatch
 
 import (

@@ -50,7 +50,8 @@ func (r *Reader) WaitForHeadByName(ctx context.Context, shard int, consumers ...
 	return r.wait(ctx, shard, -1, consumers)
 }
 
-// WaitForPosition waits until the projections show the event at a position. After WaitLimit it fails with fault.Unavailable.
+// WaitForPosition waits until the projections show the event at a position. After WaitLimit it fails with
+// fault.Unavailable.
 func (r *Reader) WaitForPosition(ctx context.Context, shard int, position int64, ps ...*Projection) error {
 	return r.WaitForPositionByName(ctx, shard, position, names(ps)...)
 }
@@ -99,8 +100,8 @@ func (r *Reader) wait(ctx context.Context, shard int, position int64, consumers 
 		if position < 0 {
 			position = head
 		}
-		// Progress from notifications counts only for this run of the database server: after a crash the server may have
-		// lost checkpoints.
+		// Progress from notifications counts only for this run of the database server: after a crash the server may
+		// have lost checkpoints.
 		r.progress.SetEpoch(epoch)
 		behind := slices.DeleteFunc(slices.Clone(consumers), func(n string) bool { return slices.Contains(reached, n) })
 		polling, stop := context.WithTimeout(ctx, pollInterval)
