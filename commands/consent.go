@@ -37,7 +37,8 @@ func (a *App) setConsent(ctx context.Context, req Request, contactID string, to 
 }
 
 // changeConsent changes a contact's consent, the register of opt-outs, and with an opt-out the other contacts of the
-// number in every workspace of the organisation.
+// number in every workspace of the organisation. Those get neither the evidence nor the actor, which belong to this
+// workspace.
 func (u *unit) changeConsent(ctx context.Context, c *engine.Aggregate[contact.Contact], num engine.Number, to consent.Status, ev consent.Evidence) error {
 	changed, err := c.State.SetConsent(to, ev)
 	if err != nil {
@@ -57,7 +58,7 @@ func (u *unit) changeConsent(ctx context.Context, c *engine.Aggregate[contact.Co
 			if err != nil {
 				return err
 			}
-			other.InWorkspace(holder.Workspace).Record(other.State.FollowOptOut(ev)...)
+			other.InWorkspace(holder.Workspace).Record(other.State.FollowRegister()...)
 		}
 	case consent.Unknown: // the register stays as it is
 	}

@@ -113,6 +113,11 @@ func TestOptOutReachesEveryWorkspaceAndOutlivesTheContact(t *testing.T) {
 	require.Equal(t, []any{id, "unknown", "opted_out", false, "phone call", "stop"}, []any{own.ContactID, own.From, own.To, own.Register, *own.Source, *own.Keyword})
 	require.Equal(t, []any{twin.Ref, true}, []any{followed.ContactID, followed.Register})
 	require.Equal(t, second.ID, happened[2].WorkspaceID)
+	require.Equal(t, events.Actor{Type: "system"}, happened[2].Actor, "the second workspace does not see who acted in the first one")
+	require.Empty(t, happened[2].RequestID)
+	require.NotEqual(t, happened[0].CorrelationID, happened[2].CorrelationID)
+	require.Nil(t, followed.Source)
+	require.Nil(t, followed.Keyword)
 	require.Equal(t, events.Actor{Type: "key", ID: "key_test"}, happened[0].Actor)
 
 	_, err = h.AcceptMessage(t.Context(), h.in(second), text(number(1)))

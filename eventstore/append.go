@@ -54,9 +54,17 @@ type row struct {
 	name      string // wire name
 	schema    int
 	workspace uuid.UUID
+	cause     cause
 	data      []byte
 	subject   *string
 	sealed    []byte
+}
+
+// cause is who caused an event, and which request or event.
+type cause struct {
+	actor                  events.Actor
+	requestID              string
+	causation, correlation uuid.UUID
 }
 
 // errKeyRace is the committer's reply when another append created the key of a subject first. Append then encrypts the
@@ -139,12 +147,12 @@ func (l *Ledger) prepare(ctx context.Context, a *Append) (*pendingAppend, error)
 		return nil, err
 	}
 	for _, s := range a.Streams {
-		workspace := a.Workspace
-		if s.Workspace != uuid.Nil {
-			workspace = s.Workspace
+		workspace, by := a.Workspace, cause{a.Actor, a.RequestID, a.CausationID, a.CorrelationID}
+		if s.Workspace != uuid.Nil && s.Workspace != a.Workspace {
+			workspace, by = s.Workspace, cause{actor: events.Actor{Type: "system"}, correlation: newID()}
 		}
 		for _, event := range s.Events {
-			r := row{id: newID(), stream: s.Stream, workspace: workspace}
+			r := row{id: newID(), stream: s.Stream, workspace: workspace, cause: by}
 			r.name, r.schema = l.registry.Name(event)
 			if r.data, err = json.Marshal(event); err != nil {
 				return nil, fmt.Errorf("eventstore: encode %s: %w", r.name, err)

@@ -46,9 +46,12 @@ const (
 
 // StreamEvents are the events that one append adds to one stream.
 type StreamEvents struct {
-	Stream    string
-	Expected  int       // NoStream, AnyVersion, or the version at which the command decided
-	Workspace uuid.UUID // replaces the append's workspace when not uuid.Nil
+	Stream   string
+	Expected int // NoStream, AnyVersion, or the version at which the command decided
+	// Workspace replaces the append's workspace when it is not uuid.Nil. Events of a workspace other than the append's get
+	// the actor system, and neither the request nor the causation nor the correlation of the append: what happens in one
+	// workspace is not shown in another one.
+	Workspace uuid.UUID
 	Events    []events.Event
 }
 

@@ -84,11 +84,11 @@ func addEventsTo(b *pgx.Batch, shard int, accepted []*pendingAppend) bool {
 		for i := range p.rows {
 			r := &p.rows[i]
 			positions, versions, schemas = append(positions, r.position), append(versions, int32(r.version)), append(schemas, int16(r.schema)) //nolint:gosec // both are small
-			ids, organisations, correlations = append(ids, pgUUID(r.id)), append(organisations, pgUUID(a.Organisation)), append(correlations, pgUUID(a.CorrelationID))
-			workspaces, causations = append(workspaces, pgUUID(r.workspace)), append(causations, pgUUID(a.CausationID))
+			ids, organisations, correlations = append(ids, pgUUID(r.id)), append(organisations, pgUUID(a.Organisation)), append(correlations, pgUUID(r.cause.correlation))
+			workspaces, causations = append(workspaces, pgUUID(r.workspace)), append(causations, pgUUID(r.cause.causation))
 			streams, types = append(streams, r.stream), append(types, r.name)
-			actorTypes, actorIDs = append(actorTypes, a.Actor.Type), append(actorIDs, a.Actor.ID)
-			requests, data, times = append(requests, a.RequestID), append(data, string(r.data)), append(times, a.At)
+			actorTypes, actorIDs = append(actorTypes, r.cause.actor.Type), append(actorIDs, r.cause.actor.ID)
+			requests, data, times = append(requests, r.cause.requestID), append(data, string(r.data)), append(times, a.At)
 			subjects, sealed = append(subjects, r.subject), append(sealed, r.sealed)
 		}
 	}

@@ -43,9 +43,14 @@ var auditTable = readmodel.TableOf[AuditEntry]("audit_log", []string{"id"},
 	readmodel.Column{Name: "target_id", Type: `text collate "C" not null`},
 )
 
+// inWorkspace is the fact that names the workspace of an event. The event may be in the stream of something that
+// belongs to the whole organisation, such as a user with roles in several workspaces.
+const inWorkspace = "workspace_id"
+
 // auditRow says how the audit log shows the events of a type: the type of the target, the fact with the target's id,
-// and the facts that are shown. An empty id means the organisation. Facts hold no personal data. Secrets, and hashes
-// from which a secret could be found, must not be shown.
+// and the facts that are shown. An empty id means the organisation. An event whose facts name a workspace is shown in
+// that workspace only. Facts hold no personal data. Secrets, and hashes from which a secret could be found, must not be
+// shown.
 type auditRow struct{ event, target, id, shows string }
 
 // audited has a row for each event type that is in the audit log.
@@ -107,7 +112,7 @@ const changedOnly = "changed"
 // Audit is the log of changes of credentials, webhooks, lines, settings, people and consent. Of an erased contact it
 // keeps the id.
 var Audit = &readmodel.Projection{
-	ID: "audit", Program: 3,
+	ID: "audit", Program: 4,
 	Tables: []*readmodel.Table{auditTable},
 	Indexes: []string{
 		`create index on @audit_log (organisation_id, position desc)`,
@@ -152,6 +157,9 @@ func auditLogRow(r *eventstore.Recorded, as *auditRow, facts map[string]any) rea
 	}
 	if r.WorkspaceID != uuid.Nil {
 		row["workspace_id"] = r.WorkspaceID
+	}
+	if workspace, ok := facts[inWorkspace].(string); ok {
+		row["workspace_id"] = workspace
 	}
 	return row
 }

@@ -161,8 +161,8 @@ func (g *Aggregate[S]) asRecorded(a *eventstore.Append, list []events.Event) []e
 	return recorded
 }
 
-// InWorkspace makes Record put the aggregate's events into this workspace and not into the request's. It returns the
-// aggregate.
+// InWorkspace makes Record put the aggregate's events into this workspace. If it is not the request's, they do not name
+// the request: see eventstore.StreamEvents. It returns the aggregate.
 func (g *Aggregate[S]) InWorkspace(workspace uuid.UUID) *Aggregate[S] {
 	g.workspace = workspace
 	return g

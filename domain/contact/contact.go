@@ -108,15 +108,6 @@ func (c Contact) SetConsent(to consent.Status, ev consent.Evidence) ([]events.Ev
 	return []events.Event{consent.NewEvent(c.ID, c.NumberHash, c.Phone, c.Consent, to, ev, false)}, nil
 }
 
-// FollowOptOut opts the contact out because another contact with its number was opted out (rule CON-13). A contact
-// that is opted out already, or deleted, returns no event (rule CON-16).
-func (c Contact) FollowOptOut(ev consent.Evidence) []events.Event {
-	if !c.Exists() || c.Consent == consent.OptedOut {
-		return nil
-	}
-	return []events.Event{consent.NewEvent(c.ID, c.NumberHash, c.Phone, c.Consent, consent.OptedOut, ev, true)}
-}
-
 // AssignLine makes a line the contact's assigned line if it has none, or if its present one is out of service (rule
 // SND-48); otherwise it returns no event.
 func (c Contact) AssignLine(lineID string, outOfService bool) []events.Event {

@@ -110,9 +110,9 @@ func TestConsentChangesFromAnyStatusToAnyOther(t *testing.T) {
 func TestOptOutOfAnotherContactWithTheNumberIsFollowedOnce(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []events.Event{&events.ContactOptedOut{ConsentEvidence: evidence(consent.OptedIn, consent.OptedOut, nil, true)}},
-		with(consent.OptedIn).FollowOptOut(consent.Evidence{}))
-	require.Empty(t, with(consent.OptedOut).FollowOptOut(consent.Evidence{}))
-	require.Empty(t, contact.Contact{}.FollowOptOut(consent.Evidence{}))
+		with(consent.OptedIn).FollowRegister())
+	require.Empty(t, with(consent.OptedOut).FollowRegister())
+	require.Empty(t, contact.Contact{}.FollowRegister())
 }
 
 func TestLineIsAssignedOnlyToAContactWithoutOne(t *testing.T) {

@@ -126,9 +126,15 @@ func (c Contact) applyUpdate(e *events.ContactUpdated) Contact {
 	return c
 }
 
-// FollowRegister opts the contact out because the register of opt-outs holds the contact's new number (rule CON-6). A
-// contact that is opted out already returns no event.
-func (c Contact) FollowRegister() []events.Event { return c.FollowOptOut(consent.Evidence{}) }
+// FollowRegister opts the contact out because the register of opt-outs holds its number: another contact with the
+// number opted out (rule CON-13), or the contact got the number (rule CON-6). The event has no evidence, since that
+// belongs to another contact. A contact that is opted out already, and one that does not exist, return no event.
+func (c Contact) FollowRegister() []events.Event {
+	if !c.Exists() || c.Consent == consent.OptedOut {
+		return nil
+	}
+	return []events.Event{consent.NewEvent(c.ID, c.NumberHash, c.Phone, c.Consent, consent.OptedOut, consent.Evidence{}, true)}
+}
 
 // ChangeLabels adds and removes labels; a label in both lists is added. It returns no event if nothing changes. More
 // than MaxLabels labels are refused with validation_failed at pointer (rule CON-3).

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"ledgerline/domain/organisation"
@@ -99,4 +100,47 @@ func TestTheAuditLogIsForAuditorsOfTheWorkspace(t *testing.T) {
 	}
 	require.Equal(t, want, got)
 	owner.Get("/v1/audit-log?actor_type=ghost").Refused(400, "validation_failed", "query /actor_type invalid_value")
+}
+
+func TestAuditLogShowsNothingOfAnotherWorkspace(t *testing.T) {
+	t.Parallel()
+	onShards(t, func(t *testing.T, shards app.Option) {
+		a := app.Start(t, shards)
+		other := a.NewWorkspace("Second office")
+		phone := a.Phone()
+		own := a.Live.Post("/v1/contacts", app.Map{"phone": phone}).Is(201).Text("id")
+		twin := other.Live.Post("/v1/contacts", app.Map{"phone": phone}).Is(201).Text("id")
+		user := a.AddUser("newcomer", map[uuid.UUID]organisation.Role{a.ID: organisation.Agent, other.ID: organisation.Analyst})
+		_, err := a.Nodes[0].App.RevokeRole(t.Context(), other.Operator(), user)
+		require.NoError(t, err)
+		optOut := other.Sessions[organisation.Manager].Header("user-agent", "Second office's browser").
+			Post("/v1/contacts/"+twin+"/opt-out", app.Map{"source": "call to the second office", "keyword": "stop"}).Is(200)
+		elsewhere := other.AddUser("stranger", map[uuid.UUID]organisation.Role{other.ID: organisation.Agent})
+
+		secrets := []string{
+			other.ID.String(), "Second office", twin, "call to the second office", optOut.Header.Get("x-request-id"),
+		}
+		owner := a.Sessions[organisation.Owner]
+		log := owner.Get("/v1/audit-log?limit=100&target_id=" + own).Is(200)
+		shows(t, object(log.At("data.0")), app.Map{
+			"type": "contact.opted_out", "actor": app.Map{"type": "system", "id": nil}, "request_id": nil,
+			"changes": app.Map{"from": "unknown", "to": "opted_out"},
+		})
+		trail := owner.Get("/v1/compliance/consent-events?contact_id=" + own).Is(200)
+		shows(t, object(trail.At("data.0")), app.Map{
+			"to_status": "opted_out", "actor": app.Map{"type": "system", "id": nil}, "source": nil, "keyword": nil, "text": nil, "ip": nil, "user_agent": nil,
+		})
+		for _, shown := range []app.Answer{
+			owner.Get("/v1/audit-log?limit=100&type=user.role_granted").Is(200), owner.Get("/v1/audit-log?type=user.role_revoked").Is(200),
+			owner.Get("/v1/audit-log?type=workspace.created").Is(200), log, trail,
+			owner.Get("/v1/compliance/consent-events/export").Is(200),
+		} {
+			for _, secret := range secrets {
+				require.NotContains(t, string(shown.Raw), secret)
+			}
+		}
+		require.Empty(t, owner.Get("/v1/audit-log?type=user.role_granted&target_id="+elsewhere.String()).Is(200).Data())
+		require.Len(t, owner.Get("/v1/audit-log?type=user.role_granted&target_id="+user.String()).Is(200).Data(), 1)
+		require.Len(t, other.Sessions[organisation.Owner].Get("/v1/audit-log?type=user.role_revoked&target_id="+user.String()).Is(200).Data(), 1)
+	})
 }
