@@ -19,10 +19,10 @@ import (
 
 // Config configures an API. Authenticator is required; IdempotencyRecords too when a write is registered.
 type Config struct {
-	Title       string // of the documentation; "Ledgerline" when empty
-	Version     string // of the documentation; "dev" when empty
-	Description string
-	BaseURL     string // of the documented server; none when empty
+	Title         string // of the documentation; "Ledgerline" when empty
+	Version       string // of the documentation; "dev" when empty
+	BaseURL       string // of the documented server; none when empty
+	Documentation Documentation
 
 	Authenticator      auth.Authenticator
 	IdempotencyRecords IdempotencyRecords
@@ -77,6 +77,7 @@ type API struct {
 	runningKeys  runningKeys
 	recordBodies *recordBodies
 	routes       map[string]Route // by operation id
+	completed    sync.Once        // completeSchemas
 
 	mu     sync.RWMutex
 	checks []check
@@ -117,8 +118,11 @@ func New(cfg Config) (*API, error) {
 	return a, nil
 }
 
-// Handler returns the handler that serves the API.
-func (a *API) Handler() http.Handler { return a.engine }
+// Handler returns the handler that serves the API. Call it when all routes are registered.
+func (a *API) Handler() http.Handler {
+	a.completed.Do(a.completeSchemas) // before the first request, because checking a request reads the schemas
+	return a.engine
+}
 
 // Route returns the route with an operation id.
 func (a *API) Route(id string) (Route, bool) {

@@ -26,24 +26,24 @@ type ErrorBody struct {
 // refusal gets the RequestID of the first request.
 type ErrorInfo struct {
 	Code      string       `json:"code" doc:"What clients branch on" example:"validation_failed"`
-	Message   string       `json:"message" doc:"For people; it may change" example:"The request is not valid."`
-	RequestID string       `json:"request_id" example:"req_01920f6cb6f17c40a8b1f7c9d3f0a2b4"`
+	Message   string       `json:"message" doc:"For people; it may change" example:"/name: Expected at least 1 character."`
+	RequestID string       `json:"request_id" doc:"The id of the refused request" example:"req_01920f6cb6f17c40a8b1f7c9d3f0a2b4"`
 	Details   ErrorDetails `json:"details"`
 }
 
 // ErrorDetails holds the issues of a validation failure and further properties of a code, for example contact_id.
 type ErrorDetails struct {
-	Issues []ErrorIssue   `json:"issues,omitempty"`
+	Issues []ErrorIssue   `json:"issues,omitempty" doc:"What is wrong with the request, all at once"`
 	_      struct{}       `additionalProperties:"true"`
 	more   map[string]any // further properties of the code
 }
 
 // ErrorIssue is one problem of a request (rule API-10).
 type ErrorIssue struct {
-	Location string `json:"location" enum:"body,query,path,header"`
+	Location string `json:"location" enum:"body,query,path,header" doc:"The part of the request"`
 	Path     string `json:"path" doc:"JSON pointer into the location; empty for the whole of it" example:"/media/0/url"`
-	Code     string `json:"code" example:"too_long"`
-	Message  string `json:"message"`
+	Code     string `json:"code" doc:"What clients branch on" example:"too_long"`
+	Message  string `json:"message" doc:"For people; it may change"`
 }
 
 // MarshalJSON implements json.Marshaler: further properties stand beside the issues.
@@ -80,9 +80,9 @@ func faultOf(err error) *fault.Fault {
 // request.
 const maxIssueMessage = 512
 
-// errorBody renders a fault. The same bytes are stored when the refusal is kept under an idempotency key. Their number
-// is bounded whatever the request holds (rule API-10).
-func errorBody(f *fault.Fault, requestID string) []byte {
+// errorInfo converts a fault into what the client sees. Its size is bounded whatever the request holds (rule API-10).
+// The message of a fault with a single issue is the issue's, with its place.
+func errorInfo(f *fault.Fault, requestID string) ErrorInfo {
 	info := ErrorInfo{Code: string(statuses[f.Code].code), Message: f.Message, RequestID: requestID, Details: ErrorDetails{more: f.Details}}
 	issues := f.Issues
 	if len(issues) > input.MaxIssues {
@@ -93,6 +93,18 @@ func errorBody(f *fault.Fault, requestID string) []byte {
 		issue.Path, issue.Message = input.Cut(issue.Path, input.MaxPath), input.Cut(issue.Message, maxIssueMessage)
 		info.Details.Issues = append(info.Details.Issues, ErrorIssue(issue))
 	}
+	if len(issues) == 1 {
+		only := info.Details.Issues[0]
+		if info.Message = only.Message; only.Path != "" {
+			info.Message = only.Path + ": " + only.Message
+		}
+	}
+	return info
+}
+
+// errorBody renders a fault. The same bytes are stored when the refusal is kept under an idempotency key.
+func errorBody(f *fault.Fault, requestID string) []byte {
+	info := errorInfo(f, requestID)
 	body, err := json.Marshal(ErrorBody{Error: info})
 	if err != nil { // a detail that has no JSON form: leave the details out
 		info.Details.more = nil

@@ -44,13 +44,5 @@ func collect(ctx huma.Context, message string, problems []error) huma.StatusErro
 		}
 		q.issues = append(q.issues, issue)
 	}
-	f := q.invalid()
-	info := ErrorInfo{Code: string(f.Code), Message: f.Message, RequestID: q.call.RequestID}
-	for i, issue := range f.Issues {
-		if i == input.MaxIssues {
-			break
-		}
-		info.Details.Issues = append(info.Details.Issues, ErrorIssue(issue))
-	}
-	return &refusal{ErrorBody{info}}
+	return &refusal{ErrorBody{errorInfo(q.invalid(), q.call.RequestID)}}
 }

@@ -19,7 +19,7 @@ import (
 
 // newHuma makes the Huma API and its registry of schemas: JSON only, without Huma's own routes and $schema links.
 func newHuma(cfg Config, engine *gin.Engine) (huma.API, huma.Registry) {
-	registry := huma.NewMapRegistry("#/components/schemas/", func(t reflect.Type, hint string) string {
+	registry := huma.NewMapRegistry(schemaPrefix, func(t reflect.Type, hint string) string {
 		if t == reflect.TypeFor[ErrorBody]() {
 			return "Error"
 		}
@@ -30,9 +30,10 @@ func newHuma(cfg Config, engine *gin.Engine) (huma.API, huma.Registry) {
 	config := huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI:    "3.1.0",
-			Info:       &huma.Info{Title: cfg.Title, Version: cfg.Version, Description: cfg.Description},
+			Info:       &huma.Info{Title: cfg.Title, Version: cfg.Version, Description: cfg.Documentation.Description},
 			Components: &huma.Components{Schemas: registry, SecuritySchemes: map[string]*huma.SecurityScheme{"bearer": bearerScheme()}},
 			Security:   []map[string][]string{{"bearer": {}}},
+			Tags:       cfg.Documentation.tags(),
 		},
 		Formats: map[string]huma.Format{"application/json": {
 			Marshal:   huma.DefaultJSONFormat.Marshal,
@@ -53,8 +54,10 @@ func bearerScheme() *huma.SecurityScheme {
 	}
 }
 
-// OpenAPI returns the OpenAPI 3.1 document of everything that has been registered, as JSON.
+// OpenAPI returns the OpenAPI 3.1 document of everything that has been registered, as JSON. Call it when all routes are
+// registered.
 func (a *API) OpenAPI() ([]byte, error) {
+	a.completed.Do(a.completeSchemas)
 	document, err := json.Marshal(a.huma.OpenAPI())
 	if err != nil {
 		return nil, fmt.Errorf("render the OpenAPI document: %w", err)

@@ -75,6 +75,9 @@ func (a *API) operation(e *endpoint, in, out reflect.Type) *huma.Operation {
 			Required: e.bodyRequired,
 			Content:  map[string]*huma.MediaType{"application/json": {Schema: schema}},
 		}
+		if example, ok := a.cfg.Documentation.Examples[e.ID]; ok {
+			op.RequestBody.Content["application/json"].Example = example
+		}
 	}
 	return op
 }

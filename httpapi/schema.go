@@ -72,7 +72,7 @@ func (d *definitions) redirect(value any) (err error) {
 	switch v := value.(type) {
 	case map[string]any:
 		if ref, ok := v["$ref"].(string); ok {
-			name := strings.TrimPrefix(ref, "#/components/schemas/")
+			name := strings.TrimPrefix(ref, schemaPrefix)
 			v["$ref"] = "#/$defs/" + name
 			if _, known := d.schemas[name]; !known {
 				d.schemas[name] = true // stops the recursion when the schema refers to itself

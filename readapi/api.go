@@ -54,7 +54,7 @@ func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors
 		Access: auth.Access{Keys: reads, Roles: auth.PermInboxRead},
 	}, a.conversation)
 	httpapi.Read(r, httpapi.Route{
-		Method: "GET", Path: "/v1/saved-replies", ID: "list_saved_replies", Summary: "List saved replies, newest first", Tags: []string{"saved replies"},
+		Method: "GET", Path: "/v1/saved-replies", ID: "list_saved_replies", Summary: "List saved replies, newest first", Tags: []string{"saved_replies"},
 		Access:      auth.Access{Keys: reads, Roles: auth.PermInboxRead},
 		Description: "Agents see the replies for everyone and the replies of their own teams.",
 	}, a.savedReplies)

@@ -288,7 +288,7 @@ func (n *Node) serve() error {
 		limiter = httpapi.NewMemoryLimiter()
 	}
 	n.API, err = httpapi.New(httpapi.Config{
-		Version: cfg.Version, BaseURL: cfg.BaseURL, Authenticator: auth, IdempotencyRecords: idempotencyRecords{n.App, n.Ledger, cfg.Logger}, Limiter: limiter,
+		Version: cfg.Version, BaseURL: cfg.BaseURL, Documentation: documentation(), Authenticator: auth, IdempotencyRecords: idempotencyRecords{n.App, n.Ledger, cfg.Logger}, Limiter: limiter,
 		Logger: cfg.Logger, AccessLog: cfg.AccessLog, Metrics: n.metrics, TrustedProxies: cfg.TrustedProxies,
 		Tracing: cfg.Tracing,
 	})

@@ -13,7 +13,9 @@ import (
 
 // OpenAPI returns the OpenAPI document of all routes, in JSON. It needs no database.
 func OpenAPI(version, baseURL string) ([]byte, error) {
-	api, err := httpapi.New(httpapi.Config{Version: version, BaseURL: baseURL, Authenticator: refuseAll{}, IdempotencyRecords: idempotencyRecords{}})
+	api, err := httpapi.New(httpapi.Config{
+		Version: version, BaseURL: baseURL, Documentation: documentation(), Authenticator: refuseAll{}, IdempotencyRecords: idempotencyRecords{},
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -110,13 +110,13 @@ type GetMessageStatusInput struct {
 	}
 }
 
-// MessageStatus is the output of get_message_status.
-type MessageStatus struct {
+// MessageWithEvents is the output of get_message_status.
+type MessageWithEvents struct {
 	Events  []projections.TimelineEvent `json:"events" nullable:"false" doc:"Oldest first"`
 	Message projections.Message         `json:"message"`
 }
 
-func (a *API) getMessageStatus(ctx context.Context, c *httpapi.Call, in *GetMessageStatusInput) (status MessageStatus, err error) {
+func (a *API) getMessageStatus(ctx context.Context, c *httpapi.Call, in *GetMessageStatusInput) (status MessageWithEvents, err error) {
 	if status.Message, err = a.reads.Message(ctx, c, in.Body.MessageID); err == nil {
 		status.Events, err = a.reads.Timeline(ctx, c, in.Body.MessageID)
 	}

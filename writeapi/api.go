@@ -176,15 +176,15 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 		Description: "For the team only; a note is never sent.",
 	}, a.addNote, a.notes().view)
 	httpapi.Write(r, httpapi.Route{
-		Method: "POST", Path: "/v1/saved-replies", ID: "create_saved_reply", Summary: "Create a saved reply", Tags: []string{"saved replies"}, Status: 201,
+		Method: "POST", Path: "/v1/saved-replies", ID: "create_saved_reply", Summary: "Create a saved reply", Tags: []string{"saved_replies"}, Status: 201,
 		Access: auth.Access{Keys: admin, Roles: auth.PermInboxFull},
 	}, a.createSavedReply, savedReply)
 	httpapi.Write(r, httpapi.Route{
-		Method: "PATCH", Path: "/v1/saved-replies/{id}", ID: "update_saved_reply", Summary: "Change a saved reply", Tags: []string{"saved replies"},
+		Method: "PATCH", Path: "/v1/saved-replies/{id}", ID: "update_saved_reply", Summary: "Change a saved reply", Tags: []string{"saved_replies"},
 		Access: auth.Access{Keys: admin, Roles: auth.PermInboxFull},
 	}, a.updateSavedReply, savedReply)
 	httpapi.Write(r, httpapi.Route{
-		Method: "DELETE", Path: "/v1/saved-replies/{id}", ID: "delete_saved_reply", Summary: "Delete a saved reply", Tags: []string{"saved replies"},
+		Method: "DELETE", Path: "/v1/saved-replies/{id}", ID: "delete_saved_reply", Summary: "Delete a saved reply", Tags: []string{"saved_replies"},
 		Access: auth.Access{Keys: admin, Roles: auth.PermInboxFull},
 	}, a.deleteSavedReply, a.deletedFrom(projections.SavedReplies))
 

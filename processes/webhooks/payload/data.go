@@ -32,8 +32,8 @@ type Handoff struct {
 	Reason            string `json:"reason"`
 }
 
-// LineState is the data of line.state_changed.
-type LineState struct {
+// LineStateChange is the data of line.state_changed.
+type LineStateChange struct {
 	projections.Line
 	PreviousState string `json:"previous_state" enum:"provisioning,ready,warming,active,throttled,paused,quarantined,retired"`
 }
@@ -128,7 +128,7 @@ func renderLineState(r *eventstore.Recorded, e *events.LineStateChanged, res *re
 	l, ok := res.lines[e.LineID]
 	at := readmodel.Stamp(r.OccurredAt)
 	l.State, l.StateReason, l.StateChangedAt = e.To, e.Reason, &at
-	return rendered{LineState{l, e.From}, l.IsSandbox, ""}, ok
+	return rendered{LineStateChange{l, e.From}, l.IsSandbox, ""}, ok
 }
 
 // renderHealth renders a line that was degraded or has recovered. The change of its state is an event of its own.

@@ -103,7 +103,7 @@ func Docs() []Doc {
 		doc("conversation.assigned", "A conversation was given to a person, or to nobody", "data is the conversation, with who had it before.",
 			example("conversation.assigned", ConversationAssignment{sampleConversation(), nil})),
 		doc("line.state_changed", "A line is in another state", "Every move between the states of a line.",
-			example("line.state_changed", LineState{sampleLine("active", "warmed_up", 100), "warming"})),
+			example("line.state_changed", LineStateChange{sampleLine("active", "warmed_up", 100), "warming"})),
 		doc("line.degraded", "A line's health fell so far that it is throttled", "It comes along with line.state_changed.",
 			example("line.degraded", sampleLine("throttled", "degraded", 55))),
 		doc("line.recovered", "A throttled line is well again", "It comes along with line.state_changed.",
