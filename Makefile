@@ -70,6 +70,10 @@ vuln: ## Check the dependencies for known vulnerabilities
 	elif grep -q 'fetching vulnerabilities' <<<"$$found"; then echo "skipped: the database of known vulnerabilities cannot be reached"; \
 	else echo "$$found"; exit 1; fi
 
+.PHONY: clients
+clients: ## Generate a Go and a TypeScript client from the OpenAPI document, and compile them
+	@test/clients/check.sh
+
 .PHONY: bench
 bench: ## Measure the service, each figure beside a raw baseline
 	@exec $(GO) run ./cmd/ledgerline bench $(ARGS)

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"maps"
 	"reflect"
 	"time"
 
@@ -94,7 +95,14 @@ func (m Message) RecordAttemptRejected(attempt int, code string, details map[str
 	if !m.isInFlight(attempt) {
 		return nil
 	}
-	return m.Fail(code, details)
+	return m.Fail(code, m.withAttempts(details))
+}
+
+// withAttempts returns the details of a failure with the channel of the last attempt and the number of attempts.
+func (m Message) withAttempts(details map[string]any) map[string]any {
+	all := map[string]any{"channel": m.Channel, "attempts": m.Attempt}
+	maps.Copy(all, details)
+	return all
 }
 
 // RecordAttemptFailed records that an attempt failed for a transient reason. The next attempts follow after 30 seconds,
@@ -177,7 +185,7 @@ func (m Message) RecordUndelivered(code string, details map[string]any, carrierI
 	if m.Attempt == 0 || !m.before(Delivered) || m.isForChatAttempt(carrierID) {
 		return nil
 	}
-	return append(m.sentByReceipt(carrierID), m.Fail(code, details)...)
+	return append(m.sentByReceipt(carrierID), m.Fail(code, m.withAttempts(details))...)
 }
 
 // FallBackToSMS returns message.fell_back, with which a chat message continues by SMS instead of failing with code

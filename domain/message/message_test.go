@@ -26,7 +26,10 @@ var (
 	delivered = &events.MessageDelivered{MessageRef: ref, At: noon}
 	read      = &events.MessageRead{MessageRef: ref, At: noon}
 	failed    = &events.MessageFailed{MessageRef: ref, Code: "carrier_rejected", LineID: line("ln_1")}
-	missing   = &events.MessageReceiptMissing{MessageRef: ref}
+	refused   = &events.MessageFailed{
+		MessageRef: ref, Code: "carrier_rejected", LineID: line("ln_1"), Details: map[string]any{"channel": "chat", "attempts": 1},
+	}
+	missing = &events.MessageReceiptMissing{MessageRef: ref}
 )
 
 func line(id string) *string { return &id }
@@ -105,7 +108,7 @@ func TestResultCountsOnceAndOnlyForItsAttempt(t *testing.T) {
 	then(t, m.RecordAttemptAccepted(1, "chat", "c", false), sent)
 	then(t, m.RecordAttemptAccepted(2, "chat", "c", false))
 	then(t, given(queued, routed, sending, sent).RecordAttemptAccepted(1, "chat", "c", false))
-	then(t, m.RecordAttemptRejected(1, "carrier_rejected", nil), failed)
+	then(t, m.RecordAttemptRejected(1, "carrier_rejected", nil), refused)
 	then(t, m.RecordAttemptRejected(2, "carrier_rejected", nil))
 	then(t, m.RecordAttemptLost(1, noon), &events.MessageRetried{MessageRef: ref, Attempt: 1, Reason: message.ReasonLost, Until: noon})
 	then(t, m.RecordAttemptLost(2, noon))
@@ -144,8 +147,8 @@ func TestReceiptBeforeTheCarriersAnswerRecordsTheMessageAsSent(t *testing.T) {
 	t.Parallel()
 	then(t, given(queued, routed, sending).RecordDelivered(noon, "c"), sent, delivered)
 	then(t, given(queued, routed, sending).RecordRead(noon, "c"), sent, read)
-	then(t, given(queued, routed, sending).RecordUndelivered("carrier_rejected", nil, "c"), sent, failed)
-	then(t, given(queued, routed, sending, sent).RecordUndelivered("carrier_rejected", nil, "c"), failed)
+	then(t, given(queued, routed, sending).RecordUndelivered("carrier_rejected", nil, "c"), sent, refused)
+	then(t, given(queued, routed, sending, sent).RecordUndelivered("carrier_rejected", nil, "c"), refused)
 	then(t, given(queued, routed).RecordUndelivered("carrier_rejected", nil, "c"))
 	then(t, given(queued, routed, sending, sent, delivered).RecordUndelivered("carrier_rejected", nil, "c"))
 }
@@ -178,6 +181,13 @@ func TestMessageFailsInAnyStateBeforeDelivered(t *testing.T) {
 	then(t, given(queued, routed, sending, sent, read).Fail("carrier_rejected", nil))
 	then(t, given(queued, failed).Fail("carrier_rejected", nil))
 	then(t, given(&events.MessageReceived{MessageRef: ref}).Fail("carrier_rejected", nil))
+}
+
+func TestWhatACarrierRefusesFailsWithTheChannelAndTheNumberOfAttempts(t *testing.T) {
+	t.Parallel()
+	list := given(queued, routed, sending).RecordAttemptRejected(1, message.CodeNotOnChat, map[string]any{"reason": "x"})
+	require.Len(t, list, 1)
+	require.Equal(t, map[string]any{"channel": "chat", "attempts": 1, "reason": "x"}, list[0].(*events.MessageFailed).Details)
 }
 
 func TestOnlyAMessageThatNoCarrierCanHaveIsCanceled(t *testing.T) {
