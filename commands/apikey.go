@@ -16,7 +16,7 @@ import (
 // the owner is the API key's id.
 const secretClaimScope = "api_key"
 
-// CreateAPIKey is what an API key is made of (rules ACC-2 to ACC-5).
+// CreateAPIKey has the properties of an API key (rules ACC-2 to ACC-5).
 type CreateAPIKey struct {
 	Name        string
 	Env         apikey.Env

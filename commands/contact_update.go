@@ -10,7 +10,7 @@ import (
 	"ledgerline/domain/contact"
 )
 
-// UpdateContact is what may be changed of a contact (rules CON-2 to CON-6). The zero value changes nothing.
+// UpdateContact has the changes of a contact (rules CON-2 to CON-6). The zero value changes nothing.
 type UpdateContact struct {
 	Phone     *string // as it was typed
 	FirstName contact.Setting[string]

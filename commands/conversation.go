@@ -70,7 +70,7 @@ func (u *unit) setHandlerToTeam(ctx context.Context, c *engine.Aggregate[contact
 	return err
 }
 
-// UpdateConversation is what may be changed of a conversation (rules INB-3, INB-9 to INB-14).
+// UpdateConversation has the changes of a conversation (rules INB-3, INB-9 to INB-14).
 type UpdateConversation struct {
 	conversation.Change
 	Labels []string // names; they replace the contact's labels, nil leaves them
@@ -82,8 +82,8 @@ type UpdateConversation struct {
 }
 
 // UpdateConversation changes a conversation of the request's workspace; Ref is its id. All changes are appended
-// together, and what is so already is no event (rule INB-14). Refusals: not_found, validation_failed with all that is
-// wrong, and forbidden for what an agent or a test key may not do.
+// together, and a value that stays the same causes no event (rule INB-14). Refusals: not_found, validation_failed with
+// all that is wrong, and forbidden for what an agent or a test key may not do.
 func (a *App) UpdateConversation(ctx context.Context, req Request, id string, in UpdateConversation) (Result, error) {
 	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		conv, err := u.loadConversation(ctx, id, in.AgentUserID)

@@ -11,7 +11,7 @@ import (
 	"ledgerline/events"
 )
 
-// CreateIdentity is what a service identity is made of (rules ACC-24 to ACC-26).
+// CreateIdentity has the properties of a service identity (rules ACC-24 to ACC-26).
 type CreateIdentity struct {
 	Name           string
 	Kind           identity.Kind

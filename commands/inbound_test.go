@@ -127,7 +127,7 @@ func TestHELPIsAnsweredUnlessTheContactIsOptedOut(t *testing.T) {
 	r = h.says(number(1), "help")
 	_, err := h.SetConsent(t.Context(), h.live(), r.ContactID, consent.Unknown, "call")
 	require.NoError(t, err)
-	require.Empty(t, h.says(number(1), "help").AutomaticReplyID, "the register holds the number")
+	require.Empty(t, h.says(number(1), "help").AutomaticReplyID, "the number is in the register")
 }
 
 func TestMessageReportedTwiceByTheCarrierIsReceivedOnce(t *testing.T) {

@@ -29,7 +29,7 @@ func (a *App) CreateLabel(ctx context.Context, req Request, name string, color *
 	})
 }
 
-// UpdateLabel is what may be changed of a label (rule CON-29). A nil Name leaves the name; with SetColor a nil Color
+// UpdateLabel has the changes of a label (rule CON-29). A nil Name leaves the name; with SetColor a nil Color
 // removes the color.
 type UpdateLabel struct {
 	Name     *string

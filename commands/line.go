@@ -17,7 +17,7 @@ import (
 // takes it (rule LIN-1).
 const linePhoneClaimScope = "line.phone"
 
-// ProvisionLine is what a line is made of.
+// ProvisionLine has the properties of a line.
 type ProvisionLine struct {
 	Phone         string
 	DisplayName   *string

@@ -10,7 +10,7 @@ import (
 	"ledgerline/events"
 )
 
-// RequestLines is what a request for lines is made of (rule LIN-40).
+// RequestLines has the properties of a request for lines (rule LIN-40).
 type RequestLines struct {
 	Count     int
 	AreaCodes []string

@@ -12,7 +12,7 @@ import (
 	"ledgerline/events"
 )
 
-// AcceptMessage is what an outbound message is made of (rules SND-6 and SND-7).
+// AcceptMessage has the properties of an outbound message (rules SND-6 and SND-7).
 type AcceptMessage struct {
 	To         *string // a phone number as it was typed; exactly one of To, ContactID and Reply is set
 	ContactID  *string
@@ -27,8 +27,8 @@ type AcceptMessage struct {
 	Metadata   map[string]any
 	Source     string // api, dashboard, workflow, agent, outreach or mcp
 	ByStaff    bool   // a signed-in person wrote the message
-	// Answer, when not nil, renders the answer so that it commits with the idempotency record. It is called once for each
-	// try of the command; the last answer counts.
+	// Answer, when not nil, renders the answer so that it commits with the idempotency record. It is called once for
+	// each try of the command; the last answer counts.
 	Answer func(AcceptedMessage) ([]byte, error)
 }
 

@@ -22,7 +22,7 @@ var pools = named[string, line.Pool]{
 	},
 }
 
-// CreatePool is what a pool is made of (rule LIN-30).
+// CreatePool has the properties of a pool (rule LIN-30).
 type CreatePool struct {
 	Name     string
 	Rotation line.Rotation

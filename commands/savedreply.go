@@ -34,7 +34,7 @@ func (a *App) CreateSavedReply(ctx context.Context, req Request, in savedreply.T
 	})
 }
 
-// UpdateSavedReply is what may be changed of a saved reply; nil leaves a field as it is.
+// UpdateSavedReply has the changes of a saved reply; nil leaves a field as it is.
 type UpdateSavedReply struct {
 	Title   *string
 	Body    *string

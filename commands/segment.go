@@ -38,7 +38,7 @@ func (a *App) CreateSegment(ctx context.Context, req Request, name string, defin
 	})
 }
 
-// UpdateSegment is what may be changed of a segment. A nil Name leaves the name; SetDefinition replaces the definition.
+// UpdateSegment has the changes of a segment. A nil Name leaves the name; SetDefinition replaces the definition.
 type UpdateSegment struct {
 	Name          *string
 	SetDefinition bool

@@ -10,7 +10,7 @@ import (
 	"ledgerline/events"
 )
 
-// CreateUser is what a user is made of.
+// CreateUser has the properties of a user.
 type CreateUser struct {
 	FullName string
 	Email    string

@@ -14,12 +14,12 @@ import (
 	"ledgerline/eventstore"
 )
 
-// CreateWebhook is what a webhook endpoint is made of (rules WHK-1 and WHK-2).
+// CreateWebhook has the properties of a webhook endpoint (rules WHK-1 and WHK-2).
 type CreateWebhook struct {
 	URL    string
 	Events []string
-	// Answer, when not nil, renders the answer so that it commits with the idempotency record. Only this answer shows the
-	// secret.
+	// Answer, when not nil, renders the answer so that it commits with the idempotency record. Only this answer shows
+	// the secret.
 	Answer func(CreatedWebhook) ([]byte, error)
 }
 

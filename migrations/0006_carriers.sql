@@ -53,13 +53,13 @@ create table bluebubbles.parts (
     guid text collate "C",               -- the server's id; null until the server is known to have accepted the part
     begun_at timestamptz not null,       -- of the last try
     lost integer not null default 0,     -- tries that the server turned out not to have accepted
-    told smallint not null default 0,    -- the highest receipt that was reported: 1 delivered, 2 read, 3 failed
+    reported smallint not null default 0,    -- the highest receipt that was reported: 1 delivered, 2 read, 3 failed
     checked_at timestamptz,              -- when the server was last asked about the part
     primary key (message_id, part)
 );
 create unique index bluebubbles_parts_guid on bluebubbles.parts (line_id, guid) where guid is not null;
 create unique index bluebubbles_parts_temp on bluebubbles.parts (line_id, temp_guid);
-create index bluebubbles_parts_open on bluebubbles.parts (line_id, checked_at nulls first) where told < 2;
+create index bluebubbles_parts_open on bluebubbles.parts (line_id, checked_at nulls first) where reported < 2;
 create index bluebubbles_parts_old on bluebubbles.parts (begun_at);
 
 -- How far the messages of each line's server were read.

@@ -166,7 +166,7 @@ func TestASegmentHasTheSameContactsInSQLAndInMemory(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	const contacts, definitions = 150, 250
-	seed := uint64(time.Now().UnixNano())                                              //nolint:forbidigo,gosec // a seed that is told when the test fails
+	seed := uint64(time.Now().UnixNano())                                              //nolint:forbidigo,gosec // a seed that is printed when the test fails
 	p := &people{Rand: rand.New(rand.NewPCG(seed, 7)), labels: map[string]uuid.UUID{}} //nolint:gosec // repeatable
 	for _, role := range []organisation.Role{organisation.Agent, organisation.Manager} {
 		p.owners = append(p.owners, a.Users[role])

@@ -130,7 +130,7 @@ type sent struct {
 }
 
 const sentSQL = `
-select p.message_id, p.part, p.last, p.told, (select guid from bluebubbles.parts f where f.message_id = p.message_id and f.part = 0)
+select p.message_id, p.part, p.last, p.reported, (select guid from bluebubbles.parts f where f.message_id = p.message_id and f.part = 0)
 from bluebubbles.parts p where p.line_id = $1 and p.guid = $2`
 
 // sentPart finds the part with a server's id.
@@ -148,7 +148,7 @@ func (a *Adapter) sentPart(ctx context.Context, lineID, guid string) (s sent, fo
 	return s, true, nil
 }
 
-const reportedSQL = `update bluebubbles.parts set told = greatest(told, $3) where message_id = $1 and part = $2`
+const reportedSQL = `update bluebubbles.parts set reported = greatest(reported, $3) where message_id = $1 and part = $2`
 
 func (a *Adapter) recordReported(ctx context.Context, s *sent, level int) error {
 	if _, err := a.cfg.Pool.Exec(ctx, reportedSQL, s.MessageID, s.Part, level); err != nil {
@@ -164,11 +164,11 @@ const (
 	openSQL = `
 update bluebubbles.parts p set checked_at = now() from (
     select message_id, part from bluebubbles.parts
-    where line_id = $1 and guid is not null and told < 2 and begun_at > now() - ` + openLife + `
+    where line_id = $1 and guid is not null and reported < 2 and begun_at > now() - ` + openLife + `
     order by checked_at nulls first limit $2 for update skip locked) o
 where p.message_id = o.message_id and p.part = o.part returning p.guid`
-	// startPollSQL starts a poll of a line's server, unless another one started within the interval. The first poll of a
-	// server reads messages from now on.
+	// startPollSQL starts a poll of a line's server, unless another one started within the interval. The first poll of
+	// a server reads messages from now on.
 	startPollSQL = `
 insert into bluebubbles.polls as p (line_id, polled_at, since, seen)
 select $1, now(), t, t from (select (extract(epoch from now()) * 1000)::bigint) x (t)

@@ -76,11 +76,11 @@ type NewContact struct {
 	Origin             string // api, message, inbound or import
 	Consent            consent.Status
 	Evidence           consent.Evidence
-	NumberOptedOut     bool // the register of opt-outs holds the number
+	NumberOptedOut     bool // the register of opt-outs contains the number
 }
 
 // Create makes a contact with the consent of rule CON-11: unknown, or opted_in if requested, and opted_out in any
-// case if the register holds the number. A requested opted_out is refused with validation_failed. The number must be
+// case if the register contains the number. A requested opted_out is refused with validation_failed. The number must be
 // linked in the same append (number.Number).
 func Create(n NewContact) ([]events.Event, error) {
 	made := []events.Event{&events.ContactCreated{

@@ -126,7 +126,7 @@ func (c Contact) applyUpdate(e *events.ContactUpdated) Contact {
 	return c
 }
 
-// FollowRegister opts the contact out because the register of opt-outs holds its number: another contact with the
+// FollowRegister opts the contact out because the register of opt-outs contains its number: another contact with the
 // number opted out (rule CON-13), or the contact got the number (rule CON-6). The event has no evidence, since that
 // belongs to another contact. A contact that is opted out already, and one that does not exist, return no event.
 func (c Contact) FollowRegister() []events.Event {

@@ -25,9 +25,9 @@ type Change struct {
 	MarkRead     bool
 }
 
-// Change decides on a PATCH and returns all its events together; what is so already is no event (rule INB-14). It
-// refuses with validation_failed what rule INB-3 does not allow about status and snooze. That assignee, team and
-// handler exist is for the caller to check.
+// Change decides on a PATCH and returns all its events together; a value that stays the same causes no event (rule
+// INB-14). It refuses with validation_failed what rule INB-3 does not allow about status and snooze. That assignee,
+// team and handler exist is not checked here: the caller checks it.
 func (c Conversation) Change(ch Change, now time.Time) ([]events.Event, error) {
 	list, err := c.changeStatus(ch.Status, ch.SnoozedUntil, now)
 	if err != nil {

@@ -36,7 +36,7 @@ type LineHistory struct {
 	UnansweredRecorded bool   // it is recorded that the first message had no answer for 24 hours
 }
 
-// Apply returns the state after one event of the exchange's stream. It leaves x as it is.
+// Apply returns the state after one event of the exchange's stream. It does not modify x.
 func (x Exchange) Apply(event events.Event, _ events.Envelope) Exchange {
 	switch e := event.(type) {
 	case *events.ContactMessaged:

@@ -39,7 +39,7 @@ type Issue struct {
 	Message  string `json:"message"`
 }
 
-// Fault is a refusal with a code. Clients see its message, which holds no internals and no personal data.
+// Fault is a refusal with a code. Clients see its message, which contains no internal details and no personal data.
 type Fault struct {
 	Code       Code
 	Message    string

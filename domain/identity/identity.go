@@ -82,7 +82,7 @@ func (i Identity) MaySendFrom(lineID string) bool {
 
 // Create creates an identity with those of the requested scopes that its maker has (rule ACC-24). Bad values are
 // refused with validation_failed; with no scope left, or a maker that manages no credentials, Create refuses with
-// forbidden. That the lines belong to the workspace is for the caller to check.
+// forbidden. The caller checks that the lines belong to the workspace.
 func Create(e events.IdentityCreated, by *apikey.Grantor) ([]events.Event, error) {
 	issues := apikey.NameIssues(e.Name)
 	if Kind(e.Kind) != MCPClient && Kind(e.Kind) != AIAgent {
@@ -155,8 +155,8 @@ func (i Identity) Update(c Change, by *apikey.Grantor) ([]events.Event, error) {
 	return i.UpdateAnyKind(c, by)
 }
 
-// UpdateAnyKind changes an identity of any kind; what is so already is no event. Of the requested scopes it gets
-// those that the grantor or the identity itself has (rule ACC-24). It refuses as Create does.
+// UpdateAnyKind changes an identity of any kind; a value that stays the same causes no event. Of the requested scopes
+// it gets those that the grantor or the identity itself has (rule ACC-24). It refuses as Create does.
 func (i Identity) UpdateAnyKind(c Change, by *apikey.Grantor) ([]events.Event, error) {
 	e := events.IdentityUpdated{
 		IdentityID: i.ID, Changed: []string{}, Name: i.Name, Scopes: apikey.ScopeNames(i.Scopes), AllowedLineIDs: i.AllowedLineIDs, DailyLimit: i.DailyLimit,

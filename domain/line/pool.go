@@ -109,15 +109,15 @@ func checkPool(name string, rotation Rotation, fallback FallbackMode) error {
 	return nil
 }
 
-// PoolChange is what may be changed of a pool; nil leaves a property as it is.
+// PoolChange has the changes of a pool; nil leaves a property as it is.
 type PoolChange struct {
 	Name     *string
 	Rotation *Rotation
 	Fallback *FallbackMode
 }
 
-// Update changes the pool; what is so already is no event. Bad fields are refused with validation_failed. The caller
-// moves the claim of a changed name in the same append.
+// Update changes the pool; a value that stays the same causes no event. Bad fields are refused with validation_failed.
+// The caller moves the claim of a changed name in the same append.
 func (p Pool) Update(c PoolChange) ([]events.Event, error) {
 	after := p
 	if c.Name != nil {

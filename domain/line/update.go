@@ -55,9 +55,9 @@ type Change struct {
 	CardImage   *string // an https address
 }
 
-// Update changes the line; what is so already is no event. Bad fields are refused with validation_failed; a retired
-// line, and a pool for the sandbox line (rule LIN-6), with conflict. That the pool exists, and the lists of the
-// pools, are for the caller to see to.
+// Update changes the line; a value that stays the same causes no event. Bad fields are refused with validation_failed;
+// a retired line, and a pool for the sandbox line (rule LIN-6), with conflict. That the pool exists, and the lists of
+// the pools, are checked by the caller.
 func (l Line) Update(c Change) ([]events.Event, error) {
 	if err := c.check(); err != nil {
 		return nil, err

@@ -99,7 +99,7 @@ const (
 	SMS  = "sms"
 )
 
-// Apply returns the state after one event of the message's stream. It leaves m as it is.
+// Apply returns the state after one event of the message's stream. It does not modify m.
 func (m Message) Apply(event events.Event, in events.Envelope) Message {
 	switch e := event.(type) {
 	case *events.MessageQueued:

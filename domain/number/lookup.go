@@ -7,7 +7,7 @@ import (
 	"ledgerline/events"
 )
 
-// ChatCheckValidity is how long a carrier's answer about a number is believed (rule CON-10).
+// ChatCheckValidity is how long a carrier's answer about a number is valid (rule CON-10).
 const ChatCheckValidity = 30 * 24 * time.Hour
 
 // ChatCheck is a carrier's answer to whether a number is on the chat channel.

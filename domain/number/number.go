@@ -1,5 +1,5 @@
 // Package number holds the state of one phone number within one organisation: which contacts have it, and whether the
-// register of opt-outs holds it (rule CON-12). The number is known by its keyed hash only, so that its opt-out
+// register of opt-outs contains it (rule CON-12). The number is known by its keyed hash only, so that its opt-out
 // survives the deletion of every contact.
 package number
 
@@ -26,13 +26,13 @@ type Holder struct {
 // Number is the state of one number. The zero value is a number that no contact has.
 type Number struct {
 	Holders  []Holder
-	OptedOut bool // the register of opt-outs holds it
+	OptedOut bool // the register of opt-outs contains it
 	// UnlinkedAt is, by workspace, when a contact last gave the number up: it was deleted, or got another number.
 	UnlinkedAt    map[uuid.UUID]time.Time
 	LastChatCheck *ChatCheck // nil: no carrier was asked yet
 }
 
-// Apply returns the state after one event of the number's stream. It leaves n as it is.
+// Apply returns the state after one event of the number's stream. It does not modify n.
 func (n Number) Apply(event events.Event, in events.Envelope) Number {
 	switch e := event.(type) {
 	case *events.NumberLinked:
@@ -93,7 +93,7 @@ func (n Number) Unlink(contactID string) []events.Event {
 }
 
 // OptOut enters the number into the register of opt-outs (rule CON-13). contactID is the contact that caused it. If
-// the register holds the number, OptOut returns no event.
+// the register contains the number, OptOut returns no event.
 func (n Number) OptOut(contactID string) []events.Event {
 	if n.OptedOut {
 		return nil

@@ -28,8 +28,8 @@ type ComplianceChange struct {
 	RequireConsent     *bool
 }
 
-// SetCompliance changes the compliance settings; what is so already is no event. Quiet hours that break rule CON-24,
-// STOP words that break rule CON-20, and a confirmation that breaks rule CON-25 are refused together, with
+// SetCompliance changes the compliance settings; a value that stays the same causes no event. Quiet hours that break
+// rule CON-24, STOP words that break rule CON-20, and a confirmation that breaks rule CON-25 are refused together, with
 // validation_failed.
 func (o Organisation) SetCompliance(c ComplianceChange) ([]events.Event, error) {
 	s := o.Settings

@@ -37,7 +37,7 @@ type choice struct {
 // newContactHour is the rolling hour of rule LIN-11.
 const newContactHour = time.Hour
 
-// choose takes the least used of the candidates with capacity (rule SND-41); equals are told apart by the contact's id,
+// choose takes the least used of the candidates with capacity (rule SND-41); the tie is broken by the contact's id,
 // so that contacts spread evenly over the lines. Without capacity the message waits for the candidate that has some
 // first.
 func choose(f *Facts) choice {

@@ -81,8 +81,8 @@ func Create(id uuid.UUID, name string, definition map[string]any, labels []event
 	return []events.Event{&events.SegmentCreated{SegmentID: id, Name: Clean(name), Definition: definition, Labels: labels}}
 }
 
-// Update changes the name, unless it is nil, and the definition, unless it is nil; what is so already is no event.
-// The caller moves the claim of a changed name in the same append.
+// Update changes the name, unless it is nil, and the definition, unless it is nil; a value that stays the same causes
+// no event. The caller moves the claim of a changed name in the same append.
 func (s Segment) Update(name *string, definition map[string]any, labels []events.SegmentLabel) []events.Event {
 	e := &events.SegmentUpdated{SegmentID: s.ID}
 	if name != nil && Clean(*name) != s.Name {

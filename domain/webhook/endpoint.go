@@ -169,7 +169,7 @@ type Change struct {
 	Status *Status // active or paused
 }
 
-// Update changes an endpoint (rule WHK-3); what is so already is no event. Bad values are refused with
+// Update changes an endpoint (rule WHK-3); a value that stays the same causes no event. Bad values are refused with
 // validation_failed, pausing a disabled endpoint with conflict, and enabling one again within ten minutes with
 // rate_limited.
 func (e Endpoint) Update(c Change, now time.Time, plain bool) ([]events.Event, error) {

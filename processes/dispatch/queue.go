@@ -14,7 +14,7 @@ import (
 )
 
 // A group is all entries of a workspace that want the same capacity from the same moment on. Entries of a group are
-// equal but for their positions, so whoever looks at the queue reads one row of each group, and the first rows of the
+// equal but for their positions, so a task that needs the queue reads one row of each group, and the first rows of the
 // groups that matter. A million entries of one group cost no more than ten.
 type group struct {
 	Key       []byte

@@ -57,7 +57,7 @@ func (l *loop) needsRoundTrip() bool {
 // step makes one round trip to the database. It first collects all results that are there, so that round trips become
 // fewer for each task as load grows.
 func (l *loop) step(ctx context.Context) {
-	l.settleAll()
+	l.collectEnded()
 	if len(l.unsaved) > 0 {
 		l.mayBeDue = true // a task that was scheduled again while it ran is due
 	}
@@ -131,8 +131,8 @@ func (l *loop) setDueTimer(due *time.Time) {
 	}
 }
 
-// settle removes a task run that has ended from the running ones, and keeps its result for the next round trip.
-func (l *loop) settle(e ended) {
+// collect removes a task run that has ended from the running ones, and keeps its result for the next round trip.
+func (l *loop) collect(e ended) {
 	r := l.running[e.task.Fence]
 	r.expiry.Stop()
 	r.cancel(nil)
@@ -140,12 +140,12 @@ func (l *loop) settle(e ended) {
 	l.unsaved = append(l.unsaved, e)
 }
 
-// settleAll settles the task runs that have ended by now.
-func (l *loop) settleAll() {
+// collectEnded collects the results of the task runs that have ended by now.
+func (l *loop) collectEnded() {
 	for {
 		select {
 		case e := <-l.ended:
-			l.settle(e)
+			l.collect(e)
 		default:
 			return
 		}
@@ -162,8 +162,8 @@ func (l *loop) stop(ctx context.Context) error {
 		}
 		select {
 		case e := <-l.ended:
-			l.settle(e)
-			l.settleAll()
+			l.collect(e)
+			l.collectEnded()
 		case <-l.renewal.C:
 			l.renewNow = true
 		case <-l.pauseEnds:

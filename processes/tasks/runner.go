@@ -174,7 +174,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		case <-l.renewal.C:
 			l.renewNow = true
 		case e := <-l.ended:
-			l.settle(e)
+			l.collect(e)
 		}
 	}
 	return l.stop(outlasting)

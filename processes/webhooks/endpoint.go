@@ -68,7 +68,7 @@ func (p *Process) runTask(ctx context.Context, task tasks.Leased) (tasks.Result,
 	if e.Status == webhook.Deleted {
 		return tasks.Finished, p.removeEndpoint(ctx, task.Key)
 	}
-	if err := p.settleInterrupted(ctx, task, e); err != nil {
+	if err := p.recordInterrupted(ctx, task, e); err != nil {
 		return tasks.Finished, err
 	}
 	now := p.clock.Now()
@@ -221,9 +221,9 @@ type startedAttempt struct {
 	Single     bool // a test or a replay: there is no further attempt
 }
 
-// settleInterrupted records the attempts that were interrupted: the worker that had the endpoint before has died or has
+// recordInterrupted records the attempts that were interrupted: the worker that had the endpoint before has died or has
 // lost its lease (rule WHK-14). It first waits for results that are in the ledger and have not reached the consumer.
-func (p *Process) settleInterrupted(ctx context.Context, task tasks.Leased, e *endpoint) error {
+func (p *Process) recordInterrupted(ctx context.Context, task tasks.Leased, e *endpoint) error {
 	for try := range 2 {
 		rows, err := p.ledger.Pool().Query(ctx, interruptedSQL, e.ID)
 		if err != nil {

@@ -312,7 +312,7 @@ func (h *history) compareWithSimulator(seen []simulator.Seen) {
 	}
 	for id, m := range h.messages {
 		if m.stage >= sent && !m.inbound && !arrived[id] {
-			h.violations.add("a message that is told to be sent and was not", "%s", id)
+			h.violations.add("a message that is reported as sent and was not sent", "%s", id)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func TestEveryBrokenRuleIsReported(t *testing.T) {
 		"after the opt-out":     {list: []events.Event{queue("a"), &events.NumberOptedOut{}, try("a", 1), leave("a")}, seen: []simulator.Seen{arrived("a", 1)}, want: "a message is sent after the opt-out"},
 		"arrived twice":         {list: []events.Event{queue("a"), try("a", 1), leave("a")}, seen: []simulator.Seen{arrived("a", 2)}, want: "a message sent twice"},
 		"arrived and not told":  {list: []events.Event{queue("a"), try("a", 1), fail("a")}, seen: []simulator.Seen{arrived("a", 1)}, want: "a message that was sent and is not told so"},
-		"told and not arrived":  {list: []events.Event{queue("a"), try("a", 1), leave("a")}, want: "a message that is told to be sent and was not"},
+		"reported and not sent": {list: []events.Event{queue("a"), try("a", 1), leave("a")}, want: "a message that is reported as sent and was not sent"},
 		"a lost opt-out":        {expected: []expectation{{"ctc", "opted_out"}}, list: []events.Event{optIn()}, want: "an answered change of consent is not in the ledger"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -180,7 +180,7 @@ func TestConversationPatchIsAppliedWhollyOrNotAtAll(t *testing.T) {
 		a.Live.Do("PATCH", c.path(""), app.Map{"assignee_user_id": manager, "labels": []string{"New", "vip"}, "status": "closed", "mark_read": true}).Is(200)
 		a.Live.Do("PATCH", c.path(""), app.Map{}).Is(200)
 		a.QueryRow(`select count(*) from ledger_events`, nil, &after)
-		require.Equal(t, before, after, "what is so already is no event")
+		require.Equal(t, before, after, "a value that stays the same causes no event")
 
 		a.Live.Do("PATCH", c.path(""), app.Map{"assignee_user_id": nil, "team_id": nil, "labels": []string{}}).Is(200)
 		shows(t, conversation(a.Live, c.conversation), app.Map{"assignee_user_id": nil, "team_id": nil, "labels": []any{}, "status": "closed"})

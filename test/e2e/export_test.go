@@ -123,6 +123,6 @@ func TestRareCustomFieldsAreExportedInOneColumn(t *testing.T) {
 				known++
 			}
 		}
-		require.Equal(t, 103, known+strings.Count(row["other_fields"], ":"), "every field is told once")
+		require.Equal(t, 103, known+strings.Count(row["other_fields"], ":"), "every field is exported once")
 	}
 }

@@ -399,7 +399,7 @@ func TestImportResumesOnAnotherNodeAndAppliesNoRowTwice(t *testing.T) {
 		}, 20*time.Second, time.Millisecond)
 		a.Nodes[1].Stop()
 		stopped := a.Live.Get(path).Is(200)
-		require.Equal(t, "running", stopped.Text("status"), "progress is told while the job runs, and stands still without a process")
+		require.Equal(t, "running", stopped.Text("status"), "progress is shown while the job runs, and stands still without a process")
 		require.Less(t, stopped.At("imported"), float64(n))
 		a.StartNode(service.Roles{Process: true})
 		a.Settle()

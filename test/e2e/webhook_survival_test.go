@@ -100,7 +100,7 @@ func TestHangingEndpointDoesNotDelayOthers(t *testing.T) {
 	}
 	quick.Wait(events)
 	require.Len(t, slow.Wait(5), 5, "five at once and no more")
-	eventually(t, "the others' deliveries are told", func() bool {
+	eventually(t, "the deliveries of the other endpoints are shown", func() bool {
 		return len(deliveries(a.Live, endpoint, "?status=succeeded")) == events
 	})
 	require.Len(t, slow.Requests(), 5)

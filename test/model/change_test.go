@@ -190,14 +190,16 @@ func (s *site) changeNumber(r *rand.Rand, ws *workspace, p *person) {
 	}
 	if to == "" || r.IntN(2) == 0 {
 		to = fmt.Sprintf("%s7774%03d", k.phone[:5], s.numbers.Add(1))
-	} else {
-		s.expireEnd(p.numberEnd)
 	}
-	s.expireEnd(p.optOutEnd)
-	p.optOutEnd = 0
+	before := s.world.Tick() // the change may take effect at any moment from now on
 	if !s.change(r, ws, http.MethodPatch, "/v1/contacts/"+k.id, app.Map{"phone": to}, "conflict") {
 		return
 	}
+	if to == p.other {
+		s.expireEnd(p.numberEnd, before)
+	}
+	s.expireEnd(p.optOutEnd, before)
+	p.optOutEnd = 0
 	p.numberEnd = s.addEnd(model.End{What: "change of number", ContactID: k.id, To: k.phone, Automatic: true})
 	p.knownMu.Lock()
 	defer p.knownMu.Unlock()

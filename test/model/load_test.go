@@ -195,12 +195,12 @@ func (s *site) addEnd(e model.End) int {
 	return len(s.ends)
 }
 
-// expireEnd records that the End with this index may not hold from now on; 0 is none.
-func (s *site) expireEnd(index int) {
+// expireEnd records that the End with this index may not apply from a tick on; 0 is none.
+func (s *site) expireEnd(index int, from int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if index > 0 {
-		s.ends[index-1].Until = s.world.Tick()
+		s.ends[index-1].Until = from
 	}
 }
 
@@ -227,7 +227,7 @@ func (s *site) optIn(r *rand.Rand, ws *workspace, p *person) {
 		to = "unknown"
 	}
 	if p.optOutEnd > 0 && to == "opted_in" {
-		s.expireEnd(p.optOutEnd)
+		s.expireEnd(p.optOutEnd, s.world.Tick())
 		p.optOutEnd = 0
 	}
 	if to == "opted_in" && r.IntN(2) == 0 || id == "" {
