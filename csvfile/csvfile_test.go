@@ -107,16 +107,28 @@ func TestAFileWithOneColumnIsAccepted(t *testing.T) {
 func TestCellsThatASpreadsheetWouldComputeAreEscaped(t *testing.T) {
 	t.Parallel()
 	for _, cell := range []string{
-		"=1+1", "+14155550123", "-5", "@sum(1)", "\t=1", "\r=1", "\n=1", "\tx", "\rx", " =1", "\u00a0+1", "\u200b=1", "\ufeff@x", "\x01=1",
-		"＝1+1", "＋1", "－1", "＠x", "﹦1", "=cmd|' /C calc'!A0", "-", "'=1", "''+1",
+		"=1+1", "+14155550123", "-5", "@sum(1)", "\tx", "\rx", " =1", "\u00a0+1", "\u200b=1", "\ufeff@x", "\x01=1",
+		"＝1+1", "＋1", "－1", "＠x", "﹦1", "=cmd|' /C calc'!A0", "-", "'=1", "''+1", "\"=1", " \"\" +1",
 	} {
 		guarded := csvfile.EscapeFormula(cell)
 		require.Equal(t, "'"+cell, guarded, "%q", cell)
 		require.Equal(t, cell, csvfile.UnescapeFormula(guarded), "%q", cell)
 	}
-	for _, cell := range []string{"", " ", "Anna", "O'Neil", "'tis", "'", "''", "a=b", "1-2", "5", "🙂", "\"=1", "http://x", "#N/A"} {
+	for _, cell := range []string{"", " ", "Anna", "O'Neil", "'tis", "'", "''", "a=b", "1-2", "5", "🙂", "http://x", "a;b", "a; b\nc", "a,=1", "1;2", "#N/A"} {
 		require.Equal(t, cell, csvfile.EscapeFormula(cell), "%q", cell)
 		require.Equal(t, cell, csvfile.UnescapeFormula(cell), "%q", cell)
+	}
+}
+
+func TestFormulaInsideOfACellIsEscaped(t *testing.T) {
+	t.Parallel()
+	for cell, want := range map[string]string{
+		"a;=1": "a;'=1", "a\t=1": "a\t'=1", "a\n=1": "a\n'=1", "a\r\n+1": "a\r\n'+1", "a\"; \"=1": "a\";' \"=1", "=1;-2\n@x": "'=1;'-2\n'@x",
+		";=1": ";'=1", "\t=1": "'\t'=1", "a;'=1": "a;''=1", "a;b;－1": "a;b;'－1",
+	} {
+		escaped := csvfile.EscapeFormula(cell)
+		require.Equal(t, want, escaped, "%q", cell)
+		require.Equal(t, cell, csvfile.UnescapeFormula(escaped), "%q", cell)
 	}
 }
 
@@ -148,6 +160,7 @@ func FuzzWhatIsWrittenIsReadBackToTheLetter(f *testing.F) {
 	f.Add("Anna", "=1+1", "a\r\nb\"c,")
 	f.Add("'", "''=x", "\ufeff\t")
 	f.Add(";", "", " ")
+	f.Add("a;=1", "a\n'-1;\t@x", "\"=;'\r\n=")
 	f.Fuzz(func(t *testing.T, a, b, c string) {
 		for _, cell := range []string{a, b, c} {
 			if !utf8.ValidString(cell) || strings.IndexByte(cell, 0) >= 0 {

@@ -6,44 +6,69 @@ import (
 	"unicode/utf8"
 )
 
-// EscapeFormula returns a cell that no spreadsheet takes for a formula: it puts an apostrophe in front of a cell that a
-// spreadsheet might compute. The first visible character decides; invisible ones before it (spaces, control characters,
-// direction marks) are ignored, because some programs drop them first. Phone numbers are escaped too: a spreadsheet
-// would compute and round them because of their plus sign.
+// formulaStarts are the characters with which a formula begins. The wide and small forms are read as the plain ones by
+// East Asian editions.
+const formulaStarts = "=+-@＝＋－＠﹦﹢﹣﹫"
+
+// innerSeparators are the characters behind which a program that reads the file with another separator begins a new
+// cell or row, in spite of the quotes around the cell. A comma is not among them: where it separates, quotes count.
+const innerSeparators = ";\t\r\n"
+
+// EscapeFormula returns a cell that no spreadsheet takes for a formula: it puts an apostrophe in front of every part of
+// the cell that a spreadsheet might compute. A part begins with the cell and behind each inner separator. Its first
+// visible character decides; quotes and invisible characters before it (spaces, control characters, direction marks)
+// are ignored, because some programs drop them first. Phone numbers are escaped too: a spreadsheet would compute and
+// round them because of their plus sign.
 //
-// A cell that looks escaped already gets one more apostrophe, so that UnescapeFormula returns exactly the original
+// A part that looks escaped already gets one more apostrophe, so that UnescapeFormula returns exactly the original
 // text.
 func EscapeFormula(cell string) string {
-	if isFormula(strings.TrimLeft(cell, "'")) {
-		return "'" + cell
-	}
-	return cell
+	return eachPart(cell, func(b *strings.Builder, part string) {
+		b.WriteByte('\'')
+		b.WriteString(part)
+	})
 }
 
-// UnescapeFormula removes the apostrophe that EscapeFormula has put in front. Other apostrophes belong to the text.
+// UnescapeFormula removes the apostrophes that EscapeFormula has put in. Other apostrophes belong to the text.
 func UnescapeFormula(cell string) string {
-	if strings.HasPrefix(cell, "'") && isFormula(strings.TrimLeft(cell, "'")) {
-		return cell[1:]
-	}
-	return cell
+	return eachPart(cell, func(b *strings.Builder, part string) { b.WriteString(strings.TrimPrefix(part, "'")) })
 }
 
-// isFormula tells whether a spreadsheet may take a text for a formula.
-func isFormula(text string) bool {
-	for text != "" {
-		r, size := utf8.DecodeRuneInString(text)
-		switch r {
-		case '=', '+', '-', '@',
-			'＝', '＋', '－', '＠', // full width, which East Asian editions read as the plain ones
-			'﹦', '﹢', '﹣', '﹫': // small forms, the same
-			return true
-		case '\t', '\r', '\n':
-			return true
+// eachPart copies a cell and lets write copy the parts that are formulas behind their apostrophes.
+func eachPart(cell string, write func(b *strings.Builder, part string)) string {
+	if !strings.ContainsAny(cell, formulaStarts+innerSeparators) {
+		return cell
+	}
+	var b strings.Builder
+	for first, rest := true, cell; rest != "" || first; first = false {
+		part := rest
+		if end := strings.IndexAny(rest, innerSeparators); end >= 0 {
+			part = rest[:end+1]
 		}
-		if !unicode.IsSpace(r) && !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r) {
+		if isFormula(strings.TrimLeft(part, "'"), first) {
+			write(&b, part)
+		} else {
+			b.WriteString(part)
+		}
+		rest = rest[len(part):]
+	}
+	return b.String()
+}
+
+// isFormula tells whether a spreadsheet may take a part of a cell for a formula. The first part is one also when a tab
+// or a line break leads it: the formula behind it may lose that.
+func isFormula(part string, first bool) bool {
+	for part != "" {
+		r, size := utf8.DecodeRuneInString(part)
+		switch {
+		case strings.ContainsRune(formulaStarts, r):
+			return true
+		case r == '\t' || r == '\r' || r == '\n':
+			return first
+		case r != '"' && !unicode.IsSpace(r) && !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r):
 			return false
 		}
-		text = text[size:]
+		part = part[size:]
 	}
 	return false
 }

@@ -43,17 +43,34 @@ func (n *Node) RegisterDev(d Dev) {
 	routes.POST("/inbound", d.answer(d.inbound))
 }
 
-// local refuses requests that do not come from a program on this machine. It checks the address of the connection:
-// headers can be forged.
+// local refuses requests that do not come from a program on this machine. It checks the address of the connection,
+// since headers can be forged. A proxy on this machine connects from a loopback address too; its headers give it away.
 func (d *Dev) local(c *gin.Context) {
 	switch {
 	case !loopback(c.Request.RemoteAddr):
 		d.node.API.Refuse(c, fault.New(fault.Forbidden, "The dev routes answer on the loopback interface only."))
 	case !localName(c.Request.Host):
 		d.node.API.Refuse(c, fault.New(fault.Forbidden, "The dev routes answer to localhost or a loopback address as the host only."))
+	case forwarded(c.Request.Header):
+		d.node.API.Refuse(c, fault.New(fault.Forbidden, "The dev routes do not answer through a proxy: the request has forwarding headers."))
 	case len(c.Request.Header.Values("Origin")) > 0:
 		d.node.API.Refuse(c, fault.New(fault.Forbidden, "The dev routes do not answer to browsers."))
 	}
+}
+
+// forwarded reports whether a proxy has passed the request on for another client.
+func forwarded(header http.Header) bool {
+	for name := range header {
+		switch name = strings.ToLower(name); name {
+		case "forwarded", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "true-client-ip", "cf-connecting-ip", "via":
+			return true
+		default:
+			if strings.HasPrefix(name, "x-forwarded") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func loopback(peer string) bool {

@@ -98,6 +98,7 @@ func TestTheDevRoutesAnswerToThisMachineAndNotToBrowsers(t *testing.T) {
 		"a page from elsewhere":              {peer: "127.0.0.1:5000", host: "localhost:8080", origin: "https://example.com", status: 403},
 		"a page that has no origin":          {peer: "127.0.0.1:5000", host: "localhost:8080", origin: "null", status: 403},
 		"no peer at all":                     {host: "localhost:8080", status: 403},
+		"a proxy on this machine":            {peer: "127.0.0.1:5000", host: "localhost:8080", forwarded: "192.0.2.1", status: 403},
 	} {
 		for path, body := range map[string]string{"/dev/clock": `{"advance":"PT0S"}`, "/dev/inbound": `{"from":"+12125550110","to":"` + a.Lines[0].Phone + `","body":"Hello"}`} {
 			request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
@@ -113,4 +114,14 @@ func TestTheDevRoutesAnswerToThisMachineAndNotToBrowsers(t *testing.T) {
 			require.Equal(t, one.status, answer.Code, "%s, %s: %s", name, path, answer.Body)
 		}
 	}
+}
+
+func TestTheDevRoutesRefuseWhatAProxyPassesOn(t *testing.T) {
+	t.Parallel()
+	a := startDev(t)
+	for _, name := range []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "x-forwarded-port", "Forwarded", "X-Real-IP", "Via"} {
+		a.Anonymous().Header(name, "").Get("/dev/clock").Refused(403, "forbidden")
+		a.Anonymous().Header(name, "127.0.0.1").Post("/dev/clock", app.Map{"advance": "PT0S"}).Refused(403, "forbidden")
+	}
+	a.Anonymous().Get("/dev/clock").Is(200)
 }

@@ -3,8 +3,8 @@
 package outward
 
 import (
+	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// ErrInside is the error of an address that is not on the public internet.
-var ErrInside = errors.New("outward: this address is not on the public internet")
+// ErrInside is the error of a host without an address on the public internet. It is the same for an address that is
+// refused and for a name that does not exist: the difference would tell which names the internal network has.
+var ErrInside = errors.New("outward: this host has no address on the public internet")
 
 // Config configures a client. A zero value is replaced by the default where one is stated.
 type Config struct {
@@ -32,13 +33,10 @@ func Client(cfg Config) *http.Client {
 		cfg.Timeout = 30 * time.Second
 	}
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
-	if !cfg.Inside {
-		dialer.Control = Outside
-	}
 	return &http.Client{
 		Timeout: cfg.Timeout,
 		Transport: &http.Transport{
-			DialContext: dialer.DialContext, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second,
+			DialContext: Dial(dialer, cfg.Inside), ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second,
 			ResponseHeaderTimeout: cfg.Timeout, MaxIdleConns: 100, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
 		},
 		CheckRedirect: func(_ *http.Request, via []*http.Request) error {
@@ -53,47 +51,63 @@ func Client(cfg Config) *http.Client {
 	}
 }
 
-// Outside returns ErrInside for an address that is not on the public internet. It is a Control function of net.Dialer,
-// which calls it with every address that is about to be dialled.
-func Outside(network, address string, _ syscall.RawConn) error {
-	at, err := netip.ParseAddrPort(address)
-	if err != nil || network != "tcp4" && network != "tcp6" {
-		return fmt.Errorf("%w", ErrInside)
+// Dial returns the dialling function of dialer. Unless inside is true, it returns exactly ErrInside for a host that has
+// no address on the public internet.
+func Dial(dialer *net.Dialer, inside bool) func(ctx context.Context, network, address string) (net.Conn, error) {
+	if inside {
+		return dialer.DialContext
 	}
-	if !Public(at.Addr()) {
+	guarded := *dialer
+	guarded.Control = outside
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := guarded.DialContext(ctx, network, address)
+		unknown := (*net.DNSError)(nil)
+		if errors.Is(err, ErrInside) || errors.As(err, &unknown) && unknown.IsNotFound {
+			return nil, ErrInside
+		}
+		return conn, err //nolint:wrapcheck // callers look into it
+	}
+}
+
+// outside returns ErrInside for an address that is not on the public internet. net.Dialer calls it with every address
+// that is about to be dialled.
+func outside(network, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil || network != "tcp4" && network != "tcp6" || !Public(at.Addr()) {
 		return ErrInside
 	}
 	return nil
 }
 
-// reserved are the networks that are not on the public internet and for which netip has no method.
+// unicast6 are the IPv6 addresses that are assigned to the public internet. All others are inside: local ones,
+// multicast, and those that hold an IPv4 address (::/96, 64:ff9b::/96).
+var unicast6 = netip.MustParsePrefix("2000::/3")
+
+// reserved are the networks that are not on the public internet and for which netip has no method. IPv6 networks
+// outside of unicast6 need no entry.
 var reserved = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),       // this network
 	netip.MustParsePrefix("100.64.0.0/10"),   // shared by the customers of a network provider
 	netip.MustParsePrefix("192.0.0.0/24"),    // protocol assignments
 	netip.MustParsePrefix("192.0.2.0/24"),    // documentation
+	netip.MustParsePrefix("192.88.99.0/24"),  // relays of 6to4
 	netip.MustParsePrefix("198.18.0.0/15"),   // measurements
 	netip.MustParsePrefix("198.51.100.0/24"), // documentation
 	netip.MustParsePrefix("203.0.113.0/24"),  // documentation
 	netip.MustParsePrefix("240.0.0.0/4"),     // kept, and broadcast
-	netip.MustParsePrefix("64:ff9b::/96"),    // an IPv4 address within
-	netip.MustParsePrefix("64:ff9b:1::/48"),
-	netip.MustParsePrefix("100::/64"),
-	netip.MustParsePrefix("2001::/23"), // Teredo among them
-	netip.MustParsePrefix("2001:db8::/32"),
-	netip.MustParsePrefix("2002::/16"), // an IPv4 address within
-	netip.MustParsePrefix("fec0::/10"),
-	netip.MustParsePrefix("::/96"), // an IPv4 address within
-	netip.MustParsePrefix("3fff::/20"),
-	netip.MustParsePrefix("5f00::/16"),
-	netip.MustParsePrefix("192.88.99.0/24"),
+	netip.MustParsePrefix("2001::/23"),       // protocol assignments, Teredo among them
+	netip.MustParsePrefix("2001:db8::/32"),   // documentation
+	netip.MustParsePrefix("2002::/16"),       // 6to4: an IPv4 address within
+	netip.MustParsePrefix("2620:4f:8000::/48"),
+	netip.MustParsePrefix("3ffe::/16"), // the former 6bone
+	netip.MustParsePrefix("3fff::/20"), // documentation
 }
 
 // Public reports whether an address is on the public internet: not private, loopback, link-local, multicast or
 // reserved.
 func Public(at netip.Addr) bool {
 	at = at.Unmap().WithZone("")
-	if !at.IsGlobalUnicast() || at.IsPrivate() {
+	if !at.IsGlobalUnicast() || at.IsPrivate() || at.Is6() && (!unicast6.Contains(at) || isISATAP(at)) {
 		return false
 	}
 	for _, network := range reserved {
@@ -102,4 +116,11 @@ func Public(at netip.Addr) bool {
 		}
 	}
 	return true
+}
+
+// isISATAP reports whether an IPv6 address holds an IPv4 address in the form of RFC 5214: its interface identifier
+// begins with 0:5efe or 200:5efe.
+func isISATAP(at netip.Addr) bool {
+	b := at.As16()
+	return b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
 }

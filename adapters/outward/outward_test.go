@@ -2,6 +2,7 @@ package outward_test
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -18,11 +19,12 @@ func TestWhichAddressesArePublic(t *testing.T) {
 	for _, inside := range []string{
 		"127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "255.255.255.255", "224.0.0.1",
 		"::1", "::", "fe80::1", "fd00::1", "ff02::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::a00:1", "2002:a00:1::1", "fe80::1%eth0", "192.0.2.1",
-		"::7f00:1", "3fff::1", "2001:0:a00:1::1", "192.88.99.1",
+		"::7f00:1", "3fff::1", "3ffe::1", "4000::1", "1fff::1", "5f00::1", "fec0::1", "100::1", "64:ff9b:1::1", "2001:db8::1", "2001:10::1", "2001:20::1",
+		"2606:4700::5efe:a00:1", "2606:4700::200:5efe:a00:1", "2620:4f:8000::1", "::ffff:0:10.0.0.1", "2001:0:a00:1::1", "192.88.99.1",
 	} {
 		require.False(t, outward.Public(netip.MustParseAddr(inside)), inside)
 	}
-	for _, public := range []string{"8.8.8.8", "172.32.0.1", "2606:4700::1111", "::ffff:8.8.8.8"} {
+	for _, public := range []string{"8.8.8.8", "172.32.0.1", "2606:4700::1111", "2a00:1450:4001::1", "2000::1", "2001:200::1", "3ffd::1", "::ffff:8.8.8.8"} {
 		require.True(t, outward.Public(netip.MustParseAddr(public)), public)
 	}
 }
@@ -74,4 +76,17 @@ func TestNoMoreRedirectsAreFollowedThanAllowed(t *testing.T) {
 	status, err = get(2)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, status)
+}
+
+func TestEveryRefusedAddressHasTheSameError(t *testing.T) {
+	t.Parallel()
+	dial := outward.Dial(&net.Dialer{}, false)
+	var refusals []error
+	for _, address := range []string{"127.0.0.1:1", "10.0.0.1:443", "[fd00::1]:443", "[::ffff:169.254.169.254]:80"} {
+		_, err := dial(t.Context(), "tcp", address)
+		refusals = append(refusals, err)
+	}
+	for _, refusal := range refusals {
+		require.Equal(t, outward.ErrInside, refusal)
+	}
 }

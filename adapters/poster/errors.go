@@ -28,7 +28,7 @@ func (p *Poster) describe(err error) string {
 	)
 	switch {
 	case errors.Is(err, outward.ErrInside):
-		return "refused: the address is not on the public internet"
+		return "refused: the host has no address on the public internet"
 	case errors.As(err, &dns):
 		switch {
 		case dns.IsNotFound:

@@ -61,14 +61,11 @@ func New(cfg Config) *Poster {
 		cfg.UserAgent = "Ledgerline-Webhooks/1"
 	}
 	dialer := &net.Dialer{Timeout: dialFor, KeepAlive: 30 * time.Second, Resolver: cfg.Resolver}
-	if !cfg.Inside {
-		dialer.Control = outward.Outside
-	}
 	return &Poster{
 		timeout: cfg.Timeout, agent: []string{cfg.UserAgent},
 		transport: &http.Transport{
 			// No proxy: the addresses that it dials could not be checked.
-			DialContext: dialer.DialContext, TLSClientConfig: cfg.TLS, TLSHandshakeTimeout: dialFor, ForceAttemptHTTP2: true, DisableCompression: true,
+			DialContext: outward.Dial(dialer, cfg.Inside), TLSClientConfig: cfg.TLS, TLSHandshakeTimeout: dialFor, ForceAttemptHTTP2: true, DisableCompression: true,
 			MaxIdleConns: idleTotal, MaxIdleConnsPerHost: idlePerHost, IdleConnTimeout: idleFor, MaxResponseHeaderBytes: maxHeader,
 		},
 	}

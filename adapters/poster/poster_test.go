@@ -286,7 +286,7 @@ func TestANameThatResolvesToAPrivateAddressIsRefusedEvenIfItWasPublicBefore(t *t
 		require.NotEmpty(t, posted.Error, address)
 		require.Zero(t, posted.Status)
 	}
-	require.Equal(t, "refused: the address is not on the public internet", post(t, guarded, url).Error)
+	require.Equal(t, "refused: the host has no address on the public internet", post(t, guarded, url).Error)
 
 	// A public address first (nobody answers there), the inside afterwards.
 	rebinding := guarded
@@ -295,7 +295,7 @@ func TestANameThatResolvesToAPrivateAddressIsRefusedEvenIfItWasPublicBefore(t *t
 	t.Cleanup(p.Close)
 	for range 3 {
 		posted := p.Post(t.Context(), webhooks.Post{URL: "http://rebind.example.com:" + port})
-		require.Equal(t, "refused: the address is not on the public internet", posted.Error)
+		require.Equal(t, "refused: the host has no address on the public internet", posted.Error)
 	}
 	require.False(t, reached)
 
@@ -311,6 +311,10 @@ func TestAnUnknownHostIsReported(t *testing.T) {
 	nowhere := open
 	nowhere.Timeout, nowhere.Resolver = 5*time.Second, resolver(t)
 	require.Equal(t, "DNS: there is no such host", post(t, nowhere, "http://nowhere.example.com").Error)
+	// The guard gives one answer for names that do not exist and for names of the internal network.
+	nowhere.Inside = false
+	private := poster.Config{Timeout: 5 * time.Second, Resolver: resolver(t, "10.1.2.3")}
+	require.Equal(t, post(t, private, "http://db.example.com").Error, post(t, nowhere, "http://nowhere.example.com").Error)
 }
 
 func TestACanceledAttemptIsReportedAsCanceled(t *testing.T) {

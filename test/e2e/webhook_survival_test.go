@@ -183,7 +183,7 @@ func TestInProductionOnlyPublicAddressesOverTLSAreCalled(t *testing.T) {
 	a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201)
 	a.Settle()
 	shows(t, deliveries(a.Live, endpoint, "")[0], app.Map{
-		"status": "pending", "attempt": 1.0, "status_code": nil, "error": "refused: the address is not on the public internet",
+		"status": "pending", "attempt": 1.0, "status_code": nil, "error": "refused: the host has no address on the public internet",
 	})
 	require.Empty(t, s.Requests())
 }
