@@ -2,6 +2,7 @@ package projections
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -18,7 +19,7 @@ type Label struct {
 	ID           string  `json:"id" format:"uuid" sql:"uuid not null"`
 	Name         string  `json:"name" sql:"text not null"`
 	Color        *string `json:"color" sql:"text"`
-	ContactCount int64   `json:"contact_count" minimum:"0" doc:"How many contacts of the workspace have it, also those that the caller cannot see"`
+	ContactCount int64   `json:"contact_count" minimum:"0" doc:"How many of the contacts that the caller may see have it"`
 	CreatedAt    string  `json:"created_at" format:"date-time" sql:"timestamptz not null"`
 }
 
@@ -55,14 +56,48 @@ var (
 	labelSQL = `select ` + labelFields.SQL + ` from read.labels l where l.workspace_id = $1`
 )
 
-// Labels lists the labels of the workspace by name.
+// countVisible replaces the counts of labels by those of the contacts that an agent may see. The stored counts are of
+// all contacts of the workspace.
+func (s *Store) countVisible(ctx context.Context, v Viewer, labels []Label) error {
+	if v.Agent == uuid.Nil || len(labels) == 0 {
+		return nil
+	}
+	f := v.contacts()
+	rows, err := s.DB().Query(ctx, `select cl.label_id::text, count(*) from read.contact_labels cl join read.contacts c on c.id = cl.contact_id`+
+		f.Where()+` group by cl.label_id`, f.Args...)
+	if err != nil {
+		return fmt.Errorf("projections: count labels: %w", err)
+	}
+	counts := map[string]int64{}
+	var id string
+	var count int64
+	if _, err := pgx.ForEachRow(rows, []any{&id, &count}, func() error { counts[id] = count; return nil }); err != nil {
+		return fmt.Errorf("projections: count labels: %w", err)
+	}
+	for i := range labels {
+		labels[i].ContactCount = counts[labels[i].ID]
+	}
+	return nil
+}
+
+// Labels lists the labels of the workspace by name, with counts of the contacts that the viewer may see.
 func (s *Store) Labels(ctx context.Context, v Viewer) ([]Label, error) {
-	return readmodel.List(ctx, s.Reader, "labels", labelFields.Scan, labelSQL+` order by l.folded_name`, v.Workspace)
+	found, err := readmodel.List(ctx, s.Reader, "labels", labelFields.Scan, labelSQL+` order by l.folded_name`, v.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	return found, s.countVisible(ctx, v, found)
 }
 
 // Label finds a label of the workspace; found is false when there is none.
 func (s *Store) Label(ctx context.Context, v Viewer, id string) (l Label, found bool, err error) {
-	return readmodel.One(ctx, s.Reader, "label", labelFields.Scan, labelSQL+` and l.id::text = $2`, v.Workspace, id)
+	l, found, err = readmodel.One(ctx, s.Reader, "label", labelFields.Scan, labelSQL+` and l.id::text = $2`, v.Workspace, id)
+	if err != nil || !found {
+		return l, found, err
+	}
+	one := []Label{l}
+	err = s.countVisible(ctx, v, one)
+	return one[0], true, err
 }
 
 const labelNamedSQL = `select id from read.labels where workspace_id = $1 and folded_name = $2`

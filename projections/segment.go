@@ -20,7 +20,7 @@ type Segment struct {
 	ID           string `json:"id" format:"uuid" sql:"uuid not null"`
 	Name         string `json:"name" sql:"text not null"`
 	Definition   any    `json:"definition" doc:"The condition on contacts; labels have their present names" sql:"jsonb not null"`
-	ContactCount *int64 `json:"contact_count" minimum:"0" doc:"How many contacts of the workspace match, also those that the caller cannot see; null when they were not counted in time"`
+	ContactCount *int64 `json:"contact_count" minimum:"0" doc:"How many of the contacts that the caller may see match; null when they were not counted in time"`
 	CreatedAt    string `json:"created_at" format:"date-time" sql:"timestamptz not null"`
 }
 

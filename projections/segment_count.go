@@ -11,9 +11,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// Segments are counted on request. A count is kept until the workspace's contacts or the definition change; that of a
-// definition which depends on the time is kept for timedCountAge at most. A request waits countWait for all its counts
-// together, and gets null for the others (rule CON-39). Those are still counted, so that the next request gets them.
+// Segments are counted on request, over the contacts that the viewer may see. A count is kept until the workspace's
+// contacts or the definition change; that of a definition which depends on the time is kept for timedCountAge at most.
+// A request waits countWait for all its counts together, and gets null for the others (rule CON-39). Those are still
+// counted, so that the next request gets them.
 
 const (
 	countWait        = 1500 * time.Millisecond
@@ -26,10 +27,16 @@ const (
 // segmentCounts keeps the counts of segments in memory.
 type segmentCounts struct {
 	mu    sync.Mutex
-	known map[string]*segmentCount
+	known map[countKey]*segmentCount
 	slots chan struct{}
 	ctx   context.Context //nolint:containedctx // a count outlives the request that started it, but not the store
 	close context.CancelFunc
+}
+
+// countKey names a count: agents see fewer contacts than others, each of them other ones.
+type countKey struct {
+	segment string
+	agent   uuid.UUID // uuid.Nil for viewers of the whole workspace
 }
 
 // segmentCount is one count. It is running until done is closed; the last two fields are set then.
@@ -45,7 +52,7 @@ type segmentCount struct {
 
 func newSegmentCounts() *segmentCounts {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &segmentCounts{known: map[string]*segmentCount{}, slots: make(chan struct{}, concurrentCounts), ctx: ctx, close: cancel}
+	return &segmentCounts{known: map[countKey]*segmentCount{}, slots: make(chan struct{}, concurrentCounts), ctx: ctx, close: cancel}
 }
 
 // The state of the contacts: the number of their changes, and the revision of the read model, which counts from 0.
@@ -64,7 +71,7 @@ func (sc *segmentCounts) fill(ctx context.Context, s *Store, v Viewer, rows []se
 	defer wait.Stop()
 	late := false
 	for i := range rows {
-		c := sc.count(s, v.Workspace, &rows[i], changes)
+		c := sc.count(s, v, &rows[i], changes)
 		if !late {
 			select {
 			case <-c.done:
@@ -87,11 +94,12 @@ func (sc *segmentCounts) fill(ctx context.Context, s *Store, v Viewer, rows []se
 }
 
 // count returns the count that is kept or running, or starts one.
-func (sc *segmentCounts) count(s *Store, workspace uuid.UUID, row *segmentRow, changes string) *segmentCount {
+func (sc *segmentCounts) count(s *Store, v Viewer, row *segmentRow, changes string) *segmentCount {
 	sc.mu.Lock()
 	defer sc.mu.Unlock()
 	now := s.Ledger().Now()
-	known := sc.known[row.ID]
+	key := countKey{row.ID, v.Agent}
+	known := sc.known[key]
 	if known != nil && known.text == row.Stored && known.changes == changes && !(known.timed && now.Sub(known.at).Abs() >= timedCountAge) {
 		select {
 		case <-known.done:
@@ -106,9 +114,8 @@ func (sc *segmentCounts) count(s *Store, workspace uuid.UUID, row *segmentRow, c
 		clear(sc.known)
 	}
 	c := &segmentCount{changes: changes, text: row.Stored, at: now, timed: row.node.ChangesWithTime(), done: make(chan struct{})}
-	sc.known[row.ID] = c
-	f := &readmodel.Filter{}
-	f.Add("c.workspace_id = %s", workspace)
+	sc.known[key] = c
+	f := v.contacts()
 	f.Conditions = append(f.Conditions, segmentSQL(row.node, f, now))
 	go func() {
 		defer close(c.done)

@@ -93,3 +93,27 @@ func TestBadLabelsAreRefusedAtTheirPointers(t *testing.T) {
 	a.Sessions[organisation.Agent].Post("/v1/labels", app.Map{"name": "z"}).Refused(403, "forbidden")
 	require.Equal(t, []string{"x 0"}, labelCounts(a.Sessions[organisation.Agent]))
 }
+
+func TestCountsAreOfTheContactsThatTheCallerMaySee(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	agent, manager := a.Sessions[organisation.Agent], a.Sessions[organisation.Manager]
+	create := func(owner organisation.Role) string {
+		return manager.Post("/v1/contacts", app.Map{"phone": a.Phone(), "labels": []string{"vip"}, "company": "Acme", "owner_user_id": a.Users[owner]}).Is(201).Text("id")
+	}
+	hidden := create(organisation.Manager)
+	manager.Post("/v1/labels", app.Map{"name": "empty"}).Is(201)
+	manager.Post("/v1/segments", app.Map{"name": "Acme", "definition": app.Map{"field": "company", "op": "eq", "value": "Acme"}}).Is(201)
+	counts := func(c *app.Client) []any {
+		return append(c.Get("/v1/labels").Is(200).Column("contact_count"), c.Get("/v1/segments").Is(200).Column("contact_count")...)
+	}
+	require.Equal(t, []any{0.0, 1.0, 1.0}, counts(manager))
+	require.Equal(t, []any{0.0, 0.0, 0.0}, counts(agent))
+	own := create(organisation.Agent)
+	require.Equal(t, []any{0.0, 2.0, 2.0}, counts(a.Live))
+	require.Equal(t, []any{0.0, 1.0, 1.0}, counts(agent))
+	require.Equal(t, []any{own}, agent.Get("/v1/contacts").Is(200).Column("id"))
+	manager.Do("PATCH", "/v1/contacts/"+hidden, app.Map{"owner_user_id": nil}).Is(200)
+	require.Equal(t, []any{0.0, 2.0, 2.0}, counts(agent))
+	require.Equal(t, []any{0.0, 2.0, 2.0}, counts(manager))
+}
