@@ -13,7 +13,7 @@ SHELL := /bin/bash
 
 # What the program shows as its version: the tag and the commits since, for example v1.2.0-3-g1a2b3c4. Empty without git.
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null)
-GO_BUILD = $(GO) build -trimpath -ldflags '-X main.gitVersion=$(VERSION)' -o bin/ledgerline ./cmd/ledgerline
+GO_BUILD = $(GO) build $(BUILD_FLAGS) -trimpath -ldflags '-X main.gitVersion=$(VERSION)' -o bin/ledgerline ./cmd/ledgerline
 
 # An installed golangci-lint of the right version, else bin/golangci-lint, which `make lint` builds.
 GOLANGCI_LINT = $(shell \
@@ -30,9 +30,10 @@ help: ## Show this list
 	@echo '  FUZZTIME=20s is how long fuzz runs each target; TEST_TIMEOUT=14m bounds each package of test and race.'
 
 .PHONY: run
+run: BUILD_FLAGS = -v
 run: ## Run everything in dev mode, with a private PostgreSQL; Ctrl-C stops it
-	@echo 'building; the first time takes a minute'
-	@$(GO_BUILD)
+	@echo 'building; the first time takes a few minutes'
+	@$(GO_BUILD) 2>&1 | awk '/^[^ ]+$$/ { printf "\r%d packages built", NR; fflush(); next } { print } END { if (NR) print "" }'
 	@exec bin/ledgerline dev $(ARGS)
 
 .PHONY: build

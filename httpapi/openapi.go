@@ -88,6 +88,26 @@ var docsPage = template.Must(template.New("docs").Parse(`<!doctype html>
 </html>
 `))
 
+var frontPage = template.Must(template.New("front").Parse(`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{{.Title}}</title>
+<link rel="icon" type="image/png" href="docs/favicon-32x32.png">
+</head>
+<body>
+<h1>{{.Title}}</h1>
+<p>This is the address of the HTTP interface, version {{.Version}}. Programs send their requests to paths below <code>v1/</code>.</p>
+<ul>
+<li><a href="docs">The reference of all endpoints</a>, to read and to try</li>
+<li><a href="openapi.json">The OpenAPI document</a>, to generate clients</li>
+<li><a href="readyz">Whether this node is ready</a></li>
+</ul>
+</body>
+</html>
+`))
+
 const docsScript = `window.ui = SwaggerUIBundle({
   url: "openapi.json",
   dom_id: "#swagger-ui",
@@ -99,7 +119,8 @@ const docsScript = `window.ui = SwaggerUIBundle({
 });
 `
 
-// serveDocs adds /openapi.json and /docs. Everything that the page loads is embedded in the binary.
+// serveDocs adds /openapi.json, /docs, and a front page at / for people who open the address in a browser. Everything
+// that the pages load is embedded in the binary.
 func (a *API) serveDocs() {
 	var (
 		once     sync.Once
@@ -123,6 +144,20 @@ func (a *API) serveDocs() {
 		c.Header("content-security-policy", docsPolicy)
 		c.Data(http.StatusOK, "text/html; charset=utf-8", page.Bytes())
 	})
+	var front bytes.Buffer
+	if err := frontPage.Execute(&front, a.cfg); err != nil {
+		panic(err) // cannot happen: the template only inserts texts
+	}
+	a.engine.GET("/", func(c *gin.Context) {
+		c.Header("content-security-policy", docsPolicy)
+		c.Data(http.StatusOK, "text/html; charset=utf-8", front.Bytes())
+	})
+	for path, to := range map[string]string{"/docs/": "../docs", "/favicon.ico": "docs/favicon-32x32.png"} {
+		a.engine.GET(path, func(c *gin.Context) {
+			c.Header("location", to) // relative, so that it is right behind a proxy that adds a prefix
+			c.Status(http.StatusPermanentRedirect)
+		})
+	}
 	files := http.StripPrefix("/docs", statigz.FileServer(swagger.FS))
 	a.engine.GET("/docs/:file", func(c *gin.Context) {
 		c.Header("content-security-policy", docsPolicy)

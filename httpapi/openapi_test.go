@@ -105,7 +105,7 @@ func TestDocumentIsDeterministic(t *testing.T) {
 	require.True(t, json.Valid(first))
 }
 
-func TestDocsPageLoadsNothingFromElsewhere(t *testing.T) {
+func TestFrontPageAndDocsPageLoadNothingFromElsewhereAndLinkToWhatExists(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)
 	page := s.do(call{method: "GET", path: "/docs"})
@@ -116,7 +116,10 @@ func TestDocsPageLoadsNothingFromElsewhere(t *testing.T) {
 	require.Contains(t, policy, "script-src 'self';")
 	require.NotContains(t, string(page.Body), "://")
 	require.NotRegexp(t, `<script>|onload=`, string(page.Body), "nothing inline, because the content security policy forbids it")
-	for _, link := range regexp.MustCompile(`(?:src|href)="([^"]+)"`).FindAllStringSubmatch(string(page.Body), -1) {
+	front := s.do(call{method: "GET", path: "/"})
+	require.Equal(t, 200, front.Status)
+	require.NotContains(t, string(front.Body), "://")
+	for _, link := range regexp.MustCompile(`(?:src|href)="([^"]+)"`).FindAllStringSubmatch(string(page.Body)+string(front.Body), -1) {
 		asset := s.do(call{method: "GET", path: "/" + link[1]})
 		require.Equal(t, 200, asset.Status, link[1])
 		require.NotEmpty(t, asset.Body)
@@ -125,4 +128,6 @@ func TestDocsPageLoadsNothingFromElsewhere(t *testing.T) {
 		}
 	}
 	require.Equal(t, 404, s.do(call{method: "GET", path: "/docs/none.js"}).Status)
+	require.Equal(t, page.Body, s.do(call{method: "GET", path: "/docs/"}).Body)
+	require.Equal(t, "image/png", s.do(call{method: "GET", path: "/favicon.ico"}).Header.Get("content-type"))
 }
