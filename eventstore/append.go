@@ -2,6 +2,7 @@ package eventstore
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,6 +59,20 @@ type row struct {
 	data      []byte
 	subject   *string
 	sealed    []byte
+	content   [sha256.Size]byte // hash, see hash.go
+}
+
+// recorded is the event of a row as it will be loaded, without its place in the ledger.
+func (r *row) recorded(a *Append) *Recorded {
+	recorded := &Recorded{
+		ID: r.id, Stream: r.stream, Type: r.name, Schema: r.schema, OrganisationID: a.Organisation, WorkspaceID: r.workspace,
+		OccurredAt: a.At, Actor: a.Actor, RequestID: a.RequestID, CausationID: a.CausationID, CorrelationID: a.CorrelationID,
+		Data: r.data, Sealed: r.sealed,
+	}
+	if r.subject != nil {
+		recorded.Subject = *r.subject
+	}
+	return recorded
 }
 
 // cause is who caused an event, and which request or event.
@@ -168,6 +183,7 @@ func (l *Ledger) prepare(ctx context.Context, a *Append) (*pendingAppend, error)
 				}
 				r.subject = &subject
 			}
+			r.content = hashContent(contentColumns(r.recorded(a)))
 			p.rows = append(p.rows, r)
 		}
 	}

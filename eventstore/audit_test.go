@@ -29,16 +29,40 @@ func filledLedger(t *testing.T, shards, n int) (*testLedger, int) {
 	return h, shard
 }
 
+// tamper executes statements as somebody who can write to the database and switches its own checks off.
+func (h *testLedger) tamper(t *testing.T, sql string) {
+	t.Helper()
+	_, err := h.pool.Exec(context.Background(), `begin; set local session_replication_role = replica; `+sql+`; commit`)
+	require.NoError(t, err)
+}
+
+// dropConstraints removes the checks of the tables, which an owner of the database can do.
+func (h *testLedger) dropConstraints(t *testing.T) {
+	t.Helper()
+	h.tamper(t, `alter table ledger_events drop constraint ledger_events_check; alter table ledger_events drop constraint ledger_events_pkey;
+		drop index ledger_events_stream; alter table ledger_blocks drop constraint ledger_blocks_check`)
+}
+
+// insertCopySQL inserts a copy of the event at position 1 with another place in the ledger.
+func insertCopySQL(shard, position int) string {
+	return fmt.Sprintf(`insert into ledger_events select %d, %d, gen_random_uuid(), 'ctc_x', 1, type, schema, organisation_id, workspace_id, occurred_at, actor_type, actor_id,
+		request_id, causation_id, correlation_id, data, subject, sealed, tag from ledger_events where position = 1`, shard, position)
+}
+
 func TestVerifyAcceptsAnUnchangedLedger(t *testing.T) {
 	t.Parallel()
 	for _, shards := range []int{1, 4} {
 		h, shard := filledLedger(t, shards, 30)
-		v, err := h.Verify(context.Background(), shard, nil)
+		v, err := h.Verify(context.Background(), shard, eventstore.VerifyOptions{})
 		require.NoError(t, err)
 		require.Equal(t, int64(30), v.Events)
-		again, err := h.Verify(context.Background(), shard, nil)
+		again, err := h.Verify(context.Background(), shard, eventstore.VerifyOptions{})
 		require.NoError(t, err)
 		require.Equal(t, v, again)
+		for other := range shards {
+			_, err := h.Verify(context.Background(), other, eventstore.VerifyOptions{})
+			require.NoError(t, err)
+		}
 	}
 }
 
@@ -48,36 +72,127 @@ func TestVerifyNamesTheFirstPositionThatWasChanged(t *testing.T) {
 		sql   string
 		first int64
 	}{
-		"a byte of the data":        {`update ledger_events set data = replace(data::text, '"origin":"api"', '"origin":"apj"')::json where position = 17`, 17},
-		"a byte of sealed data":     {`update ledger_events set sealed = set_byte(sealed, 20, get_byte(sealed, 20) # 1) where position = 9`, 9},
-		"the actor":                 {`update ledger_events set actor_type = 'user' where position = 12`, 12},
-		"the time":                  {`update ledger_events set occurred_at = occurred_at + interval '1 microsecond' where position = 30`, 30},
-		"a row deleted":             {`delete from ledger_events where position = 21`, 21},
-		"the last row deleted":      {`delete from ledger_events where position = 30`, 30},
-		"two rows swapped":          {`update ledger_events set position = case position when 11 then -1 else -2 end where position in (11, 19); update ledger_events set position = case position when -1 then 19 else 11 end where position < 0`, 11},
-		"a row added":               {`insert into ledger_events select shard, 31, gen_random_uuid(), 'ctc_x', 1, type, schema, organisation_id, workspace_id, occurred_at, actor_type, actor_id, request_id, causation_id, correlation_id, data, subject, sealed from ledger_events where position = 1`, 31},
-		"a leaf of a block":         {`update ledger_blocks set leaves = overlay(leaves placing '\x00'::bytea from 40) where number = 2`, 3},
-		"the root of a block":       {`update ledger_blocks set root = previous where number = 3`, 9},
-		"a block removed":           {`delete from ledger_blocks where number = 2`, 2},
-		"the end cut off, head too": {`delete from ledger_blocks where to_position > 22; delete from ledger_events where position > 22; update ledger_heads set position = 22`, 1},
+		"a byte of the data":            {`update ledger_events set data = replace(data::text, '"origin":"api"', '"origin":"apj"')::json where position = 17`, 17},
+		"a byte of sealed data":         {`update ledger_events set sealed = set_byte(sealed, 20, get_byte(sealed, 20) # 1) where position = 9`, 9},
+		"the actor":                     {`update ledger_events set actor_type = 'user' where position = 12`, 12},
+		"the time":                      {`update ledger_events set occurred_at = occurred_at + interval '1 microsecond' where position = 30`, 30},
+		"the time to infinity":          {`update ledger_events set occurred_at = 'infinity' where position = 30`, 30},
+		"the tag":                       {`update ledger_events set tag = (select tag from ledger_events where position = 4) where position = 5`, 5},
+		"a null to an empty text":       {`update ledger_events set subject = '' where position = 8; update ledger_events set subject = null, sealed = null where position = 9`, 8},
+		"a null to an id of zeros":      {`update ledger_events set causation_id = '00000000-0000-0000-0000-000000000000' where position = 14`, 14},
+		"an id to null":                 {`update ledger_events set workspace_id = null where position = 14`, 14},
+		"a row deleted":                 {`delete from ledger_events where position = 21`, 21},
+		"the last row deleted":          {`delete from ledger_events where position = 30`, 30},
+		"two rows swapped":              {`update ledger_events set position = 1030 - position where position in (11, 19); update ledger_events set position = position - 1000 where position > 1000`, 11},
+		"a row added":                   {insertCopySQL(0, 31), 31},
+		"a row far after the head":      {insertCopySQL(0, 1000), 1000},
+		"a row before the first":        {insertCopySQL(0, 0), 0},
+		"a row at a negative position":  {insertCopySQL(0, -7) + `; ` + insertCopySQL(0, -5), -7},
+		"a row twice":                   {insertCopySQL(0, 25), 25},
+		"a leaf of a block":             {`update ledger_blocks set leaves = overlay(leaves placing '\x00'::bytea from 40) where number = 2`, 3},
+		"the events' root of a block":   {`update ledger_blocks set events_root = root where number = 3`, 9},
+		"the root of a block":           {`update ledger_blocks set root = events_root where number = 3`, 9},
+		"a node of the tree":            {`update ledger_blocks set nodes = overlay(nodes placing '\x00'::bytea from 40) where number = 4`, 16},
+		"the time of a block":           {`update ledger_blocks set closed_at = closed_at + interval '1 hour' where number = 3`, 9},
+		"a block removed":               {`delete from ledger_blocks where number = 2`, 2},
+		"the last block removed":        {`delete from ledger_blocks where number = (select max(number) from ledger_blocks)`, 0},
+		"the head moved back":           {`update ledger_heads set position = 12`, 13},
+		"the head moved forward":        {`update ledger_heads set position = 40`, 31},
+		"the head removed":              {`delete from ledger_heads`, 1},
+		"the key of personal data gone": {`delete from ledger_keys where subject = 'ctc_10'`, 11},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := context.Background()
 			h, shard := filledLedger(t, 1, 30)
-			v, err := h.Verify(ctx, shard, nil)
+			_, err := h.Verify(ctx, shard, eventstore.VerifyOptions{})
 			require.NoError(t, err)
-			var anchor []byte
-			require.NoError(t, h.pool.QueryRow(ctx, `select decode($1, 'hex')`, v.Head).Scan(&anchor))
-
-			_, err = h.pool.Exec(ctx, c.sql)
-			require.NoError(t, err)
-			_, err = h.Verify(ctx, shard, anchor)
+			h.dropConstraints(t)
+			h.tamper(t, c.sql)
+			_, err = h.Verify(ctx, shard, eventstore.VerifyOptions{})
+			if c.first == 0 && name == "the last block removed" {
+				require.NoError(t, err, "it is closed again with the same events; a published head tells the two blocks apart")
+				return
+			}
 			touched := (*eventstore.Tampering)(nil)
 			require.ErrorAs(t, err, &touched)
+			require.Equal(t, shard, touched.Shard)
 			require.Equal(t, c.first, touched.Position, touched.Problem)
 		})
 	}
+}
+
+func TestVerifyFindsRowsInShardsThatDoNotExist(t *testing.T) {
+	t.Parallel()
+	for _, sql := range []string{insertCopySQL(99, 5), insertCopySQL(-1, 5), `insert into ledger_heads values (99, 5)`} {
+		ctx := context.Background()
+		h, shard := filledLedger(t, 1, 3)
+		h.dropConstraints(t)
+		h.tamper(t, sql)
+		_, err := h.Verify(ctx, shard, eventstore.VerifyOptions{})
+		touched := (*eventstore.Tampering)(nil)
+		require.ErrorAs(t, err, &touched, sql)
+		require.NotEqual(t, shard, touched.Shard)
+		require.Equal(t, int64(5), touched.Position)
+	}
+}
+
+func TestDatabaseRefusesEventsOutsideOfTheVerifiedPositions(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	h, _ := filledLedger(t, 1, 3)
+	for _, sql := range []string{
+		insertCopySQL(0, 4), insertCopySQL(0, 0), insertCopySQL(0, -1), insertCopySQL(7, 1), insertCopySQL(-1, 1),
+		`update ledger_events set request_id = 'x'`, `delete from ledger_events`, `truncate ledger_events`,
+		`update ledger_blocks set root = events_root`, `delete from ledger_blocks`, `truncate ledger_blocks`,
+	} {
+		_, err := h.pool.Exec(ctx, sql)
+		require.Error(t, err, sql)
+	}
+}
+
+func TestInsertedEventsHaveNoEffect(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	for name, forge := range map[string]string{
+		"in a shard that does not exist": `insert into ledger_events select 9, 1, gen_random_uuid(), 'ctc_2', 2, type, schema, organisation_id, workspace_id, occurred_at, actor_type, actor_id,
+			request_id, causation_id, correlation_id, data, subject, sealed, tag from ledger_events where position = 3`,
+		"before the first position": `insert into ledger_events select 0, -1, gen_random_uuid(), 'ctc_2', 2, type, schema, organisation_id, workspace_id, occurred_at, actor_type, actor_id,
+			request_id, causation_id, correlation_id, data, subject, sealed, tag from ledger_events where position = 3`,
+		"after the head": `insert into ledger_events select 0, 6, gen_random_uuid(), 'ctc_2', 2, type, schema, organisation_id, workspace_id, occurred_at, actor_type, actor_id,
+			request_id, causation_id, correlation_id, data, subject, sealed, tag from ledger_events where position = 3`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h, shard := filledLedger(t, 1, 5)
+			h.tamper(t, `alter table ledger_events drop constraint ledger_events_check`)
+			h.tamper(t, forge)
+			got, err := h.Load(ctx, "ctc_2", 0)
+			require.NoError(t, err)
+			require.Len(t, got, 1)
+			got, err = h.LoadMany(ctx, []string{"ctc_2"}, []int{0})
+			require.NoError(t, err)
+			require.Len(t, got, 1)
+			got, err = h.ReadAfter(ctx, shard, -10, 100)
+			require.NoError(t, err)
+			require.Len(t, got, 5)
+			got, err = h.ReadRange(ctx, shard, 0, 1000)
+			require.NoError(t, err)
+			require.Len(t, got, 5)
+		})
+	}
+	t.Run("at the end, with the head moved", func(t *testing.T) {
+		t.Parallel()
+		h, shard := filledLedger(t, 1, 5)
+		h.tamper(t, `update ledger_heads set position = 6; insert into ledger_events select 0, 6, gen_random_uuid(), 'ctc_2', 2, type, schema, organisation_id, workspace_id, occurred_at,
+			actor_type, actor_id, request_id, causation_id, correlation_id, data, subject, sealed, tag from ledger_events where position = 3`)
+		_, err := h.Load(ctx, "ctc_2", 0)
+		undecodable := (*eventstore.UndecodableError)(nil)
+		require.ErrorAs(t, err, &undecodable)
+		require.Equal(t, int64(6), undecodable.Position)
+		_, err = h.CloseBlocks(ctx, shard)
+		require.ErrorContains(t, err, "the service did not append the event at position 6", "nothing that the service did not append is signed")
+	})
 }
 
 func TestErasureDestroysTheKeyAndTheChainStillVerifies(t *testing.T) {
@@ -119,7 +234,7 @@ func TestErasureDestroysTheKeyAndTheChainStillVerifies(t *testing.T) {
 	_, err = h.Append(ctx, more)
 	destroyed := (*eventstore.SubjectErased)(nil)
 	require.ErrorAs(t, err, &destroyed, "no personal data of an erased subject is appended")
-	_, err = h.Verify(ctx, shard, nil)
+	_, err = h.Verify(ctx, shard, eventstore.VerifyOptions{})
 	require.NoError(t, err)
 }
 

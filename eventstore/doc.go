@@ -44,12 +44,15 @@
 // destroys the keys of subjects: the personal data in their events can never be read again, while the events and their
 // hashes stay as they are. Such events load with Erased set.
 //
-// # Blocks and proofs
+// # Tags, blocks and proofs
 //
-// The notary ([Ledger.RunNotary]) closes blocks: it hashes the events of a range of positions, builds a Merkle tree
-// over the hashes, and chains each block to the one before. [Ledger.Verify] recomputes all of it and names the first
-// position that was changed, removed or added. [Ledger.Prove] exports streams with the hashes that prove them to an
-// outsider. The outsider checks them with [Proof.Check], without access to the ledger.
+// Every event has a tag: an HMAC of its hash under a key of the [Keyring]. Events without a tag that fits, or outside
+// of the positions up to the head, have no effect: they do not load. The notary ([Ledger.RunNotary]) closes blocks: it
+// hashes the events of a range of positions and adds their root to the Merkle tree of the shard's blocks, whose head
+// ([TreeHead]) it signs. [Ledger.PublishHeads] copies heads to places outside of the database. [Ledger.Verify]
+// recomputes all of it, compares it with published heads, and names the first position that was changed, removed or
+// added; [Ledger.VerifyReferences] compares what refers to events. [Ledger.Prove] exports streams with the hashes that
+// prove them to an outsider. The outsider checks them with [Proof.Check], without access to the ledger.
 //
 // # Reading
 //

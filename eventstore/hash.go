@@ -1,90 +1,171 @@
 package eventstore
 
 import (
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
-	"hash"
+	"slices"
 	"strconv"
-	"time"
+	"sync"
 
 	"github.com/google/uuid"
 	"github.com/transparency-dev/merkle/compact"
 	"github.com/transparency-dev/merkle/rfc6962"
 )
 
-// The proof that the ledger is unchanged rests on two definitions, simple enough to be recomputed by an outsider's
-// script:
+// The proof that the ledger is unchanged rests on hashes that are simple enough to be recomputed by an outsider's
+// script. All of them are SHA-256, and fields are encoded as netstrings:
 //
-//	leaf  = SHA-256(0x00 || the event's fields as netstrings, in the order of leafFields)
-//	block = SHA-256(the fields of blockHash as netstrings)
+//	content = SHA-256(the event's columns after shard, position and version, in the order of contentColumns)
+//	leaf    = SHA-256(0x00 || shard, position, version, content)
+// block   = SHA-256(0x00 || "ledgerline block 2", shard, number, first and last position, root of the tree of its
+// leaves)
 //
-// where a netstring is the length in bytes in decimal, a colon, the bytes, a comma. The leaves of a block form a Merkle
-// tree as in RFC 6962. The block contains its root and the hash of the block before.
+// A netstring is the length in bytes in decimal, a colon, the bytes, a comma. A null is "-:,", which no text is encoded
+// as. The leaves of a block form a Merkle tree as in RFC 6962, and so do the blocks of a shard (see tree.go).
+//
+// content does not depend on the place of the event in the ledger, so that the callers of Append compute it in
+// parallel. The committer, which gives out positions and versions, adds the rest.
 
-func netstring(h hash.Hash, field string) {
-	_, _ = fmt.Fprintf(h, "%d:%s,", len(field), field)
+func netstring(b []byte, field string) []byte {
+	b = strconv.AppendInt(b, int64(len(field)), 10)
+	b = append(b, ':')
+	b = append(b, field...)
+	return append(b, ',')
 }
 
-func idField(id uuid.UUID) string {
-	if id == uuid.Nil {
-		return ""
+func nullable(b []byte, field *string) []byte {
+	if field == nil {
+		return append(b, "-:,"...)
 	}
-	return id.String()
+	return netstring(b, *field)
 }
 
-// leafFields are the columns of an event in the form in which they are hashed.
-func leafFields(r *Recorded) []string {
-	return []string{
-		strconv.Itoa(r.Shard), strconv.FormatInt(r.Position, 10), idField(r.ID), r.Stream, strconv.Itoa(r.Version), r.Type, strconv.Itoa(r.Schema),
-		idField(r.OrganisationID), idField(r.WorkspaceID), r.OccurredAt.UTC().Format("2006-01-02T15:04:05.000000Z"), r.Actor.Type, r.Actor.ID,
-		r.RequestID, idField(r.CausationID), idField(r.CorrelationID), string(r.Data), r.Subject, base64.StdEncoding.EncodeToString(r.Sealed),
+// hashTime is the form in which the time of an event is hashed.
+const hashTime = "2006-01-02T15:04:05.000000Z"
+
+// placeColumns are the columns of an event that say where it is, as they are hashed: shard, position and version.
+func placeColumns(shard int, position int64, version int) [3]string {
+	return [3]string{strconv.Itoa(shard), strconv.FormatInt(position, 10), strconv.Itoa(version)}
+}
+
+// contentColumns are the other columns of an event, as they are hashed.
+func contentColumns(r *Recorded) []*string {
+	present := func(s string) *string { return &s }
+	id := func(id uuid.UUID, zero bool) *string {
+		if id == uuid.Nil && !zero {
+			return nil
+		}
+		return present(id.String())
+	}
+	occurred := r.OccurredAt.UTC().Format(hashTime)
+	switch {
+	case r.unusual&infiniteFuture != 0:
+		occurred = "infinity"
+	case r.unusual&infinitePast != 0:
+		occurred = "-infinity"
+	}
+	var subject, sealed *string
+	if r.Subject != "" || r.unusual&emptySubject != 0 {
+		subject = &r.Subject
+	}
+	if r.Sealed != nil {
+		sealed = present(base64.StdEncoding.EncodeToString(r.Sealed))
+	}
+	return []*string{
+		present(r.ID.String()), &r.Stream, &r.Type, present(strconv.Itoa(r.Schema)), present(r.OrganisationID.String()),
+		id(r.WorkspaceID, r.unusual&zeroWorkspace != 0), &occurred, &r.Actor.Type, &r.Actor.ID, &r.RequestID,
+		id(r.CausationID, r.unusual&zeroCausation != 0), present(r.CorrelationID.String()), present(string(r.Data)), subject, sealed,
 	}
 }
 
-// leafHash is the hash of one event. It covers every column.
-func leafHash(r *Recorded) []byte { return hashLeaf(leafFields(r)) }
+var hashBuffers = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
 
-func hashLeaf(fields []string) []byte {
-	h := sha256.New()
-	h.Write([]byte{0})
-	for _, field := range fields {
-		netstring(h, field)
-	}
-	return h.Sum(nil)
+// hashOf returns the SHA-256 hash of what write appends to an empty buffer.
+func hashOf(write func(b []byte) []byte) [sha256.Size]byte {
+	buffer, _ := hashBuffers.Get().(*[]byte)
+	b := write((*buffer)[:0])
+	sum := sha256.Sum256(b)
+	*buffer = b
+	hashBuffers.Put(buffer)
+	return sum
 }
 
-// Block is a closed stretch of a shard: its events are hashed, and the block is chained to the one before.
+func hashContent(columns []*string) [sha256.Size]byte {
+	return hashOf(func(b []byte) []byte {
+		for _, column := range columns {
+			b = nullable(b, column)
+		}
+		return b
+	})
+}
+
+func hashLeaf(place [3]string, content [sha256.Size]byte) [sha256.Size]byte {
+	return hashOf(func(b []byte) []byte {
+		b = append(b, 0)
+		for _, column := range place {
+			b = netstring(b, column)
+		}
+		return netstring(b, string(content[:]))
+	})
+}
+
+// leafHash is the hash of one event. It covers every column but the tag, which follows from it.
+func leafHash(r *Recorded) []byte {
+	leaf := hashLeaf(placeColumns(r.Shard, r.Position, r.Version), hashContent(contentColumns(r)))
+	return leaf[:]
+}
+
+// tagSize is the length of the tag of an event in bytes: the first half of an HMAC-SHA-256.
+const tagSize = 16
+
+// tag returns the tag of an event by its hash. Only a holder of the keyring can compute it, so an event that was
+// written to the database by anybody else has none that fits.
+func (k *Keyring) tag(leaf []byte) []byte {
+	mac := hmac.New(sha256.New, k.tagKey)
+	mac.Write(leaf)
+	return mac.Sum(nil)[:tagSize]
+}
+
+// hasTag tells whether an event has the tag that belongs to its hash.
+func (k *Keyring) hasTag(r *Recorded, leaf []byte) bool { return hmac.Equal(k.tag(leaf), r.Tag) }
+
+// Block is a closed stretch of a shard, and a leaf of the tree of the shard's blocks.
 type Block struct {
-	Shard    int       `json:"shard"`
-	Number   int64     `json:"number"` // from 1
-	From     int64     `json:"from_position"`
-	To       int64     `json:"to_position"`
-	Leaves   []byte    `json:"-"` // 32 bytes per event
-	Root     []byte    `json:"root"`
-	Previous []byte    `json:"previous"` // 32 zero bytes for the first block
-	Hash     []byte    `json:"hash"`
-	ClosedAt time.Time `json:"closed_at"` // not part of the hash
+	Shard      int
+	Number     int64 // from 1
+	From       int64
+	To         int64
+	Leaves     []byte // hashes of the events, 32 bytes each
+	EventsRoot []byte
+	Nodes      []byte // of the tree of blocks, as far as this block completes them: its own hash, then upwards
+	Head       TreeHead
 }
 
-func blockHash(b *Block) []byte {
-	h := sha256.New()
-	netstring(h, "ledgerline block 1")
-	netstring(h, strconv.Itoa(b.Shard))
-	netstring(h, strconv.FormatInt(b.Number, 10))
-	netstring(h, strconv.FormatInt(b.From, 10))
-	netstring(h, strconv.FormatInt(b.To, 10))
-	netstring(h, base64.StdEncoding.EncodeToString(b.Root))
-	netstring(h, base64.StdEncoding.EncodeToString(b.Previous))
-	return h.Sum(nil)
+// hash is the hash of a block in the tree of blocks.
+func (b *Block) hash() []byte {
+	return hashBlock(b.Shard, b.Number, b.From, b.To, b.EventsRoot)
 }
 
-// merkleRoot is the root of the Merkle tree of RFC 6962 over leaves of 32 bytes each.
+func hashBlock(shard int, number, from, to int64, eventsRoot []byte) []byte {
+	sum := hashOf(func(b []byte) []byte {
+		b = netstring(append(b, 0), "ledgerline block 2")
+		for _, n := range []int64{int64(shard), number, from, to} {
+			b = netstring(b, strconv.FormatInt(n, 10))
+		}
+		return netstring(b, string(eventsRoot))
+	})
+	return sum[:]
+}
+
+var merkleRanges = compact.RangeFactory{Hash: rfc6962.DefaultHasher.HashChildren}
+
+// merkleRoot is the root of the Merkle tree of RFC 6962 over hashes of 32 bytes each.
 func merkleRoot(leaves []byte) ([]byte, error) {
-	factory := compact.RangeFactory{Hash: rfc6962.DefaultHasher.HashChildren}
-	tree := factory.NewEmptyRange(0)
-	for i := 0; i < len(leaves); i += sha256.Size {
-		if err := tree.Append(leaves[i:i+sha256.Size:i+sha256.Size], nil); err != nil {
+	tree := merkleRanges.NewEmptyRange(0)
+	for leaf := range slices.Chunk(leaves, sha256.Size) {
+		if err := tree.Append(leaf, nil); err != nil {
 			return nil, fmt.Errorf("eventstore: merkle tree: %w", err)
 		}
 	}

@@ -2,11 +2,13 @@ package eventstore
 
 import (
 	"bytes"
+	"crypto/ed25519"
 	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,6 +29,9 @@ type Keyring struct {
 	wrap      tink.AEAD
 	root      []byte
 	numberKey []byte
+	tagKey    []byte // of the tags of events
+	signKey   ed25519.PrivateKey
+	signName  string // of the signer of tree heads
 }
 
 type keyringFile struct {
@@ -75,7 +80,11 @@ func ParseKeyring(text []byte) (*Keyring, error) {
 		return nil, fmt.Errorf("eventstore: the keyring's keyset: %w", err)
 	}
 	k := &Keyring{wrap: wrap, root: root}
-	k.numberKey = k.DeriveKey("number hash")
+	k.numberKey, k.tagKey = k.DeriveKey("number hash"), k.DeriveKey("event tags")
+	k.signKey = ed25519.NewKeyFromSeed(k.DeriveKey("tree heads"))
+	public, _ := k.signKey.Public().(ed25519.PublicKey)
+	id := sha256.Sum256(public)
+	k.signName = "ledgerline/" + hex.EncodeToString(id[:6])
 	return k, nil
 }
 

@@ -7,30 +7,50 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const (
-	eventColumns = `shard, position, id, stream, version, type, schema, organisation_id,
-		coalesce(workspace_id, '00000000-0000-0000-0000-000000000000'), occurred_at, actor_type, actor_id, request_id,
-		coalesce(causation_id, '00000000-0000-0000-0000-000000000000'), correlation_id, data::text, coalesce(subject, ''), sealed`
-	loadSQL = `select ` + eventColumns + ` from ledger_events where stream = $1 and version > $2 order by version`
+	eventColumns = `e.shard, e.position, e.id, e.stream, e.version, e.type, e.schema, e.organisation_id, e.workspace_id, e.occurred_at,
+		e.actor_type, e.actor_id, e.request_id, e.causation_id, e.correlation_id, e.data::text, e.subject, e.sealed, e.tag`
+	// Every read but that of Verify is bounded by the heads: an event outside of the positions that are verified has no
+	// effect.
+	upToHead = ` join ledger_heads h on h.shard = e.shard and e.position between 1 and h.position `
+	loadSQL  = `select ` + eventColumns + ` from ledger_events e` + upToHead + `where e.stream = $1 and e.version > $2 order by e.version`
 	// The lateral join makes the planner look up stream by stream, whatever the statistics of the table say.
-	manySQL = `select e.* from unnest($1::text[], $2::int[]) with ordinality u (name, since, i)
-		cross join lateral (select ` + eventColumns + ` from ledger_events where stream = u.name and version > u.since order by version offset 0) e
-		order by u.i, e.version`
-	rangeSQL = `select ` + eventColumns + ` from ledger_events where shard = $1 and position > $2 and position <= $3 order by position`
-	typedSQL = `select ` + eventColumns + ` from ledger_events where shard = $1 and position > $2 and position <= $3 and type = any($4) order by position`
-	afterSQL = `select ` + eventColumns + ` from ledger_events where shard = $1 and position > $2 order by position limit $3`
+	manySQL = `select x.* from unnest($1::text[], $2::int[]) with ordinality u (name, since, i)
+		cross join lateral (select ` + eventColumns + ` from ledger_events e` + upToHead + `where e.stream = u.name and e.version > u.since order by e.version offset 0) x
+		order by u.i, x.version`
+	rangeSQL = `select ` + eventColumns + ` from ledger_events e where e.shard = $1 and e.position > greatest($2, 0) and e.position <= least($3, (select position from ledger_heads where shard = $1))
+		order by e.position`
+	typedSQL = `select ` + eventColumns + ` from ledger_events e where e.shard = $1 and e.position > greatest($2, 0) and e.position <= least($3, (select position from ledger_heads where shard = $1))
+		and e.type = any($4) order by e.position`
+	afterSQL = `select ` + eventColumns + ` from ledger_events e where e.shard = $1 and e.position > greatest($2, 0) and e.position <= (select position from ledger_heads where shard = $1)
+		order by e.position limit $3`
 	claimSQL = `select owner from ledger_claims where scope = $1 and key = $2`
 )
 
 func scanEvent(row pgx.CollectableRow) (Recorded, error) {
 	var r Recorded
 	var data string
+	var workspace, causation pgtype.UUID
+	var occurred pgtype.Timestamptz
+	var subject pgtype.Text
 	err := row.Scan(&r.Shard, &r.Position, &r.ID, &r.Stream, &r.Version, &r.Type, &r.Schema, &r.OrganisationID,
-		&r.WorkspaceID, &r.OccurredAt, &r.Actor.Type, &r.Actor.ID, &r.RequestID,
-		&r.CausationID, &r.CorrelationID, &data, &r.Subject, &r.Sealed)
-	r.Data, r.OccurredAt = []byte(data), r.OccurredAt.UTC()
+		&workspace, &occurred, &r.Actor.Type, &r.Actor.ID, &r.RequestID,
+		&causation, &r.CorrelationID, &data, &subject, &r.Sealed, &r.Tag)
+	r.Data, r.OccurredAt = []byte(data), occurred.Time.UTC()
+	r.WorkspaceID, r.CausationID, r.Subject = workspace.Bytes, causation.Bytes, subject.String
+	mark := func(is bool, value unusual) {
+		if is {
+			r.unusual |= value
+		}
+	}
+	mark(workspace.Valid && r.WorkspaceID == uuid.Nil, zeroWorkspace)
+	mark(causation.Valid && r.CausationID == uuid.Nil, zeroCausation)
+	mark(subject.Valid && r.Subject == "", emptySubject)
+	mark(occurred.InfinityModifier == pgtype.Infinity, infiniteFuture)
+	mark(occurred.InfinityModifier == pgtype.NegativeInfinity, infinitePast)
 	return r, err
 }
 
@@ -65,7 +85,7 @@ func (l *Ledger) LoadMany(ctx context.Context, streams []string, after []int) ([
 	return found, l.Decode(ctx, found)
 }
 
-// ReadRange reads the events of a shard with after < position <= upto, in order of position and
+// ReadRange reads the events of a shard with after < position <= upto, at most to the head, in order of position and
 // not decoded. With types it reads only events of these types.
 func (l *Ledger) ReadRange(ctx context.Context, shard int, after, upto int64, types ...string) ([]Recorded, error) {
 	if len(types) == 0 {
@@ -79,8 +99,8 @@ func (l *Ledger) ReadAfter(ctx context.Context, shard int, position int64, limit
 	return l.query(ctx, afterSQL, shard, position, limit)
 }
 
-// Decode sets Event and Erased of events and decrypts their personal data. At the first event that cannot be decoded it
-// stops with an *UndecodableError.
+// Decode sets Event and Erased of events and decrypts their personal data. At the first event that cannot be decoded,
+// or that no holder of the keyring appended (see authentic), it stops with an *UndecodableError.
 func (l *Ledger) Decode(ctx context.Context, recorded []Recorded) error {
 	var subjects []string
 	for i := range recorded {
@@ -94,6 +114,9 @@ func (l *Ledger) Decode(ctx context.Context, recorded []Recorded) error {
 	}
 	for i := range recorded {
 		r := &recorded[i]
+		if err := l.authentic(r); err != nil {
+			return &UndecodableError{r.Shard, r.Position, r.Type, err}
+		}
 		var personal []byte
 		if r.Sealed != nil {
 			if key := keys[r.Subject]; key == nil {
@@ -109,7 +132,17 @@ func (l *Ledger) Decode(ctx context.Context, recorded []Recorded) error {
 	return nil
 }
 
-// UndecodableError names an event that cannot be decoded: a newer version of the program wrote it, or it is damaged.
+// authentic returns an error for an event that was changed, or that was written to the database by anybody who does not
+// have the keyring, so that it has no effect. It does not find that events were removed; Verify does.
+func (l *Ledger) authentic(r *Recorded) error {
+	if r.Shard != l.ShardOf(r.OrganisationID) || !l.keyring.hasTag(r, leafHash(r)) {
+		return errors.New("the event is not as the service appended it: run audit verify")
+	}
+	return nil
+}
+
+// UndecodableError names an event that cannot be decoded: a newer version of the program wrote it, or it was
+// changed.
 type UndecodableError struct {
 	Shard    int
 	Position int64

@@ -3,12 +3,12 @@ package eventstore
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/transparency-dev/merkle/compact"
 )
 
 const (
@@ -19,67 +19,120 @@ const (
 )
 
 const (
-	lastBlockSQL   = `select number, to_position, hash from ledger_blocks where shard = $1 order by number desc limit 1`
-	insertBlockSQL = `insert into ledger_blocks (shard, number, from_position, to_position, leaves, root, previous, hash, closed_at)
-		values ($1, $2, $3, $4, $5, $6, $7, $8, now())`
+	lastHeadSQL = `select b.number, b.to_position, b.root, b.closed_at, b.signature from ledger_blocks b where shard = $1 order by number desc limit 1`
+	// The time is that of the database: a block is closed in real time, whatever the service's clock says.
+	wallClockSQL   = `select clock_timestamp()`
+	insertBlockSQL = `insert into ledger_blocks (shard, number, from_position, to_position, leaves, events_root, nodes, root, closed_at, signature)
+		values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`
 )
 
-// CloseBlocks closes blocks up to the head of a shard and returns how many. Several processes may call it at the same
-// time: the number of a block is unique, and a process whose insert fails continues after the block of the other one.
+// CloseBlocks closes blocks up to the head of a shard and returns how many. It signs only what the service appended: an
+// event without its tag, a missing event, or a tree that does not have the root that was signed last, is an error.
+// Several processes may call it at the same time: the number of a block is unique, and a process whose insert fails
+// continues after the block of the other one.
 func (l *Ledger) CloseBlocks(ctx context.Context, shard int) (closed int, err error) {
 	head, err := l.Head(ctx, shard)
 	if err != nil {
 		return 0, err
 	}
+	var last TreeHead
+	var tree *compact.Range
 	for {
-		last, err := l.lastBlock(ctx, shard)
+		if tree == nil {
+			if last, tree, err = l.lastTree(ctx, shard); err != nil {
+				return closed, err
+			}
+		}
+		if last.Position >= head {
+			return closed, nil
+		}
+		added, err := l.closeBlock(ctx, last, tree, min(head, last.Position+BlockSize))
 		if err != nil {
 			return closed, err
 		}
-		if last.To >= head {
-			return closed, nil
+		if added == nil { // another process has closed the block
+			tree = nil
+			continue
 		}
-		if err := l.closeBlock(ctx, last, min(head, last.To+BlockSize)); err != nil {
-			return closed, err
-		}
+		last = *added
 		closed++
 	}
 }
 
-func (l *Ledger) lastBlock(ctx context.Context, shard int) (Block, error) {
-	b := Block{Shard: shard, Hash: make([]byte, sha256.Size)}
-	err := l.pool.QueryRow(ctx, lastBlockSQL, shard).Scan(&b.Number, &b.To, &b.Hash)
+// LastTreeHead returns the newest signed head of a shard's tree of blocks. Without blocks it is the zero head, which is
+// not signed.
+func (l *Ledger) LastTreeHead(ctx context.Context, shard int) (TreeHead, error) {
+	h := TreeHead{Shard: shard}
+	err := l.pool.QueryRow(ctx, lastHeadSQL, shard).Scan(&h.Size, &h.Position, &h.Root, &h.At, &h.Signature)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return b, fmt.Errorf("eventstore: last block: %w", err)
+		return h, fmt.Errorf("eventstore: last block: %w", err)
 	}
-	return b, nil
+	return h, nil
 }
 
-// closeBlock hashes the events after the last block up to a position and inserts the block.
-func (l *Ledger) closeBlock(ctx context.Context, last Block, to int64) error {
-	b := Block{Shard: last.Shard, Number: last.Number + 1, From: last.To + 1, To: to, Previous: last.Hash}
-	found, err := l.ReadRange(ctx, b.Shard, last.To, to)
+// lastTree returns the newest signed head with the tree that it signs.
+func (l *Ledger) lastTree(ctx context.Context, shard int) (TreeHead, *compact.Range, error) {
+	last, err := l.LastTreeHead(ctx, shard)
 	if err != nil {
-		return err
+		return last, nil, err
 	}
-	if int64(len(found)) != to-last.To {
-		return fmt.Errorf("eventstore: shard %d has %d events from %d to %d: run audit verify", b.Shard, len(found), b.From, to)
+	if last.Size == 0 {
+		return last, merkleRanges.NewEmptyRange(0), nil
+	}
+	tree, err := blockRange(ctx, l.nodes(shard), last.Size)
+	if err != nil {
+		return last, nil, err
+	}
+	root, err := rootOf(tree)
+	if err != nil {
+		return last, nil, err
+	}
+	if !bytes.Equal(root, last.Root) || !l.keyring.hasSigned(&last) {
+		return last, nil, fmt.Errorf("eventstore: shard %d: block %d is not as it was signed: run audit verify", shard, last.Size)
+	}
+	return last, tree, nil
+}
+
+// closeBlock hashes the events after the last block up to a position and inserts the block. It returns nil without an
+// error when another process has inserted it.
+func (l *Ledger) closeBlock(ctx context.Context, last TreeHead, tree *compact.Range, to int64) (*TreeHead, error) {
+	b := Block{Shard: last.Shard, Number: last.Size + 1, From: last.Position + 1, To: to}
+	found, err := l.ReadRange(ctx, b.Shard, last.Position, to)
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(found)) != to-last.Position {
+		return nil, fmt.Errorf("eventstore: shard %d has %d events from %d to %d: run audit verify", b.Shard, len(found), b.From, to)
 	}
 	for i := range found {
-		b.Leaves = append(b.Leaves, leafHash(&found[i])...)
+		leaf := leafHash(&found[i])
+		if !l.keyring.hasTag(&found[i], leaf) {
+			return nil, fmt.Errorf("eventstore: shard %d: the service did not append the event at position %d: run audit verify", b.Shard, found[i].Position)
+		}
+		b.Leaves = append(b.Leaves, leaf...)
 	}
-	if b.Root, err = merkleRoot(b.Leaves); err != nil {
-		return err
+	if b.EventsRoot, err = merkleRoot(b.Leaves); err != nil {
+		return nil, err
 	}
-	b.Hash = blockHash(&b)
-	_, err = l.pool.Exec(ctx, insertBlockSQL, b.Shard, b.Number, b.From, b.To, b.Leaves, b.Root, b.Previous, b.Hash)
+	if b.Nodes, err = addBlock(tree, b.hash()); err != nil {
+		return nil, err
+	}
+	b.Head = TreeHead{Shard: b.Shard, Size: b.Number, Position: to}
+	if b.Head.Root, err = rootOf(tree); err != nil {
+		return nil, err
+	}
+	if err := l.pool.QueryRow(ctx, wallClockSQL).Scan(&b.Head.At); err != nil {
+		return nil, fmt.Errorf("eventstore: close block: %w", err)
+	}
+	l.keyring.signHead(&b.Head)
+	_, err = l.pool.Exec(ctx, insertBlockSQL, b.Shard, b.Number, b.From, b.To, b.Leaves, b.EventsRoot, b.Nodes, b.Head.Root, b.Head.At, b.Head.Signature)
 	if isUniqueViolation(err) {
-		return nil // another process has closed it
+		return nil, nil //nolint:nilnil // see above
 	}
 	if err != nil {
-		return fmt.Errorf("eventstore: close block: %w", err)
+		return nil, fmt.Errorf("eventstore: close block: %w", err)
 	}
-	return nil
+	return &b.Head, nil
 }
 
 // RunNotary closes the blocks of all shards, BlockAge after an append, until ctx ends. Without appends it does nothing.

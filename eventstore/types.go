@@ -29,12 +29,26 @@ type Recorded struct {
 	Data           json.RawMessage
 	Subject        string // whose key encrypts the personal data; "" when there is none
 	Sealed         []byte // the personal data, encrypted
+	Tag            []byte // shows that a holder of the keyring appended the event; see Keyring.tag
 
 	// Event is the decoded event with its personal data; nil until Ledger.Decode was called.
 	Event events.Event `json:"-"`
 	// Erased is true when the key of the personal data is destroyed. The personal fields of Event are empty then.
 	Erased bool `json:"-"`
+
+	unusual unusual // values that the ledger never writes, which only a change in the database can have left
 }
+
+// unusual tells apart values of a stored row that look alike in Recorded, so that the hash differs for each of them.
+type unusual uint8
+
+const (
+	zeroWorkspace  unusual = 1 << iota // a workspace id of zeros, and not null
+	zeroCausation                      // a causation id of zeros, and not null
+	emptySubject                       // an empty subject, and not null
+	infiniteFuture                     // the time 'infinity'
+	infinitePast                       // the time '-infinity'
+)
 
 // Special values of StreamEvents.Expected.
 const (

@@ -13,13 +13,13 @@ import (
 
 const (
 	insertEventsSQL = `insert into ledger_events (shard, position, id, stream, version, type, schema, organisation_id, workspace_id,
-			occurred_at, actor_type, actor_id, request_id, causation_id, correlation_id, data, subject, sealed)
+			occurred_at, actor_type, actor_id, request_id, causation_id, correlation_id, data, subject, sealed, tag)
 		select $1, position, id, stream, version, type, schema, organisation_id, workspace_id,
-			occurred_at, actor_type, actor_id, request_id, causation_id, correlation_id, data::json, subject, sealed
+			occurred_at, actor_type, actor_id, request_id, causation_id, correlation_id, data::json, subject, sealed, tag
 		from unnest($2::bigint[], $3::uuid[], $4::text[], $5::int[], $6::text[], $7::smallint[], $8::uuid[], $9::uuid[],
-			$10::timestamptz[], $11::text[], $12::text[], $13::text[], $14::uuid[], $15::uuid[], $16::text[], $17::text[], $18::bytea[])
+			$10::timestamptz[], $11::text[], $12::text[], $13::text[], $14::uuid[], $15::uuid[], $16::text[], $17::text[], $18::bytea[], $19::bytea[])
 			u (position, id, stream, version, type, schema, organisation_id, workspace_id,
-			occurred_at, actor_type, actor_id, request_id, causation_id, correlation_id, data, subject, sealed)`
+			occurred_at, actor_type, actor_id, request_id, causation_id, correlation_id, data, subject, sealed, tag)`
 	insertKeysSQL  = `insert into ledger_keys (subject, wrapped) select * from unnest($1::text[], $2::bytea[])`
 	destroyKeysSQL = `insert into ledger_keys (subject, destroyed_at) select s, $2 from unnest($1::text[]) s
 		on conflict (subject) do update set wrapped = null, destroyed_at = excluded.destroyed_at`
@@ -44,7 +44,7 @@ const (
 func (c *committer) write(ctx context.Context, conn *pgxpool.Conn, s *shardState, accepted []*pendingAppend, first func(*pgx.Batch)) error {
 	var b pgx.Batch
 	first(&b)
-	if addEventsTo(&b, c.shard, accepted) {
+	if addEventsTo(&b, c.ledger.keyring, c.shard, accepted) {
 		b.Queue(notifySQL, strconv.Itoa(c.shard)+":"+strconv.FormatInt(s.head, 10))
 	}
 	addKeysTo(&b, s.now, accepted)
@@ -64,7 +64,7 @@ func (c *committer) write(ctx context.Context, conn *pgxpool.Conn, s *shardState
 }
 
 // addEventsTo adds the insert of all events; false when there are none.
-func addEventsTo(b *pgx.Batch, shard int, accepted []*pendingAppend) bool {
+func addEventsTo(b *pgx.Batch, keyring *Keyring, shard int, accepted []*pendingAppend) bool {
 	n := 0
 	for _, p := range accepted {
 		n += len(p.rows)
@@ -78,7 +78,7 @@ func addEventsTo(b *pgx.Batch, shard int, accepted []*pendingAppend) bool {
 	streams, types, actorTypes, actorIDs := make([]string, 0, n), make([]string, 0, n), make([]string, 0, n), make([]string, 0, n)
 	requests, data := make([]string, 0, n), make([]string, 0, n)
 	times := make([]time.Time, 0, n)
-	subjects, sealed := make([]*string, 0, n), make([][]byte, 0, n)
+	subjects, sealed, tags := make([]*string, 0, n), make([][]byte, 0, n), make([][]byte, 0, n)
 	for _, p := range accepted {
 		a := p.append
 		for i := range p.rows {
@@ -90,10 +90,12 @@ func addEventsTo(b *pgx.Batch, shard int, accepted []*pendingAppend) bool {
 			actorTypes, actorIDs = append(actorTypes, r.cause.actor.Type), append(actorIDs, r.cause.actor.ID)
 			requests, data, times = append(requests, r.cause.requestID), append(data, string(r.data)), append(times, a.At)
 			subjects, sealed = append(subjects, r.subject), append(sealed, r.sealed)
+			leaf := hashLeaf(placeColumns(shard, r.position, r.version), r.content)
+			tags = append(tags, keyring.tag(leaf[:]))
 		}
 	}
 	b.Queue(insertEventsSQL, shard, positions, ids, streams, versions, types, schemas, organisations, workspaces,
-		times, actorTypes, actorIDs, requests, causations, correlations, data, subjects, sealed)
+		times, actorTypes, actorIDs, requests, causations, correlations, data, subjects, sealed, tags)
 	return true
 }
 

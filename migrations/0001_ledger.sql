@@ -37,9 +37,37 @@ create table ledger_events (
     data json not null,               -- json and not jsonb: the hash of the event covers the exact bytes
     subject text collate "C",         -- whose key encrypts the personal data; null when there is none
     sealed bytea,                     -- the personal data, encrypted
-    primary key (shard, position)
+    tag bytea not null,               -- HMAC of the event's hash, under a key of the installation's keys file
+    primary key (shard, position),
+    check (shard >= 0 and position > 0 and version > 0)
 );
 create unique index ledger_events_stream on ledger_events (stream, version);
+
+-- Every inserted position is at most the head of its shard, and its shard has a head.
+-- +goose StatementBegin
+create function ledger_check_positions() returns trigger language plpgsql as $$
+begin
+    if exists (
+        select from (select a.shard, max(a.position) as last from added a group by a.shard) x
+        left join ledger_heads h on h.shard = x.shard
+        where x.last > coalesce(h.position, 0)
+    ) then
+        raise exception 'an event has a position after the head of its shard' using errcode = 'LL003';
+    end if;
+    return null;
+end $$;
+-- +goose StatementEnd
+create trigger ledger_events_positions after insert on ledger_events referencing new table as added
+    for each statement execute function ledger_check_positions();
+
+-- +goose StatementBegin
+create function ledger_refuse_change() returns trigger language plpgsql as $$
+begin
+    raise exception 'rows of % are never updated or deleted', tg_table_name using errcode = 'LL004';
+end $$;
+-- +goose StatementEnd
+create trigger ledger_events_unchanged before update or delete or truncate on ledger_events
+    for each statement execute function ledger_refuse_change();
 
 -- Claims: within a scope, a key belongs to one owner. They make names, phone numbers and the like unique.
 create table ledger_claims (
@@ -86,21 +114,26 @@ create table ledger_keys (
     check ((wrapped is null) = (destroyed_at is not null))
 );
 
--- Blocks: up to 1,000 consecutive events of a shard under one hash, each chained to the block before.
+-- Blocks: up to 1,000 consecutive events of a shard. The blocks of a shard are the leaves of a Merkle tree (RFC 6962),
+-- and each block is closed with the signed head of the tree that ends with it.
 create table ledger_blocks (
     shard smallint not null,
     number bigint not null,     -- within the shard, from 1
     from_position bigint not null,
     to_position bigint not null,
     leaves bytea not null,      -- SHA-256 hashes of the events, 32 bytes each, in order of position
-    root bytea not null,        -- Merkle root of the leaves
-    previous bytea not null,    -- hash of the block before; zeros for the first
-    hash bytea not null,        -- covers shard, number, positions, root and previous
+    events_root bytea not null, -- Merkle root of the leaves
+    nodes bytea not null,       -- nodes of the tree that the block completes, 32 bytes each: its own hash, then upwards
+    root bytea not null,        -- root of the tree of the blocks up to this one
     closed_at timestamptz not null,
+    signature bytea not null,   -- Ed25519, of the tree head: shard, number, root, to_position and closed_at
     primary key (shard, number),
-    unique (shard, to_position)
+    unique (shard, to_position),
+    check (number > 0 and from_position between 1 and to_position and octet_length(leaves) = 32 * (to_position - from_position + 1))
 );
 alter table ledger_blocks alter column leaves set storage external; -- hashes do not compress
+create trigger ledger_blocks_unchanged before update or delete or truncate on ledger_blocks
+    for each statement execute function ledger_refuse_change();
 
 -- Moves the head of a shard from expected_head to new_head and checks the preconditions of a batch of appends: streams
 -- are at these versions, claims and idempotency keys are free, subjects have no key yet, and no quota counter exceeds

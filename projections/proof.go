@@ -2,10 +2,13 @@ package projections
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/google/uuid"
 
+	"ledgerline/domain/fault"
 	"ledgerline/domain/number"
 	"ledgerline/events"
 	"ledgerline/eventstore"
@@ -25,8 +28,9 @@ type ConsentProof struct {
 const consentPage = 500
 
 // ProveConsent proves the whole history of a number: the events of the number itself in the organisation, and those of
-// every contact of the viewer's workspace that ever had the number.
-func (s *Store) ProveConsent(ctx context.Context, v Viewer, organisation uuid.UUID, e164 string) (ConsentProof, error) {
+// every contact of the viewer's workspace that ever had the number. headSize is as in eventstore.Ledger.Prove; a head
+// that the ledger does not have is refused with validation_failed.
+func (s *Store) ProveConsent(ctx context.Context, v Viewer, organisation uuid.UUID, e164 string, headSize int64) (ConsentProof, error) {
 	hash := s.Ledger().NumberHash(organisation, e164)
 	p := ConsentProof{Phone: e164, PhoneHash: hash, Consent: []ConsentEvent{}}
 	history, err := s.Ledger().Load(ctx, number.Stream(hash), 0)
@@ -46,7 +50,12 @@ func (s *Store) ProveConsent(ctx context.Context, v Viewer, organisation uuid.UU
 			p.OptedOut = false
 		}
 	}
-	if p.Proof, err = s.Ledger().Prove(ctx, v.Shard, streams...); err != nil {
+	if p.Proof, err = s.Ledger().Prove(ctx, v.Shard, headSize, streams...); err != nil {
+		if none := (*eventstore.NoSuchHead)(nil); errors.As(err, &none) {
+			return p, fault.Invalids(fault.Issue{
+				Location: "query", Path: "/head_size", Code: "invalid_value", Message: fmt.Sprintf("The ledger has no head of %d blocks; the newest has %d.", none.Size, none.Newest),
+			})
+		}
 		return p, err
 	}
 	for after := (*readmodel.Cursor)(nil); ; {

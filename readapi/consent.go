@@ -137,7 +137,8 @@ func (a *API) writeConsent(ctx context.Context, w io.Writer, v projections.Viewe
 
 // ProveConsent is the query of GET /v1/compliance/proof.
 type ProveConsent struct {
-	Phone string `query:"phone" required:"true" doc:"E.164"`
+	Phone    string `query:"phone" required:"true" doc:"E.164"`
+	HeadSize int64  `query:"head_size" minimum:"0" doc:"Number of blocks of an older tree head, in its second line. The proof then shows that the ledger extends that head"`
 }
 
 // Check implements httpapi.Checked.
@@ -153,5 +154,5 @@ func (a *API) proveConsent(ctx context.Context, c *httpapi.Call, in *ProveConsen
 	if err := a.store.WaitForHead(ctx, v.Shard, projections.Consent); err != nil {
 		return projections.ConsentProof{}, err
 	}
-	return a.store.ProveConsent(ctx, v, c.OrganisationID, e164)
+	return a.store.ProveConsent(ctx, v, c.OrganisationID, e164, in.HeadSize)
 }

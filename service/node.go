@@ -72,6 +72,10 @@ type Config struct {
 	Carriers func(processes.Carriers)
 	// Lease is after what time another node takes over the tasks of a node that died; default 15 s.
 	Lease time.Duration
+	// Heads publish the signed heads of the ledger's trees, with the role project.
+	Heads []eventstore.HeadPublisher
+	// HeadsEvery is how often they publish; default 1 minute.
+	HeadsEvery time.Duration
 	// LagBound is how many positions a projection may be behind while /readyz answers 200; default 10,000.
 	LagBound int64
 }
@@ -131,6 +135,9 @@ func (c *Config) fill() {
 	}
 	if c.Workers == 0 {
 		c.Workers = 32
+	}
+	if c.HeadsEvery == 0 {
+		c.HeadsEvery = time.Minute
 	}
 	if c.LagBound == 0 {
 		c.LagBound = 10_000
@@ -205,6 +212,9 @@ func (n *Node) follow(ctx, run context.Context) error {
 			consumers = append(consumers, p)
 		}
 		n.run(run, "notary", func(ctx context.Context) error { n.Ledger.RunNotary(ctx); return nil })
+		if len(cfg.Heads) > 0 {
+			n.run(run, "tree heads", func(ctx context.Context) error { n.Ledger.PublishHeads(ctx, cfg.HeadsEvery, cfg.Heads); return nil })
+		}
 		n.run(run, "housekeeping", n.housekeep)
 	}
 	if cfg.Roles.Process {

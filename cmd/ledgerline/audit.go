@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +10,9 @@ import (
 	"strconv"
 	"strings"
 
+	"ledgerline/adapters/treeheads"
 	"ledgerline/eventstore"
+	"ledgerline/eventstore/feed"
 	"ledgerline/projections"
 	"ledgerline/service"
 )
@@ -25,9 +25,10 @@ type auditCommand struct {
 
 type auditProofCommand struct {
 	installation
-	File   string `arg:"" help:"The proof; - reads it from the standard input."`
-	Expect string `help:"Hash of a block that was stored elsewhere; the proof's chain must contain it." placeholder:"HASH"`
-	Ledger bool   `help:"Also compare the proof with the installation's own chain."`
+	File   string   `arg:"" help:"The proof; - reads it from the standard input."`
+	Key    string   `help:"The installation's public key, as ledgerline keys public prints it. Default: the proof's own, which shows nothing about who made the proof." placeholder:"KEY"`
+	Heads  []string `help:"Where the installation publishes its tree heads: a file, a directory or a URL; may be repeated. The proof must agree with one of them." placeholder:"SOURCE"`
+	Ledger bool     `help:"Also verify the installation's ledger, and that it contains the proof's tree head."`
 }
 
 // proofFile holds the properties of a proof that are checked.
@@ -56,7 +57,18 @@ func (c *auditProofCommand) Run(ctx context.Context, con *console) error {
 	if err := json.NewDecoder(io.LimitReader(in, maxProof)).Decode(&proof); err != nil {
 		return fmt.Errorf("%s is not a proof: %w", c.File, err)
 	}
-	wrong := append(proof.Check(c.Expect), proof.checkConsent()...)
+	key := c.Key
+	if key == "" {
+		key = proof.PublicKey
+	}
+	heads, err := readHeads(ctx, c.Heads, key)
+	if err != nil {
+		return err
+	}
+	if len(c.Heads) > 0 && len(heads) == 0 {
+		return fmt.Errorf("there are no published tree heads in %s", strings.Join(c.Heads, ", "))
+	}
+	wrong := append(proof.Check(eventstore.CheckOptions{Key: c.Key, Heads: heads}), proof.checkConsent()...)
 	if c.Ledger {
 		found, err := c.compareWithLedger(ctx, con, &proof.Proof)
 		if err != nil {
@@ -68,8 +80,8 @@ func (c *auditProofCommand) Run(ctx context.Context, con *console) error {
 		con.say("NOT PROVEN: %s", w)
 	}
 	if err := con.print(map[string]any{
-		"proven": len(wrong) == 0, "events": len(proof.Entries), "consent_events": len(proof.Consent), "blocks": len(proof.Blocks), "head": proof.Head,
-		"opted_out": proof.OptedOut,
+		"proven": len(wrong) == 0, "events": len(proof.Entries), "consent_events": len(proof.Consent), "head": proof.Head,
+		"signed_by_given_key": c.Key != "", "compared_with_published_heads": len(heads) > 0, "opted_out": proof.OptedOut,
 	}); err != nil {
 		return err
 	}
@@ -79,18 +91,38 @@ func (c *auditProofCommand) Run(ctx context.Context, con *console) error {
 	return nil
 }
 
-// compareWithLedger returns what is wrong if the proof's newest block is not a block of the ledger.
-func (c *auditProofCommand) compareWithLedger(ctx context.Context, con *console, proof *eventstore.Proof) ([]string, error) {
-	head, err := hex.DecodeString(proof.Head)
-	if err != nil || len(head) != sha256.Size {
-		return []string{"head: it is not a hash"}, nil
+// readHeads reads the published tree heads of all sources.
+func readHeads(ctx context.Context, sources []string, key string) ([]eventstore.TreeHead, error) {
+	var all []eventstore.TreeHead
+	for _, source := range sources {
+		text, err := treeheads.Read(ctx, source)
+		if err != nil {
+			return nil, err
+		}
+		heads, err := eventstore.ReadHeads(text, key)
+		if err != nil {
+			return nil, fmt.Errorf("the tree heads of %s: %w", source, err)
+		}
+		all = append(all, heads...)
 	}
+	return all, nil
+}
+
+// compareWithLedger returns what is wrong if the ledger does not verify or does not contain the proof's tree head.
+func (c *auditProofCommand) compareWithLedger(ctx context.Context, con *console, proof *eventstore.Proof) ([]string, error) {
 	w, err := c.open(ctx, con, service.Roles{})
 	if err != nil {
 		return nil, err
 	}
 	defer w.Close()
-	_, err = w.Ledger.Verify(ctx, proof.Shard, head)
+	heads, err := eventstore.ReadHeads(proof.Head, w.Ledger.Keyring().HeadKey())
+	if err != nil {
+		return []string{"head: this installation did not sign it"}, nil
+	}
+	if proof.Shard < 0 || proof.Shard >= w.Ledger.Shards() {
+		return []string{"shard: the installation does not have it"}, nil
+	}
+	_, err = w.Ledger.Verify(ctx, proof.Shard, eventstore.VerifyOptions{Heads: heads})
 	if tampering := (*eventstore.Tampering)(nil); errors.As(err, &tampering) {
 		return []string{tampering.Error()}, nil
 	}
@@ -103,26 +135,29 @@ func (p *proofFile) checkConsent() []string {
 	consent := map[int64]map[string]any{}
 	optedOut := false
 	for _, e := range p.Entries {
-		const position, id, kind, occurred, actor, data = 1, 2, 5, 9, 10, 15 // indexes of an event's columns in its leaf
-		if len(e.Leaf) <= data {
-			continue // Proof.Check reports it
+		const position, id, kind, occurred, actor, data = 1, 3, 5, 9, 10, 15 // indexes of an event's columns in its leaf
+		leaf := make([]string, max(len(e.Leaf), data+1))                     // Proof.Check reports a leaf of another length
+		for i, column := range e.Leaf {
+			if column != nil {
+				leaf[i] = *column
+			}
 		}
-		switch e.Leaf[kind] {
+		switch leaf[kind] {
 		case "number.opted_out":
 			optedOut = true
 		case "number.opted_in":
 			optedOut = false
 		case "contact.opted_in", "contact.opted_out", "contact.consent_cleared":
 			facts := map[string]any{}
-			if err := json.Unmarshal([]byte(e.Leaf[data]), &facts); err != nil || facts["number_hash"] != p.PhoneHash {
+			if err := json.Unmarshal([]byte(leaf[data]), &facts); err != nil || facts["number_hash"] != p.PhoneHash {
 				continue // it is about another number of the contact
 			}
-			at, _ := strconv.ParseInt(e.Leaf[position], 10, 64)
-			when := e.Leaf[occurred]
+			at, _ := strconv.ParseInt(leaf[position], 10, 64)
+			when := leaf[occurred]
 			if n := len("2026-01-02T15:04:05.000"); len(when) > n { // a forged proof may have less
 				when = when[:n]
 			}
-			facts["id"], facts["occurred"], facts["actor"] = e.Leaf[id], when, e.Leaf[actor]
+			facts["id"], facts["occurred"], facts["actor"] = leaf[id], when, leaf[actor]
 			consent[at] = facts
 		}
 	}
@@ -161,46 +196,68 @@ func (p *proofFile) checkConsent() []string {
 
 type auditVerifyCommand struct {
 	installation
-	Shard  *int   `help:"This shard only. Default: all." placeholder:"N"`
-	Expect string `help:"Head that an earlier run printed and that was stored elsewhere; the chain must still contain it. With several shards, name one with --shard." placeholder:"HASH"`
+	Shard    *int     `help:"This shard only. Default: all." placeholder:"N"`
+	Heads    []string `help:"Where the installation publishes its tree heads: a file, a directory or a URL; may be repeated. The ledger must contain all of them. Default: heads.txt in the data directory." env:"LEDGERLINE_HEADS" placeholder:"SOURCE"`
+	Continue bool     `help:"Read only the events after the newest published tree head of each shard. What is before it was verified by an earlier run."`
+	Workers  int      `help:"How many connections read and hash at the same time. Default: the number of processors." placeholder:"N"`
 }
 
 // shardAudit is the result for one shard.
 type shardAudit struct {
 	eventstore.VerifyResult
 	// The first position that was changed and what is wrong there, if the shard was changed.
-	Position int64  `json:"tampered_position,omitempty"`
+	Position *int64 `json:"tampered_position,omitempty"`
 	What     string `json:"what,omitempty"`
 }
 
 // Run implements the command.
 func (c *auditVerifyCommand) Run(ctx context.Context, con *console) error {
-	anchor, err := c.anchor()
-	if err != nil {
-		return err
-	}
 	w, err := c.open(ctx, con, service.Roles{})
 	if err != nil {
 		return err
 	}
 	defer w.Close()
-	shards, err := c.shards(w.Ledger.Shards(), anchor != nil)
+	shards, err := c.shards(w.Ledger.Shards())
 	if err != nil {
 		return err
 	}
+	sources := c.Heads
+	if len(sources) == 0 && exists(c.dir().heads()) {
+		sources = []string{c.dir().heads()}
+	}
+	heads, err := readHeads(ctx, sources, w.Ledger.Keyring().HeadKey())
+	if err != nil {
+		return err
+	}
+	if c.Continue && len(heads) == 0 {
+		return usage("--continue needs the published tree heads: name them with --heads SOURCE")
+	}
 	intact, found := true, make([]shardAudit, 0, len(shards))
 	for _, shard := range shards {
-		verified, err := w.Ledger.Verify(ctx, shard, anchor)
+		verified, err := w.Ledger.Verify(ctx, shard, eventstore.VerifyOptions{
+			Heads: heads, Continue: c.Continue, Workers: c.Workers, Progress: con.progressOf(fmt.Sprintf("shard %d", shard)),
+		})
 		one := shardAudit{VerifyResult: verified}
 		if tampering := (*eventstore.Tampering)(nil); errors.As(err, &tampering) {
-			intact, one.Position, one.What = false, tampering.Position, tampering.Problem
+			intact, one.Position, one.What = false, &tampering.Position, tampering.Problem
 			con.say("NOT INTACT: %v", tampering)
 		} else if err != nil {
 			return err
 		}
 		found = append(found, one)
 	}
-	if err := con.print(map[string]any{"intact": intact, "shards": found}); err != nil {
+	problems, err := c.references(ctx, w)
+	if err != nil {
+		return err
+	}
+	for _, problem := range problems {
+		intact = false
+		con.say("NOT INTACT: %s", problem)
+	}
+	if len(heads) == 0 {
+		con.say("no published tree heads were compared: that the end was cut off would not be found; see --heads")
+	}
+	if err := con.print(map[string]any{"intact": intact, "shards": found, "problems": problems}); err != nil {
 		return err
 	}
 	if !intact {
@@ -209,28 +266,29 @@ func (c *auditVerifyCommand) Run(ctx context.Context, con *console) error {
 	return nil
 }
 
-// anchor returns the hash of --expect, and nil without it.
-func (c *auditVerifyCommand) anchor() ([]byte, error) {
-	if c.Expect == "" {
-		return nil, nil
+// references compares what refers to events with the events.
+func (c *auditVerifyCommand) references(ctx context.Context, w *workbench) ([]string, error) {
+	problems := []string{}
+	for _, verify := range []func(context.Context) ([]string, error){
+		w.Ledger.VerifyReferences,
+		func(ctx context.Context) ([]string, error) { return feed.VerifyCheckpoints(ctx, w.Ledger) },
+	} {
+		found, err := verify(ctx)
+		if err != nil {
+			return nil, err
+		}
+		problems = append(problems, found...)
 	}
-	anchor, err := hex.DecodeString(c.Expect)
-	if err != nil || len(anchor) != sha256.Size {
-		return nil, usage("--expect takes a head as audit verify prints it: 64 hexadecimal digits")
-	}
-	return anchor, nil
+	return problems, nil
 }
 
-// shards lists the shards to verify. all is their number, anchored says that there is an anchor.
-func (c *auditVerifyCommand) shards(all int, anchored bool) ([]int, error) {
+// shards lists the shards to verify. all is their number.
+func (c *auditVerifyCommand) shards(all int) ([]int, error) {
 	if c.Shard != nil {
 		if *c.Shard < 0 || *c.Shard >= all {
 			return nil, usage("there is no shard %d: the installation has %d, from 0", *c.Shard, all)
 		}
 		return []int{*c.Shard}, nil
-	}
-	if anchored && all > 1 {
-		return nil, usage("a head belongs to one shard: name it with --shard")
 	}
 	list := make([]int, all)
 	for i := range list {

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"sync"
+	"time"
 )
 
 // console is the output of a command: results go to out, messages and logs to err.
@@ -45,4 +47,24 @@ func (c *console) logger(asJSON bool, level slog.Level) *slog.Logger {
 	logger := slog.New(handler)
 	slog.SetDefault(logger)
 	return logger
+}
+
+// progressOf returns a function that prints how far a run over the ledger is, at most every reportEvery, when messages
+// go to a terminal. Otherwise it returns nil.
+func (c *console) progressOf(name string) func(position, last int64) {
+	f, ok := c.err.(*os.File)
+	if !ok {
+		return nil
+	}
+	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return nil
+	}
+	reported := time.Now()
+	return func(position, last int64) {
+		if time.Since(reported) < reportEvery {
+			return
+		}
+		reported = time.Now()
+		c.say("%s: %d of %d positions (%d %%)", name, position, last, 100*position/max(last, 1))
+	}
 }

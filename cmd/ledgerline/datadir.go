@@ -20,6 +20,7 @@ import (
 //
 //	postgres/       the private PostgreSQL
 //	keys.json       the installation's secrets, 0600; without them personal data is lost
+//	heads.txt       the published heads of the ledger's trees
 //	session.secret  the secret that signs session tokens, 0600
 //	dev.json        addresses, keys and ids of the running dev, 0600
 //	database        the URL of the database when it is not the private one, 0600
@@ -32,6 +33,7 @@ func (d dataDir) postgres() string        { return d.file("postgres") }
 func (d dataDir) keys() string            { return d.file("keys.json") }
 func (d dataDir) sessionSecret() string   { return d.file("session.secret") }
 func (d dataDir) devFile() string         { return d.file("dev.json") }
+func (d dataDir) heads() string           { return d.file("heads.txt") }
 func (d dataDir) database() string        { return d.file("database") }
 
 // create makes the directory when it is missing. Other users may enter it, because PostgreSQL may run as another user;

@@ -170,9 +170,13 @@ func (d *dev) stopDatabase() error {
 // serve runs the node until ctx ends or a component fails.
 func (d *dev) serve(ctx context.Context, dsn string, keyring *eventstore.Keyring) (err error) {
 	base := urlOf(d.listener)
+	heads, err := headPublishers([]string{d.dir.heads()})
+	if err != nil {
+		return err
+	}
 	if d.node, err = service.Start(ctx, service.Config{
 		DSN: dsn, Keyring: keyring, Clock: d.clock, Roles: service.All, Shards: d.Shards, RateLimits: d.RateLimits == "on", Inside: true,
-		Sessions: devSessions(d.secret, d.clock), BaseURL: base, AccessLog: d.AccessLog, Version: version(), Logger: d.log,
+		Sessions: devSessions(d.secret, d.clock), BaseURL: base, AccessLog: d.AccessLog, Version: version(), Logger: d.log, Heads: heads,
 	}); err != nil {
 		return err
 	}

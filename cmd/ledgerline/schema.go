@@ -36,6 +36,7 @@ func (c *migrateCommand) Run(ctx context.Context, con *console) error {
 // keysCommand manages the file with the installation's secrets.
 type keysCommand struct {
 	Create keysCreateCommand `cmd:"" help:"Create a file with new secrets. Keep a copy: without it, personal data cannot be read any more."`
+	Public keysPublicCommand `cmd:"" help:"Print the public key that verifies the signed tree heads of the ledger. Hand it to auditors."`
 }
 
 type keysCreateCommand struct {
@@ -52,6 +53,17 @@ func (c *keysCreateCommand) Run(con *console) error {
 		return err
 	}
 	return con.print(map[string]any{"keys_file": c.File})
+}
+
+type keysPublicCommand struct{ installation }
+
+// Run implements the command.
+func (c *keysPublicCommand) Run(con *console) error {
+	keyring, err := c.keyring()
+	if err != nil {
+		return err
+	}
+	return con.print(map[string]any{"public_key": keyring.HeadKey()})
 }
 
 // openAPICommand prints the OpenAPI document.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"ledgerline/adapters/treeheads"
 	"ledgerline/clock"
 	"ledgerline/eventstore"
 	"ledgerline/httpapi"
@@ -26,6 +27,8 @@ type serveCommand struct {
 	RateLimits     string   `help:"Limits per API key: on or off (default: ${default})." enum:"on,off" default:"on" env:"LEDGERLINE_RATE_LIMITS" placeholder:"on|off"`
 	AccessLog      bool     `help:"Log every request." default:"true" negatable:"" env:"LEDGERLINE_ACCESS_LOG"`
 	Inside         bool     `help:"Also connect to private addresses that customers name. They are refused otherwise." env:"LEDGERLINE_INSIDE"`
+	PublishHeads   []string `help:"Where to publish the signed tree heads of the ledger: a file, an http or https URL that they are posted to, or s3://BUCKET/PREFIX; may be repeated. Keep it out of reach of whoever administers the database." env:"LEDGERLINE_PUBLISH_HEADS" placeholder:"DESTINATION"`
+	PublishEvery   duration `help:"How often tree heads are published while events come in (default: ${default})." default:"1m" env:"LEDGERLINE_PUBLISH_EVERY" placeholder:"TIME"`
 	Grace          duration `help:"How long running requests may take when the node stops (default: ${default})." default:"20s" placeholder:"TIME"`
 	sessionOptions `embed:"" prefix:"session-"`
 }
@@ -89,6 +92,13 @@ func (c *serveCommand) Run(ctx context.Context, con *console) (err error) {
 	if err != nil {
 		return err
 	}
+	heads, err := headPublishers(c.PublishHeads)
+	if err != nil {
+		return err
+	}
+	if c.PublishEvery <= 0 {
+		return usage("--publish-every takes a time greater than 0")
+	}
 	stopTracing, tracing, err := httpapi.StartTracing(ctx, "ledgerline", version())
 	if err != nil {
 		return err
@@ -107,6 +117,7 @@ func (c *serveCommand) Run(ctx context.Context, con *console) (err error) {
 		DSN: c.DatabaseURL, Keyring: keyring, Roles: c.roles(), Shards: c.Shards, MaxConns: c.Connections, Sessions: sessions,
 		RateLimits: c.RateLimits == "on", Inside: c.Inside, TrustedProxies: c.TrustedProxy, BaseURL: c.BaseURL,
 		AccessLog: c.AccessLog, Tracing: tracing, Version: version(), Logger: log,
+		Heads: heads, HeadsEvery: c.PublishEvery,
 	})
 	if err != nil {
 		return err
@@ -126,4 +137,17 @@ func (c *serveCommand) Run(ctx context.Context, con *console) (err error) {
 		log.Info("serve: the node has stopped")
 		return err
 	}
+}
+
+// headPublishers opens the destinations of tree heads.
+func headPublishers(addresses []string) ([]eventstore.HeadPublisher, error) {
+	var list []eventstore.HeadPublisher
+	for _, address := range addresses {
+		d, err := treeheads.Open(address)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, d)
+	}
+	return list, nil
 }

@@ -243,9 +243,13 @@ func tampered(t *testing.T, pool *pgxpool.Pool, database []string) {
 		} `json:"shards"`
 	}
 	tool(t, &before, verify...)
-	tool(t, nil, append(verify, "--expect", before.Shards[0].Head)...)
-	_, err := pool.Exec(t.Context(), `update ledger_events set request_id = request_id || 'x' where position = 3`)
+	heads := filepath.Join(t.TempDir(), "heads.txt")
+	require.NoError(t, os.WriteFile(heads, []byte(before.Shards[0].Head), 0o600))
+	tool(t, nil, append(verify, "--heads", heads)...)
+	tool(t, nil, append(verify, "--heads", heads, "--continue")...)
+	_, err := pool.Exec(t.Context(), `begin; set local session_replication_role = replica; update ledger_events set request_id = request_id || 'x' where position = 3; commit`)
 	require.NoError(t, err)
+	tool(t, nil, append(verify, "--heads", heads, "--continue")...)
 	found := launch(t, verify...)
 	require.Equal(t, exitFailed, found.code())
 	require.Contains(t, found.out.String(), `"tampered_position":3`)

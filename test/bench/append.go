@@ -21,8 +21,8 @@ import (
 // one statement in one round trip.
 const rawAppendSQL = `with head as (update ledger_heads set position = position + 1 where shard = 0 returning position)
 	insert into ledger_events (shard, position, id, stream, version, type, schema, organisation_id, workspace_id,
-		occurred_at, actor_type, actor_id, request_id, correlation_id, data)
-	select 0, head.position, $1, $2, 1, 'team.created', 1, $3, $4, $5, 'system', '', 'bench', $6, $7 from head`
+		occurred_at, actor_type, actor_id, request_id, correlation_id, data, tag)
+	select 0, head.position, $1, $2, 1, 'team.created', 1, $3, $4, $5, 'system', '', 'bench', $6, $7, '\x00' from head`
 
 func measureAppend(ctx context.Context, b *bench) error {
 	dsn, err := b.database(ctx)

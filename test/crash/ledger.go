@@ -45,7 +45,7 @@ func (t *trial) checkLedger(ctx context.Context) error {
 		if err := h.walk(ctx, n.Ledger, shard); err != nil {
 			return err
 		}
-		verified, err := n.Ledger.Verify(ctx, shard, nil)
+		verified, err := n.Ledger.Verify(ctx, shard, eventstore.VerifyOptions{})
 		if tampering := (*eventstore.Tampering)(nil); errors.As(err, &tampering) {
 			t.violations.add("audit verify fails", "%v", err)
 		} else if err != nil {

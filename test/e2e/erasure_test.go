@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"ledgerline/eventstore"
 	"ledgerline/projections"
 	"ledgerline/projections/readmodel"
 	"ledgerline/test/app"
@@ -88,7 +89,7 @@ func TestErasedPersonalDataIsUnreadableEverywhereAndTheLedgerStillVerifies(t *te
 		require.Equal(t, before, after, "no event is gone")
 		verified := func() {
 			for shard := range a.Nodes[0].Ledger.Shards() {
-				_, err := a.Nodes[0].Ledger.Verify(t.Context(), shard, nil)
+				_, err := a.Nodes[0].Ledger.Verify(t.Context(), shard, eventstore.VerifyOptions{})
 				require.NoError(t, err)
 			}
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"ledgerline/domain/organisation"
+	"ledgerline/eventstore"
 	"ledgerline/test/app"
 )
 
@@ -460,7 +461,7 @@ func TestFuzzedRequestsAreAnsweredWithoutAFailureAndInBoundedMemory(t *testing.T
 	}
 	a.Settle()
 	for shard := range a.Nodes[0].Ledger.Shards() {
-		_, err := a.Nodes[0].Ledger.Verify(t.Context(), shard, nil)
+		_, err := a.Nodes[0].Ledger.Verify(t.Context(), shard, eventstore.VerifyOptions{})
 		require.NoError(t, err)
 	}
 	var parked int

@@ -15,19 +15,34 @@ import (
 	"ledgerline/test/app"
 )
 
-// proven checks a proof with docs/verify_proof.py; without Python only with eventstore.
-func proven(t *testing.T, proof []byte, expect ...string) bool {
+// proven checks a proof with docs/verify_proof.py, and with eventstore. Both must agree. with is the public key and the
+// text of the published heads, if there are any.
+func proven(t *testing.T, proof []byte, with ...string) bool {
 	t.Helper()
 	var ours eventstore.Proof
 	require.NoError(t, json.Unmarshal(proof, &ours))
-	wrong := ours.Check(strings.Join(expect, ""))
+	var options eventstore.CheckOptions
+	args := []string{"../../docs/verify_proof.py", filepath.Join(t.TempDir(), "proof.json")}
+	require.NoError(t, os.WriteFile(args[1], proof, 0o600))
+	var unreadable error
+	if len(with) > 0 {
+		options.Key = with[0]
+		args = append(args, with[0])
+	}
+	if len(with) > 1 {
+		options.Heads, unreadable = eventstore.ReadHeads(with[1], with[0])
+		args = append(args, filepath.Join(t.TempDir(), "heads.txt"))
+		require.NoError(t, os.WriteFile(args[3], []byte(with[1]), 0o600))
+	}
+	wrong := ours.Check(options)
+	if unreadable != nil {
+		wrong = append(wrong, unreadable.Error())
+	}
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		return len(wrong) == 0
 	}
-	file := filepath.Join(t.TempDir(), "proof.json")
-	require.NoError(t, os.WriteFile(file, proof, 0o600))
-	out, err := exec.CommandContext(t.Context(), python, append([]string{"../../docs/verify_proof.py", file}, expect...)...).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), python, args...).CombinedOutput()
 	if err == nil {
 		require.Empty(t, wrong, "the script says: %s", out)
 	}
@@ -46,7 +61,7 @@ func TestConsentProofOfANumberVerifiesOutsideTheService(t *testing.T) {
 		again := a.Live.Post("/v1/contacts", app.Map{"phone": phone, "consent_status": "opted_in", "consent_source": "form"}).Is(201)
 		require.Equal(t, "opted_out", again.Text("consent_status"))
 		answer := a.Sessions["manager"].Get("/v1/compliance/proof?phone=" + strings.Replace(phone, "+", "%2B", 1)).Is(200)
-		shows(t, answer.JSON(), app.Map{"phone": phone, "opted_out": true, "format": "ledgerline proof 1"})
+		shows(t, answer.JSON(), app.Map{"phone": phone, "opted_out": true, "format": "ledgerline proof 2"})
 		consent, _ := answer.At("consent").([]any)
 		var moves []string
 		for _, one := range consent {
@@ -57,14 +72,35 @@ func TestConsentProofOfANumberVerifiesOutsideTheService(t *testing.T) {
 		require.Nil(t, object(consent[1])["text"], "erased")
 		require.Equal(t, "stop", object(consent[1])["keyword"])
 		require.True(t, proven(t, answer.Raw))
-		require.True(t, proven(t, answer.Raw, answer.Text("head")))
-		require.False(t, proven(t, answer.Raw, strings.Repeat("0", 64)))
+		key, head := answer.Text("public_key"), answer.Text("head")
+		require.True(t, proven(t, answer.Raw, key, head))
+		_, stranger, err := eventstore.NewKeyring()
+		require.NoError(t, err)
+		other, err := eventstore.ParseKeyring(stranger)
+		require.NoError(t, err)
+		require.False(t, proven(t, answer.Raw, other.HeadKey()), "another installation's key")
+		require.False(t, proven(t, answer.Raw, key, strings.Replace(head, "position ", "position 1", 1)), "a forged published head")
+
+		a.Live.Post("/v1/labels", app.Map{"name": "later"}).Is(201)
+		query := "/v1/compliance/proof?phone=" + strings.Replace(phone, "+", "%2B", 1)
+		later := a.Live.Get(query).Is(200)
+		require.NotEqual(t, head, later.Text("head"))
+		require.False(t, proven(t, later.Raw, key, head), "nothing in the proof shows that it extends the older head")
+		size := strings.Split(head, "\n")[1]
+		later = a.Live.Get(query + "&head_size=" + size).Is(200)
+		require.True(t, proven(t, later.Raw, key, head))
+		extension, _ := object(later.At("extends"))["path"].([]any)
+		require.NotEmpty(t, extension)
+		step, _ := extension[0].(string)
+		require.False(t, proven(t, bytes.Replace(later.Raw, []byte(step), []byte(strings.Repeat("A", 43)+"="), 1), key, head))
+		a.Live.Get(query+"&head_size=1000000").Refused(400, "validation_failed", "query /head_size invalid_value")
+		a.Live.Get(query+"&head_size=x").Refused(400, "validation_failed", "query /head_size invalid_type")
 
 		tampered := 0
 		for _, change := range [][2]string{
 			{`\"to\":\"opted_out\"`, `\"to\":\"opted_in\"`}, {`"stream`, `"Stream`}, {`"opted_out":true`, `"opted_out":false`},
-			{`"to_status":"opted_out"`, `"to_status":"opted_in"`}, {`"side":"left"`, `"side":"right"`}, {`"contact.opted_out"`, `"contact.opted_in"`},
-			{`"number":1,`, `"number":2,`},
+			{`"to_status":"opted_out"`, `"to_status":"opted_in"`}, {`"contact.opted_out"`, `"contact.opted_in"`},
+			{`"number":1,`, `"number":2,`}, {`"number":`, `"number":9`},
 		} {
 			forged := bytes.Replace(answer.Raw, []byte(change[0]), []byte(change[1]), 1)
 			if bytes.Equal(forged, answer.Raw) {
@@ -77,9 +113,9 @@ func TestConsentProofOfANumberVerifiesOutsideTheService(t *testing.T) {
 		}
 		require.Greater(t, tampered, 3)
 
-		stranger := a.Live.Get("/v1/compliance/proof?phone=%2B14155552671").Is(200)
-		require.Empty(t, stranger.At("entries"))
-		require.True(t, proven(t, stranger.Raw))
+		unknown := a.Live.Get("/v1/compliance/proof?phone=%2B14155552671").Is(200)
+		require.Empty(t, unknown.At("entries"))
+		require.True(t, proven(t, unknown.Raw))
 		a.Live.Get("/v1/compliance/proof").Refused(400, "validation_failed", "query /phone required")
 		a.Live.Get("/v1/compliance/proof?phone=12").Refused(400, "validation_failed", "query /phone invalid_phone")
 		a.Sessions["agent"].Get("/v1/compliance/proof?phone=%2B14155552671").Refused(403, "forbidden")
@@ -97,23 +133,24 @@ func TestProofWithAMissingEventDoesNotVerify(t *testing.T) {
 	answer := a.Live.Get("/v1/compliance/proof?phone=" + strings.Replace(phone, "+", "%2B", 1)).Is(200)
 	var whole eventstore.Proof
 	require.NoError(t, json.Unmarshal(answer.Raw, &whole))
-	require.Empty(t, whole.Check(""))
+	require.Empty(t, whole.Check(eventstore.CheckOptions{}))
 	for i := range whole.Entries {
 		part := whole
 		part.Entries = append(append([]eventstore.ProofEntry(nil), whole.Entries[:i]...), whole.Entries[i+1:]...)
-		require.NotEmpty(t, part.Check(""), "entry %d", i)
+		require.NotEmpty(t, part.Check(eventstore.CheckOptions{}), "entry %d", i)
 	}
 	for i := range whole.Blocks {
 		part := whole
 		part.Blocks = append(append([]eventstore.ProofBlock(nil), whole.Blocks[:i]...), whole.Blocks[i+1:]...)
-		require.NotEmpty(t, part.Check(""), "block %d", i)
+		require.NotEmpty(t, part.Check(eventstore.CheckOptions{}), "block %d", i)
 	}
 	for i := range whole.Entries {
 		for column := range whole.Entries[i].Leaf {
 			var part eventstore.Proof
 			require.NoError(t, json.Unmarshal(answer.Raw, &part))
-			part.Entries[i].Leaf[column] += "x"
-			require.NotEmpty(t, part.Check(""), "entry %d, column %d", i, column)
+			changed := "x"
+			part.Entries[i].Leaf[column] = &changed
+			require.NotEmpty(t, part.Check(eventstore.CheckOptions{}), "entry %d, column %d", i, column)
 		}
 	}
 }
