@@ -113,4 +113,12 @@ var Default = NewRegistry(
 	Define[WebhookReplayed]("webhook.replayed", 1),
 	Define[WebhookAttempted]("webhook.attempted", 1),
 	Define[WebhookGivenUp]("webhook.given_up", 1),
+
+	Define[WorkflowCreated]("workflow.created", 1),
+	Define[WorkflowEdited]("workflow.edited", 1),
+	Define[WorkflowPublished]("workflow.published", 1),
+	Define[WorkflowPaused]("workflow.paused", 1),
+	Define[WorkflowResumed]("workflow.resumed", 1),
+	Define[WorkflowArchived]("workflow.archived", 1),
+	Define[WorkflowVersionCreated]("workflow.version_created", 1),
 )

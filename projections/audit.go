@@ -100,6 +100,13 @@ var audited = []auditRow{
 	{"webhook.tested", "webhook", "endpoint_id", "delivery_id type"},
 	{"webhook.replayed", "webhook", "endpoint_id", "delivery_id"},
 
+	{"workflow.created", "workflow", "workflow_id", "name trigger trigger_config"},
+	{"workflow.edited", "workflow", "workflow_id", "name trigger trigger_config graph"},
+	{"workflow.published", "workflow", "workflow_id", "version_id version trigger trigger_config"},
+	{"workflow.paused", "workflow", "workflow_id", ""},
+	{"workflow.resumed", "workflow", "workflow_id", ""},
+	{"workflow.archived", "workflow", "workflow_id", ""},
+
 	{"contact.opted_in", "contact", "contact_id", "from to source"},
 	{"contact.opted_out", "contact", "contact_id", "from to source keyword"},
 	{"contact.consent_cleared", "contact", "contact_id", "from to source"},
@@ -109,8 +116,8 @@ var audited = []auditRow{
 // changedOnly is the fact with the names of the facts that an event changed. Of such an event only those are shown.
 const changedOnly = "changed"
 
-// Audit is the log of changes of credentials, webhooks, lines, settings, people and consent. Of an erased contact it
-// keeps the id.
+// Audit is the log of changes of credentials, webhooks, lines, settings, people, workflows and consent. Of an erased
+// contact it keeps the id.
 var Audit = &readmodel.Projection{
 	ID: "audit", Program: 4,
 	Tables: []*readmodel.Table{auditTable},

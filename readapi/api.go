@@ -136,6 +136,20 @@ func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors
 			"in its order. Changes of the whole organisation are in the log of each of its workspaces.",
 	}, a.auditLog)
 
+	workflows := auth.Access{Keys: reads, Roles: auth.PermWorkflowsRead}
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/workflows", ID: "list_workflows", Summary: "List workflows, most recently changed first", Tags: []string{"workflows"},
+		Access: workflows,
+	}, a.workflows)
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/workflows/{id}", ID: "get_workflow", Summary: "Get a workflow with its draft, or its live version", Tags: []string{"workflows"},
+		Access: workflows,
+	}, a.workflow)
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/workflows/{id}/versions", ID: "list_workflow_versions", Summary: "List the published versions of a workflow, newest first",
+		Tags: []string{"workflows"}, Access: workflows,
+	}, a.workflowVersions)
+
 	developer := auth.Access{Keys: admin, Roles: auth.PermDeveloper}
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/webhooks", ID: "list_webhooks", Summary: "List webhook endpoints, newest first", Tags: []string{"webhooks"}, Access: developer,

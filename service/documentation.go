@@ -66,6 +66,7 @@ var documentedTags = []httpapi.Tag{
 	{Name: "conversations", Description: "The inbox: one conversation for each contact, with replies, notes and who handles it."},
 	{Name: "saved_replies", Description: "Texts that people use again."},
 	{Name: "lines", Description: "Phone lines and the pools that they are in: capacity, health and requests for more."},
+	{Name: "workflows", Description: "Automation: a trigger starts runs, and each run takes the steps of a graph for one contact."},
 	{Name: "compliance", Description: "The consent trail, its proof, and the audit log."},
 	{Name: "webhooks", Description: "Endpoints that are told of events, and the deliveries to them."},
 	{Name: "api_keys", Description: "Credentials of programs."},
@@ -214,6 +215,16 @@ const (
 
 // examples are request bodies by operation id. What they name, such as a line, has to be replaced before use.
 var examples = map[string]any{
+	"create_workflow": object{
+		"name": "Welcome", "trigger": "message.received", "trigger_config": object{"keywords": []string{"join"}},
+		"graph": object{
+			"nodes": []object{
+				{"id": "start", "type": "trigger"}, {"id": "hi", "type": "send", "config": object{"body": "Hi {{first_name|there}}!"}},
+			},
+			"edges": []object{{"from": "start", "to": "hi"}},
+		},
+	},
+	"update_workflow": object{"status": "paused"},
 	"create_contact": object{
 		"phone": "+14155550134", "first_name": "Ada", "last_name": "Byron", "labels": []string{"vip"}, "fields": object{"plan": "gold"},
 		"consent_status": "opted_in", "consent_source": "checkout form",

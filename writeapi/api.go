@@ -188,6 +188,25 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 		Access: auth.Access{Keys: admin, Roles: auth.PermInboxFull},
 	}, a.deleteSavedReply, a.deletedFrom(projections.SavedReplies))
 
+	workflows := auth.Access{Keys: admin, Roles: auth.PermWorkflows, NoTestKeys: true}
+	httpapi.Write(r, httpapi.Route{
+		Method: "POST", Path: "/v1/workflows", ID: "create_workflow", Summary: "Create a workflow", Tags: []string{"workflows"}, Status: 201,
+		Access:      workflows,
+		Description: "It begins as a draft, whose form alone is checked. Publishing checks the rest and turns it on.",
+	}, a.createWorkflow, a.workflows().view)
+	httpapi.Write(r, httpapi.Route{
+		Method: "PATCH", Path: "/v1/workflows/{id}", ID: "update_workflow", Summary: "Edit, pause, resume or archive a workflow", Tags: []string{"workflows"},
+		Access: workflows,
+		Description: "name, trigger, trigger_config and graph edit the draft; the live version keeps running until the draft is published. " +
+			"A new trigger without trigger_config resets it. Pausing stops new runs and holds those under way; archiving is final and cancels them.",
+	}, a.updateWorkflow, a.workflows().view)
+	httpapi.Write(r, httpapi.Route{
+		Method: "POST", Path: "/v1/workflows/{id}/publish", ID: "publish_workflow", Summary: "Publish the draft of a workflow", Tags: []string{"workflows"},
+		Access: workflows,
+		Description: "Everything that is wrong with the draft is reported together, each at its path. Runs under way stay on their version. " +
+			"Without a draft nothing changes.",
+	}, a.publishWorkflow, a.workflows().view)
+
 	developer := auth.Access{Keys: admin, Roles: auth.PermDeveloper}
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/webhooks", ID: "create_webhook", Summary: "Create a webhook endpoint", Tags: []string{"webhooks"}, Status: 201,

@@ -36,6 +36,7 @@ import (
 	"ledgerline/domain/savedreply"
 	"ledgerline/domain/segment"
 	"ledgerline/domain/webhook"
+	"ledgerline/domain/workflow"
 	"ledgerline/events"
 	"ledgerline/eventstore"
 )
@@ -84,6 +85,8 @@ type Engine struct {
 	Exchanges     Kind[exchange.Exchange]
 	Imports       Kind[importjob.Job]
 	Webhooks      Kind[webhook.Endpoint]
+	Workflows     Kind[workflow.Workflow]
+	Versions      Kind[workflow.Version]
 
 	locks           streamLocks
 	owners          *lru.Cache[claimName, string] // cache of the owners of claims
@@ -144,6 +147,8 @@ func New(cfg Config) (*Engine, error) {
 		Exchanges:     newKind[exchange.Exchange](l, "xch_", n),
 		Imports:       newKind[importjob.Job](l, "imp_", max(n/64, 1)),
 		Webhooks:      newKind[webhook.Endpoint](l, "whk_", n),
+		Workflows:     newKind[workflow.Workflow](l, "wfl_", max(n/64, 1)),
+		Versions:      newKind[workflow.Version](l, "wfv_", max(n/64, 1)),
 	}, nil
 }
 

@@ -46,12 +46,6 @@ func Check(d *Draft, in Environment) (*Plan, []fault.Issue) {
 	return p, c.issues
 }
 
-// Compile returns the plan of a version, which passed the checks when it was published. zone is the organisation's.
-func Compile(d *Draft, zone *time.Location) *Plan {
-	p, _ := Check(d, Environment{Zone: zone})
-	return p
-}
-
 // graph checks how nodes and edges fit together.
 type graph struct {
 	*checker
@@ -197,3 +191,25 @@ func (g *graph) findUnreachable() {
 		}
 	}
 }
+
+// LabelNames returns the labels that the trigger and the steps name, with repetitions, in order of the names.
+func (p *Plan) LabelNames() []string {
+	names := append([]string{}, p.Trigger.Labels...)
+	for _, s := range p.Steps {
+		switch {
+		case s.Condition != nil:
+			names = append(names, s.Condition.LabelNames()...)
+		case s.Label != nil:
+			names = append(append(names, s.Label.Add...), s.Label.Remove...)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Types of package events that callers need, so that they need not import it.
+type (
+	Graph = events.WorkflowGraph
+	Node  = events.WorkflowNode
+	Edge  = events.WorkflowEdge
+)

@@ -211,7 +211,7 @@ func TestAConditionComparesTheContactAndTheMessage(t *testing.T) {
 func TestAVersionIsCompiledWithoutLookingAtTheTime(t *testing.T) {
 	t.Parallel()
 	d := draft(t, "schedule", `{"at":"2020-01-01T00:00:00Z","segment_id":"`+anID+`"}`, `{"nodes":[{"type":"trigger"}],"edges":[]}`)
-	p := workflow.Compile(d, time.UTC)
+	p := workflow.Compile(d, "UTC")
 	_, again := p.Trigger.Schedule.Next(noon)
 	require.False(t, again)
 	first, ok := p.Trigger.Schedule.Next(time.Time{})

@@ -48,7 +48,8 @@ var rolePermissions = map[Role]Permission{
 	RoleAnalyst: PermContactsRead | PermInboxRead | PermLinesRead | PermWorkflowsRead | PermAnalytics | PermAnalyticsOwn |
 		PermAudit | PermPersonal,
 	RoleBilling: PermBilling | PermPersonal,
-	RoleAgent:   PermContactsRead | PermOptOut | PermInboxRead | PermInbox | PermAnalyticsOwn | PermPersonal,
+	RoleAgent: PermContactsRead | PermOptOut | PermInboxRead | PermInbox | PermWorkflowsRead | PermAnalyticsOwn |
+		PermPersonal,
 }
 
 // RolesWith lists the roles that have any of the permissions, in the order in which the documentation shows them.

@@ -185,6 +185,7 @@ func resourceIDs(a *app.App, w *app.Workspace) map[string]string {
 		"pools":              w.PoolID,
 		"api-keys":           w.NewKey(apikey.Live, nil, apikey.Read).ID,
 		"service-identities": w.Live.Post("/v1/service-identities", app.Map{"name": "crm", "scopes": []string{"read"}}).Is(201).Text("id"),
+		"workflows":          w.Live.Post("/v1/workflows", app.Map{"name": "welcome", "trigger": "contact.created"}).Is(201).Text("id"),
 		"webhook-deliveries": w.Live.Post("/v1/webhooks/"+hook+"/test", nil).Is(202).Text("id"),
 	}
 }
@@ -205,6 +206,7 @@ var bodies = map[string]app.Map{
 	"PATCH /v1/segments/{id}":              {"name": "some"},
 	"PATCH /v1/service-identities/{id}":    {"name": "erp"},
 	"PATCH /v1/webhooks/{id}":              {"status": "paused"},
+	"PATCH /v1/workflows/{id}":             {"name": "welcome back"},
 }
 
 func TestWhatBelongsToAnotherWorkspaceIsNotFound(t *testing.T) {
