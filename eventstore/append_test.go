@@ -25,6 +25,7 @@ type testLedger struct {
 	*eventstore.Ledger
 	pool *pgxpool.Pool
 	ring *eventstore.Keyring
+	text []byte // of the keyring
 	org  uuid.UUID
 	wsp  uuid.UUID
 	dsn  string
@@ -35,9 +36,9 @@ func newTestLedger(t *testing.T, shards int) *testLedger {
 	ctx := context.Background()
 	dsn := testpg.Database(t)
 	require.NoError(t, migrations.Up(ctx, dsn))
-	ring, _, err := eventstore.NewKeyring()
+	ring, text, err := eventstore.NewKeyring()
 	require.NoError(t, err)
-	h := &testLedger{ring: ring, org: uuid.Must(uuid.NewV7()), wsp: uuid.Must(uuid.NewV7()), dsn: dsn}
+	h := &testLedger{ring: ring, text: text, org: uuid.Must(uuid.NewV7()), wsp: uuid.Must(uuid.NewV7()), dsn: dsn}
 	h.Ledger, h.pool = h.open(t, shards)
 	return h
 }

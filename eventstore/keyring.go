@@ -22,11 +22,14 @@ import (
 	"github.com/tink-crypto/tink-go/v2/tink"
 )
 
-// Keyring holds the installation's secrets: the keyset that encrypts (wraps) the keys of personal data, which may be
-// rotated, and a root secret from which other keys are derived, one for each purpose. Without the keyring all personal
-// data is lost.
+// Keyring contains the installation's secrets: the keyset that encrypts (wraps) the keys of subjects, which is rotated
+// (see RotateSubjectKeys), a keyset for other data, and a root secret from which other keys are derived, one for each
+// purpose. Without the keyring all personal data is lost.
 type Keyring struct {
-	wrap      tink.AEAD
+	wrap   tink.AEAD // of the keys of subjects
+	wrapID uint32    // id of the key of the keyset that encrypts
+
+	aead      tink.AEAD
 	root      []byte
 	numberKey []byte
 	tagKey    []byte // of the tags of events
@@ -35,27 +38,31 @@ type Keyring struct {
 }
 
 type keyringFile struct {
-	Keyset json.RawMessage `json:"keyset"`
-	Root   string          `json:"root"`
+	SubjectKeyset json.RawMessage `json:"subject_keyset"`
+	Keyset        json.RawMessage `json:"keyset"`
+	Root          string          `json:"root"`
 }
 
 // NewKeyring creates new secrets. It also returns them as the text that ParseKeyring reads.
 func NewKeyring() (*Keyring, []byte, error) {
-	handle, err := keyset.NewHandle(aead.AES256GCMKeyTemplate())
-	if err != nil {
-		return nil, nil, fmt.Errorf("eventstore: create keyset: %w", err)
-	}
-	var set bytes.Buffer
-	if err := insecurecleartextkeyset.Write(handle, keyset.NewJSONWriter(&set)); err != nil {
-		return nil, nil, fmt.Errorf("eventstore: write keyset: %w", err)
+	file := keyringFile{}
+	for _, set := range []*json.RawMessage{&file.SubjectKeyset, &file.Keyset} {
+		handle, err := keyset.NewHandle(aead.AES256GCMKeyTemplate())
+		if err != nil {
+			return nil, nil, fmt.Errorf("eventstore: create keyset: %w", err)
+		}
+		if *set, err = writeKeyset(handle); err != nil {
+			return nil, nil, err
+		}
 	}
 	root := make([]byte, 32)
 	if _, err := rand.Read(root); err != nil {
 		return nil, nil, fmt.Errorf("eventstore: create root secret: %w", err)
 	}
-	text, err := json.MarshalIndent(keyringFile{set.Bytes(), base64.StdEncoding.EncodeToString(root)}, "", "  ")
+	file.Root = base64.StdEncoding.EncodeToString(root)
+	text, err := file.text()
 	if err != nil {
-		return nil, nil, fmt.Errorf("eventstore: write keyring: %w", err)
+		return nil, nil, err
 	}
 	k, err := ParseKeyring(text)
 	return k, text, err
@@ -71,21 +78,106 @@ func ParseKeyring(text []byte) (*Keyring, error) {
 	if err != nil || len(root) != 32 {
 		return nil, errors.New("eventstore: the keyring's root secret is not 32 bytes of base64")
 	}
-	handle, err := insecurecleartextkeyset.Read(keyset.NewJSONReader(bytes.NewReader(file.Keyset)))
+	subjects, err := readKeyset(file.SubjectKeyset)
+	if err != nil {
+		return nil, err
+	}
+	others, err := readKeyset(file.Keyset)
+	if err != nil {
+		return nil, err
+	}
+	info := subjects.KeysetInfo()
+	k := &Keyring{root: root, wrapID: info.GetPrimaryKeyId()}
+	if k.wrap, err = aead.New(subjects); err == nil {
+		k.aead, err = aead.New(others)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("eventstore: the keyring's keyset: %w", err)
 	}
-	wrap, err := aead.New(handle)
-	if err != nil {
-		return nil, fmt.Errorf("eventstore: the keyring's keyset: %w", err)
-	}
-	k := &Keyring{wrap: wrap, root: root}
 	k.numberKey, k.tagKey = k.DeriveKey("number hash"), k.DeriveKey("event tags")
 	k.signKey = ed25519.NewKeyFromSeed(k.DeriveKey("tree heads"))
 	public, _ := k.signKey.Public().(ed25519.PublicKey)
 	id := sha256.Sum256(public)
 	k.signName = "ledgerline/" + hex.EncodeToString(id[:6])
 	return k, nil
+}
+
+func (f *keyringFile) text() ([]byte, error) {
+	text, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("eventstore: write keyring: %w", err)
+	}
+	return text, nil
+}
+
+func writeKeyset(handle *keyset.Handle) (json.RawMessage, error) {
+	var set bytes.Buffer
+	if err := insecurecleartextkeyset.Write(handle, keyset.NewJSONWriter(&set)); err != nil {
+		return nil, fmt.Errorf("eventstore: write keyset: %w", err)
+	}
+	return set.Bytes(), nil
+}
+
+func readKeyset(text json.RawMessage) (*keyset.Handle, error) {
+	handle, err := insecurecleartextkeyset.Read(keyset.NewJSONReader(bytes.NewReader(text)))
+	if err != nil {
+		return nil, fmt.Errorf("eventstore: the keyring's keyset: %w", err)
+	}
+	return handle, nil
+}
+
+// RotateSubjectKeys returns the text of a keyring with a new key that encrypts the keys of subjects from now on. The
+// keys before it still decrypt, until DropOldSubjectKeys removes them.
+func RotateSubjectKeys(text []byte) ([]byte, error) {
+	return changeSubjectKeyset(text, func(m *keyset.Manager, _ *keyset.Handle) error {
+		id, err := m.Add(aead.AES256GCMKeyTemplate())
+		if err == nil {
+			err = m.SetPrimary(id)
+		}
+		return err
+	})
+}
+
+// DropOldSubjectKeys returns the text of a keyring without the keys that only decrypt the keys of subjects. What they
+// encrypted can never be read again; see Ledger.RewrapKeys.
+func DropOldSubjectKeys(text []byte) ([]byte, error) {
+	return changeSubjectKeyset(text, func(m *keyset.Manager, handle *keyset.Handle) error {
+		info := handle.KeysetInfo()
+		for _, key := range info.GetKeyInfo() {
+			if key.GetKeyId() == info.GetPrimaryKeyId() {
+				continue
+			}
+			if err := m.Delete(key.GetKeyId()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func changeSubjectKeyset(text []byte, change func(*keyset.Manager, *keyset.Handle) error) ([]byte, error) {
+	if _, err := ParseKeyring(text); err != nil {
+		return nil, err
+	}
+	var file keyringFile
+	if err := json.Unmarshal(text, &file); err != nil {
+		return nil, errors.New("eventstore: the keyring is not valid JSON")
+	}
+	handle, err := readKeyset(file.SubjectKeyset)
+	if err != nil {
+		return nil, err
+	}
+	m := keyset.NewManagerFromHandle(handle)
+	if err := change(m, handle); err != nil {
+		return nil, fmt.Errorf("eventstore: change keyset: %w", err)
+	}
+	if handle, err = m.Handle(); err != nil {
+		return nil, fmt.Errorf("eventstore: change keyset: %w", err)
+	}
+	if file.SubjectKeyset, err = writeKeyset(handle); err != nil {
+		return nil, err
+	}
+	return file.text()
 }
 
 // OpenKeyring reads the keyring file at path. With create it creates the file (mode 0600) if there is none.
@@ -128,7 +220,7 @@ func (k *Keyring) DeriveKey(purpose string) []byte {
 
 // AEAD encrypts data that has no subject whose erasure destroys it, such as secrets of the installation and stored
 // answers.
-func (k *Keyring) AEAD() tink.AEAD { return k.wrap }
+func (k *Keyring) AEAD() tink.AEAD { return k.aead }
 
 // NumberHash is the name of a phone number in an organisation's register of opt-outs: an HMAC, so that the register can
 // outlive the erasure of contacts without containing numbers.

@@ -118,6 +118,7 @@ var documentedProperties = map[string]string{
 	"first_name":                "First name",
 	"first_reply_at":            "When the contact first wrote",
 	"format":                    "The version of the proof's form",
+	"extends":                   "Shows that the tree begins with that of an older head; null when head_size was not given",
 	"from_position":             "The first position in the ledger that the block covers",
 	"from_status":               "The consent before",
 	"full_name":                 "Full name",

@@ -100,11 +100,16 @@ func exists(path string) bool {
 
 func (i *installation) dir() dataDir { return dataDir(filepath.Clean(i.Data)) }
 
-func (i *installation) keyring() (*eventstore.Keyring, error) {
-	path := i.KeysFile
-	if path == "" {
-		path = i.dir().keys()
+// keysFile is the file with the installation's secrets.
+func (i *installation) keysFile() string {
+	if i.KeysFile == "" {
+		return i.dir().keys()
 	}
+	return i.KeysFile
+}
+
+func (i *installation) keyring() (*eventstore.Keyring, error) {
+	path := i.keysFile()
 	keyring, err := eventstore.OpenKeyring(path, false)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return keyring, err
