@@ -28,6 +28,7 @@ var allowedImports = map[string][]string{
 	"events":         {},
 	"clock":          {}, // never by domain and events, which get times passed in
 	"csvfile":        {},
+	"fairqueue":      {},
 	"domain/...":     {"events", "domain/..."},
 	"eventstore/...": {"events", "domain/fault", "clock", "eventstore/..."},
 	"commands/...":   {"csvfile", "domain/...", "eventstore/...", "events", "clock", "commands/..."},
@@ -37,9 +38,9 @@ var allowedImports = map[string][]string{
 	"processes/...":   {"commands/...", "projections/...", "events", "eventstore/...", "domain/...", "clock", "processes/..."},
 	// The packages that declare the ports which adapters implement.
 	"adapters/...": {"processes/carrier", "processes/webhooks", "events", "domain/fault", "clock", "adapters/..."},
-	"httpapi/...":  {"domain/fault", "clock", "httpapi/..."},
+	"httpapi/...":  {"domain/fault", "clock", "fairqueue", "httpapi/..."},
 	"writeapi/...": {"httpapi/...", "commands/...", "projections/...", "domain/...", "processes/webhooks/payload", "writeapi/..."}, // payload: the documentation of webhooks
-	"readapi/...":  {"csvfile", "httpapi/...", "projections/...", "domain/...", "readapi/..."},
+	"readapi/...":  {"csvfile", "fairqueue", "httpapi/...", "projections/...", "domain/...", "readapi/..."},
 	"toolapi/...":  {"httpapi/...", "readapi/...", "writeapi/...", "projections/...", "domain/...", "toolapi/..."},
 	"migrations":   {},
 	"localpg":      {},

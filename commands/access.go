@@ -22,6 +22,15 @@ type Access struct {
 	Guards       []eventstore.Guard
 }
 
+// CheckSecret refuses the secret of an API key that this installation did not make with unauthorized. It asks no
+// database (rule ACC-2).
+func (a *App) CheckSecret(secret string) error {
+	if !apikey.IsGenuine(secret, a.apiKeyCheck) {
+		return fault.New(fault.Unauthorized, "The API key is not known.")
+	}
+	return nil
+}
+
 // FindKeyAccess finds the API key with a secret. Unknown, revoked and expired secrets, and tokens of disabled
 // identities, are refused with unauthorized. A secret that this installation did not make is refused without a query
 // (rule ACC-2). The scopes of an identity's token are those of the identity.
@@ -32,8 +41,8 @@ type Access struct {
 // The caller checks scopes, IP addresses and whether the organisation is paused.
 func (a *App) FindKeyAccess(ctx context.Context, secret string, fresh bool) (Access, error) {
 	unknown := fault.New(fault.Unauthorized, "The API key is not known.")
-	if !apikey.IsGenuine(secret, a.apiKeyCheck) {
-		return Access{}, unknown
+	if err := a.CheckSecret(secret); err != nil {
+		return Access{}, err
 	}
 	id, found, err := a.engine.Owner(ctx, secretClaimScope, apikey.Hash(secret))
 	if err != nil {

@@ -11,7 +11,10 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/gin-gonic/gin"
+	"github.com/google/uuid"
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/singleflight"
 
 	"ledgerline/domain/fault"
 	"ledgerline/httpapi/auth"
@@ -27,6 +30,7 @@ type Config struct {
 	Authenticator      auth.Authenticator
 	IdempotencyRecords IdempotencyRecords
 	Limiter            Limiter // nil means no limits
+	Requests           Requests
 
 	Logger *slog.Logger // slog.Default() when nil
 	// AccessLog writes one line per request.
@@ -35,6 +39,8 @@ type Config struct {
 	Metrics *prometheus.Registry
 	// Tracing records a span of every request with the global OpenTelemetry provider; see StartTracing.
 	Tracing bool
+	// SeparateOps leaves /healthz, /readyz and /metrics to OpsHandler.
+	SeparateOps bool
 	// TrustedProxies are addresses or networks whose X-Forwarded-For header is used; none by default.
 	TrustedProxies []string
 	// RequestTimeout bounds every request except downloads (rule API-27); 30 s when 0, unbounded when negative.
@@ -78,6 +84,10 @@ type API struct {
 	recordBodies *recordBodies
 	routes       map[string]Route // by operation id
 	completed    sync.Once        // completeSchemas
+	queues       queues
+	callers      *lru.Cache[string, uuid.UUID] // the organisations of callers by auth.Identity.Key
+	ops          *gin.Engine                   // serves health and metrics
+	readiness    singleflight.Group
 
 	mu     sync.RWMutex
 	checks []check
@@ -101,7 +111,8 @@ func New(cfg Config) (*API, error) {
 	if err := engine.SetTrustedProxies(cfg.TrustedProxies); err != nil {
 		return nil, fmt.Errorf("httpapi: trusted proxies: %w", err)
 	}
-	a := &API{cfg: cfg, engine: engine, routes: map[string]Route{}, recordBodies: newRecordBodies(cfg.IdempotencyRecords)}
+	a := &API{cfg: cfg, engine: engine, routes: map[string]Route{}, recordBodies: newRecordBodies(cfg.IdempotencyRecords), queues: newQueues(cfg.Requests)}
+	a.callers, _ = lru.New[string, uuid.UUID](maxKnownCallers) // an error means a size below 1
 	a.huma, a.registry = newHuma(cfg, engine)
 	observed, err := a.observe()
 	if err != nil {
@@ -113,6 +124,11 @@ func New(cfg Config) (*API, error) {
 	engine.NoMethod(func(c *gin.Context) { // gin has set Allow
 		a.refuse(c, fault.New(fault.MethodNotAllowed, "This path does not take %s.", c.Request.Method))
 	})
+	a.ops = engine
+	if cfg.SeparateOps {
+		a.ops = gin.New()
+		a.ops.Use(observed, a.recover)
+	}
 	a.serveHealth()
 	a.serveDocs()
 	return a, nil
@@ -123,6 +139,10 @@ func (a *API) Handler() http.Handler {
 	a.completed.Do(a.completeSchemas) // before the first request, because checking a request reads the schemas
 	return a.engine
 }
+
+// OpsHandler returns the handler that serves /healthz, /readyz and /metrics. It is for a listener of its own, with
+// Config.SeparateOps; otherwise it is Handler.
+func (a *API) OpsHandler() http.Handler { return a.ops }
 
 // Route returns the route with an operation id.
 func (a *API) Route(id string) (Route, bool) {

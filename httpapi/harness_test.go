@@ -29,6 +29,17 @@ var (
 // callers is an Authenticator that knows callers by their tokens.
 type callers map[string]auth.Caller
 
+// Identify knows the tokens whose callers there are, and the token "revoked".
+func (c callers) Identify(_ context.Context, credentials auth.Credentials) (auth.Identity, error) {
+	if caller, ok := c[credentials.Token]; ok {
+		return auth.Identity{Key: caller.ID + "/" + credentials.WorkspaceHeader, Base: caller.ID}, nil
+	}
+	if credentials.Token == "revoked" {
+		return auth.Identity{Key: "revoked", Base: "revoked"}, nil
+	}
+	return auth.Identity{}, fault.New(fault.Unauthorized, "The token is not valid.")
+}
+
 func (c callers) Authenticate(_ context.Context, credentials auth.Credentials) (auth.Caller, error) {
 	caller, ok := c[credentials.Token]
 	if !ok {
@@ -42,13 +53,13 @@ func (c callers) Authenticate(_ context.Context, credentials auth.Credentials) (
 
 func key(id string, scopes ...auth.Scope) auth.Caller {
 	return auth.Caller{
-		Kind: auth.KindKey, ID: id, RateLimitKey: id, OrganisationID: organisation, WorkspaceID: workspace, Scopes: scopes,
+		Kind: auth.KindKey, ID: id, OrganisationID: organisation, WorkspaceID: workspace, Scopes: scopes,
 	}
 }
 
 func session(role auth.Role) auth.Caller {
 	return auth.Caller{
-		Kind: auth.KindSession, ID: "user-" + string(role), RateLimitKey: "session-" + string(role),
+		Kind: auth.KindSession, ID: "user-" + string(role),
 		OrganisationID: organisation, WorkspaceID: workspace, Role: role,
 	}
 }

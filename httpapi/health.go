@@ -13,32 +13,47 @@ import (
 // readyTimeout bounds all readiness checks together.
 const readyTimeout = 2 * time.Second
 
-// serveHealth adds /healthz, /readyz and /metrics (rule API-31).
+// serveHealth adds /healthz, /readyz and /metrics (rule API-31). On a listener that clients reach, the two that cost
+// something are limited by address.
 func (a *API) serveHealth() {
-	a.engine.GET("/healthz", func(c *gin.Context) { c.JSON(http.StatusOK, map[string]string{"status": "ok"}) })
-	a.engine.GET("/readyz", a.ready)
+	a.ops.GET("/healthz", func(c *gin.Context) { c.JSON(http.StatusOK, map[string]string{"status": "ok"}) })
+	routes := a.ops.Group("/")
+	if !a.cfg.SeparateOps {
+		routes.Use(a.LimitAddress)
+	}
+	routes.GET("/readyz", a.ready)
 	metrics := promhttp.HandlerFor(a.cfg.Metrics, promhttp.HandlerOpts{})
-	a.engine.GET("/metrics", func(c *gin.Context) { metrics.ServeHTTP(c.Writer, c.Request) })
+	routes.GET("/metrics", func(c *gin.Context) { metrics.ServeHTTP(c.Writer, c.Request) })
 }
 
-// ready answers 200 when all readiness checks pass, else 503. It names the checks that failed.
+// ready answers 200 when all readiness checks pass, else 503. It names the checks that failed. Concurrent requests
+// share one run of the checks.
 func (a *API) ready(c *gin.Context) {
-	ctx, cancel := context.WithTimeout(c.Request.Context(), readyTimeout)
+	shared, _, _ := a.readiness.Do("", func() (any, error) { return a.runChecks(c.Request.Context()), nil }) //nolint:errcheck // there is none
+	results, _ := shared.(map[string]string)
+	status, state := http.StatusOK, "ok"
+	for _, result := range results {
+		if result != "ok" {
+			status, state = http.StatusServiceUnavailable, "failing"
+		}
+	}
+	c.JSON(status, map[string]any{"status": state, "checks": results})
+}
+
+// runChecks runs the readiness checks and returns their results by name.
+func (a *API) runChecks(ctx context.Context) map[string]string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout) // other requests wait for the results too
 	defer cancel()
 	a.mu.RLock()
 	checks := a.checks
 	a.mu.RUnlock()
-	status, results := http.StatusOK, map[string]string{}
+	results := map[string]string{}
 	for _, one := range checks {
 		results[one.name] = "ok"
 		if err := one.run(ctx); err != nil {
-			status, results[one.name] = http.StatusServiceUnavailable, "failing"
+			results[one.name] = "failing"
 			a.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "httpapi: readiness check failed", slog.String("check", one.name), slog.Any("error", err))
 		}
 	}
-	state := "ok"
-	if status != http.StatusOK {
-		state = "failing"
-	}
-	c.JSON(status, map[string]any{"status": state, "checks": results})
+	return results
 }

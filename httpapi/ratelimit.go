@@ -2,13 +2,15 @@ package httpapi
 
 import (
 	"context"
+	"net/netip"
 	"sync"
 	"time"
 
+	"github.com/gin-gonic/gin"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/time/rate"
 
 	"ledgerline/domain/fault"
-	"ledgerline/httpapi/auth"
 )
 
 // Limit is the rate at which a token bucket is filled, and the number of tokens that it holds.
@@ -17,10 +19,12 @@ type Limit struct {
 	Burst     int
 }
 
-// The limits of rule API-25, per API key, and per user and workspace for sessions.
+// The limits of rules API-25 and API-36.
 var (
-	SendingLimit = Limit{PerSecond: 10, Burst: 20}
-	GeneralLimit = Limit{PerSecond: 50, Burst: 50}
+	SendingLimit      = Limit{PerSecond: 10, Burst: 20}   // per API key, and per user and workspace for sessions
+	GeneralLimit      = Limit{PerSecond: 50, Burst: 50}   // likewise
+	OrganisationLimit = Limit{PerSecond: 500, Burst: 500} // per organisation
+	AddressLimit      = Limit{PerSecond: 20, Burst: 100}  // per client address, for requests without a known caller
 )
 
 // Limiter takes a token from a bucket, or returns how long it takes until there is one. It is safe for concurrent use.
@@ -29,43 +33,100 @@ type Limiter interface {
 	Allow(ctx context.Context, bucket string, limit Limit) (retryAfter time.Duration, ok bool)
 }
 
-// countRequest counts a request against the caller's limit. It returns fault rate_limited when that is exceeded.
-func (a *API) countRequest(ctx context.Context, c *auth.Caller, sending bool) error {
+// take takes a token. It returns fault rate_limited when the bucket is empty; name says which limit that was.
+func (a *API) take(ctx context.Context, bucket string, limit Limit, name, message string) error {
 	if a.cfg.Limiter == nil {
 		return nil
 	}
-	bucket, limit := "general:"+c.RateLimitKey, GeneralLimit
-	if sending {
-		bucket, limit = "sending:"+c.RateLimitKey, SendingLimit
-	}
 	if wait, ok := a.cfg.Limiter.Allow(ctx, bucket, limit); !ok {
-		return &fault.Fault{Code: fault.RateLimited, Message: "Too many requests. Try again later.", RetryAfter: wait}
+		return &fault.Fault{Code: fault.RateLimited, Message: message, RetryAfter: wait, Details: map[string]any{"limit": name}}
 	}
 	return nil
 }
 
-// MemoryLimiter holds the buckets of one node. A bucket that was idle for a minute is full again under every limit, so
-// it is removed: memory grows with the callers of the last two minutes. It uses real time and not the service's clock,
-// since a stopped clock would never refill a bucket.
+// countRequest counts a request against the limits of its caller and of its caller's organisation, before anything is
+// asked of the database. It returns fault rate_limited when one is exceeded. The organisation is that of the caller's
+// last request; the first one counts when the caller has been authenticated.
+func (a *API) countRequest(q *request, sending bool) error {
+	id := &q.credentials.Identity
+	organisation, known := a.callers.Get(id.Key)
+	name := id.Key
+	if !known { // a client can make up workspaces, and would get a bucket for each
+		name = id.Base
+	}
+	bucket, limit := "general:"+name, GeneralLimit
+	if sending {
+		bucket, limit = "sending:"+name, SendingLimit
+	}
+	if err := a.take(q.ctx, bucket, limit, "key", "Too many requests. Try again later."); err != nil {
+		return err
+	}
+	if known {
+		q.call.OrganisationID = organisation
+		return a.countOrganisation(q)
+	}
+	return nil
+}
+
+func (a *API) countOrganisation(q *request) error {
+	return a.take(q.ctx, "organisation:"+q.call.OrganisationID.String(), OrganisationLimit, "organisation",
+		"The organisation sends too many requests. Try again later.")
+}
+
+// countStranger counts a request without a known caller against the limit of its address. It returns refusal, or fault
+// rate_limited when the limit is exceeded.
+func (a *API) countStranger(c *gin.Context, refusal error) error {
+	if err := a.countAddress(c); err != nil {
+		return err
+	}
+	return refusal
+}
+
+func (a *API) countAddress(c *gin.Context) error {
+	return a.take(c.Request.Context(), "address:"+addressBucket(address(c)), AddressLimit, "address", "Too many requests from this address. Try again later.")
+}
+
+// LimitAddress is a middleware for routes without authentication: it counts requests against the limit of their
+// client's address.
+func (a *API) LimitAddress(c *gin.Context) {
+	if err := a.countAddress(c); err != nil {
+		a.refuse(c, err)
+		return
+	}
+	c.Next()
+}
+
+// addressBucket names the bucket of an address: of IPv6 the network of 64 bits, which one client has all of.
+func addressBucket(ip netip.Addr) string {
+	if ip.Is6() {
+		if network, err := ip.Prefix(64); err == nil {
+			return network.String()
+		}
+	}
+	return ip.String()
+}
+
+// MemoryLimiter holds the buckets of one node. It keeps those that were used last, up to maxBuckets of callers and as
+// many of addresses, so that addresses never displace callers. It uses real time and not the service's clock, since a
+// stopped clock would never refill a bucket.
 type MemoryLimiter struct {
 	now     func() time.Time
 	mu      sync.Mutex
-	buckets map[string]*bucket
-	swept   time.Time
+	callers *simplelru.LRU[string, *rate.Limiter]
+	address *simplelru.LRU[string, *rate.Limiter]
 }
 
-type bucket struct {
-	limiter *rate.Limiter
-	used    time.Time
-}
-
-const bucketIdle = time.Minute
+// maxBuckets bounds the memory to about 20 MiB.
+const maxBuckets = 1 << 16
 
 // NewMemoryLimiter makes a limiter with no buckets.
-func NewMemoryLimiter() *MemoryLimiter { return newMemoryLimiter(time.Now) }
+func NewMemoryLimiter() *MemoryLimiter { return newMemoryLimiter(time.Now, maxBuckets) }
 
-func newMemoryLimiter(now func() time.Time) *MemoryLimiter {
-	return &MemoryLimiter{now: now, buckets: map[string]*bucket{}, swept: now()}
+func newMemoryLimiter(now func() time.Time, size int) *MemoryLimiter {
+	m := &MemoryLimiter{now: now}
+	m.callers, _ = simplelru.NewLRU[string, *rate.Limiter](size, nil) // an error means a size below 1
+	m.address, _ = simplelru.NewLRU[string, *rate.Limiter](size, nil)
+	return m
 }
 
 // Allow implements Limiter.
@@ -73,21 +134,16 @@ func (m *MemoryLimiter) Allow(_ context.Context, name string, limit Limit) (time
 	now := m.now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if now.Sub(m.swept) > bucketIdle {
-		for name, b := range m.buckets {
-			if now.Sub(b.used) > bucketIdle {
-				delete(m.buckets, name)
-			}
-		}
-		m.swept = now
+	buckets := m.callers
+	if limit == AddressLimit {
+		buckets = m.address
 	}
-	b := m.buckets[name]
-	if b == nil {
-		b = &bucket{limiter: rate.NewLimiter(rate.Limit(limit.PerSecond), limit.Burst)}
-		m.buckets[name] = b
+	bucket, found := buckets.Get(name)
+	if !found {
+		bucket = rate.NewLimiter(rate.Limit(limit.PerSecond), limit.Burst)
+		buckets.Add(name, bucket)
 	}
-	b.used = now
-	reservation := b.limiter.ReserveN(now, 1)
+	reservation := bucket.ReserveN(now, 1)
 	wait := reservation.DelayFrom(now)
 	if wait > 0 {
 		reservation.CancelAt(now)

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"fmt"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 func TestBucketAllowsItsBurstAndThenItsRate(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
-	m := newMemoryLimiter(func() time.Time { return now })
+	m := newMemoryLimiter(func() time.Time { return now }, 100)
 	for range 20 {
 		_, ok := m.Allow(t.Context(), "sending:key_1", SendingLimit)
 		require.True(t, ok)
@@ -34,15 +35,28 @@ func TestBucketAllowsItsBurstAndThenItsRate(t *testing.T) {
 	}
 }
 
-func TestIdleBucketsAreRemoved(t *testing.T) {
+func TestTablesOfBucketsAreBoundedAndApart(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_000_000, 0)
-	m := newMemoryLimiter(func() time.Time { return now })
+	m := newMemoryLimiter(func() time.Time { return now }, 100)
+	for range GeneralLimit.Burst {
+		m.Allow(t.Context(), "general:key_1", GeneralLimit)
+	}
+	for i := range 1000 {
+		m.Allow(t.Context(), fmt.Sprint(i), AddressLimit)
+	}
+	_, ok := m.Allow(t.Context(), "general:key_1", GeneralLimit)
+	require.False(t, ok, "addresses have displaced a caller")
 	for i := range 1000 {
 		m.Allow(t.Context(), fmt.Sprint(i), GeneralLimit)
 	}
-	require.Len(t, m.buckets, 1000)
-	now = now.Add(2 * bucketIdle)
-	m.Allow(t.Context(), "new", GeneralLimit)
-	require.Len(t, m.buckets, 1)
+	require.Equal(t, 100, m.callers.Len())
+	require.Equal(t, 100, m.address.Len())
+}
+
+func TestAnIPv6ClientHasOneBucketForItsNetwork(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, addressBucket(netip.MustParseAddr("2001:db8::1")), addressBucket(netip.MustParseAddr("2001:db8::2:1")))
+	require.NotEqual(t, addressBucket(netip.MustParseAddr("2001:db8::1")), addressBucket(netip.MustParseAddr("2001:db8:0:1::1")))
+	require.NotEqual(t, addressBucket(netip.MustParseAddr("192.0.2.1")), addressBucket(netip.MustParseAddr("192.0.2.2")))
 }

@@ -39,6 +39,14 @@ type request struct {
 	body        *input.Body
 	reader      bytes.Reader // over body.Canonical
 	issues      []fault.Issue
+	leave       []func() // called when the request ends
+}
+
+// end gives back what the request was admitted to.
+func (q *request) end() {
+	for _, leave := range q.leave {
+		leave()
+	}
 }
 
 // humaContext renames the embedded field, which would otherwise collide with the method Context.
@@ -101,6 +109,7 @@ func (a *API) middleware(e *endpoint) func(huma.Context, func(huma.Context)) {
 		}
 		defer cancel()
 		q.ctx = &requestContext{ctx, q}
+		defer q.end()
 		if err := a.checkRequest(q, e); err != nil {
 			a.refuse(c, err)
 			return
@@ -109,15 +118,14 @@ func (a *API) middleware(e *endpoint) func(huma.Context, func(huma.Context)) {
 	}
 }
 
-// checkRequest authenticates, counts, checks access, and reads the request. It returns the fault to refuse with;
-// validation issues are collected in the request instead.
+// checkRequest counts the request, authenticates, checks access, and reads the request. It returns the fault to refuse
+// with; validation issues are collected in the request instead.
 func (a *API) checkRequest(q *request, e *endpoint) error {
-	credentials, malformedWorkspace, err := a.credentials(q.gin)
+	malformedWorkspace, err := a.identify(q)
 	if err != nil {
 		return err
 	}
-	credentials.Fresh, credentials.AnyWorkspace = !e.write, e.Access.AnyWorkspace
-	q.credentials = credentials
+	q.credentials.Fresh, q.credentials.AnyWorkspace = !e.write, e.Access.AnyWorkspace
 	if err := a.checkCaller(q, e); err != nil {
 		return err
 	}
@@ -134,26 +142,76 @@ func (a *API) checkRequest(q *request, e *endpoint) error {
 	return a.readBody(q, e)
 }
 
-// checkCaller authenticates the caller, counts the request and checks access. A caller that a cached credential would
-// refuse is checked again at the head of the ledger: a role that was just granted counts at once.
+// identify reads the credentials and checks them as far as that needs no database.
+func (a *API) identify(q *request) (malformedWorkspace bool, err error) {
+	q.credentials, malformedWorkspace, err = a.credentials(q.gin)
+	if err == nil {
+		q.credentials.Identity, err = a.cfg.Authenticator.Identify(q.ctx, q.credentials)
+	}
+	if fault.Is(err, fault.Unauthorized) {
+		err = a.countStranger(q.gin, err)
+	}
+	return malformedWorkspace, err
+}
+
+// checkCaller counts and admits the request, authenticates the caller and checks access. A caller that a cached
+// credential would refuse is checked again at the head of the ledger: a role that was just granted counts at once.
 func (a *API) checkCaller(q *request, e *endpoint) error {
-	err := a.authenticate(q)
-	if err != nil && !q.credentials.Fresh {
-		err = a.authenticateFresh(q)
-	}
-	if err != nil {
+	if err := a.admit(q, e.Sending, func() error {
+		err := a.authenticate(q)
+		if err != nil && !q.credentials.Fresh {
+			err = a.authenticateFresh(q)
+		}
+		return err
+	}); err != nil {
 		return err
 	}
-	if err := a.countRequest(q.ctx, &q.call.Caller, e.Sending); err != nil {
-		return err
-	}
-	err = q.checkAccess(e)
+	err := q.checkAccess(e)
 	if err != nil && !q.credentials.Fresh {
 		if err = a.authenticateFresh(q); err == nil {
 			err = q.checkAccess(e)
 		}
 	}
 	return err
+}
+
+// admit counts a request, waits until its organisation may have one more under way, and calls authenticate. It returns
+// fault rate_limited, service_unavailable, or the error of authenticate.
+func (a *API) admit(q *request, sending bool, authenticate func() error) error {
+	counted := q.ctx.Value(countedKey{}) != nil // by the request that this is a part of
+	if !counted || sending {
+		if err := a.countRequest(q, sending); err != nil {
+			return err
+		}
+	}
+	organisation, known := a.callers.Get(q.credentials.Identity.Key)
+	leave, err := a.enterRequest(q.ctx, organisation)
+	if err != nil {
+		return err
+	}
+	q.leave = append(q.leave, leave)
+	if err := authenticate(); err != nil {
+		if fault.Is(err, fault.Unauthorized) {
+			err = a.countStranger(q.gin, err)
+		}
+		return err
+	}
+	if known && organisation == q.call.OrganisationID {
+		return nil
+	}
+	leave()
+	a.callers.Add(q.credentials.Identity.Key, q.call.OrganisationID)
+	if !counted {
+		if err := a.countOrganisation(q); err != nil {
+			return err
+		}
+	}
+	leave, err = a.enterRequest(q.ctx, q.call.OrganisationID)
+	if err != nil {
+		return err
+	}
+	q.leave = append(q.leave, leave)
+	return nil
 }
 
 func (a *API) authenticate(q *request) error {
@@ -259,6 +317,13 @@ var emptyObject = &huma.Schema{Type: huma.TypeObject, AdditionalProperties: fals
 func (a *API) readBody(q *request, e *endpoint) error {
 	if e.body == nil && q.gin.Request.Method == http.MethodGet {
 		return nil
+	}
+	if q.ctx.Value(countedKey{}) == nil { // else the body is a part of one that was admitted
+		leave, err := a.enterBody(q.ctx, q.call.OrganisationID, q.gin.Request.ContentLength, e.maxBody())
+		if err != nil {
+			return err
+		}
+		q.leave = append(q.leave, leave)
 	}
 	body, err := input.ReadBody(q.gin.Request, e.maxBody())
 	if err != nil {

@@ -9,28 +9,60 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"ledgerline/domain/fault"
-	"ledgerline/httpapi/auth"
 	"ledgerline/httpapi/input"
 )
 
-// Authenticate returns the caller of a request to a route that is not an endpoint, checked at the head of the ledger.
-// It is for other protocols that lead to the endpoints, such as MCP. It checks neither limits nor access. Answer its
-// error with Refuse.
-func (a *API) Authenticate(c *gin.Context) (auth.Caller, error) {
-	credentials, malformedWorkspace, err := a.credentials(c)
+// Admission is a request to a route that is not an endpoint, which leads to endpoints by another protocol, such as MCP.
+// Its caller is known, and the request has been counted once.
+type Admission struct {
+	api *API
+	q   *request
+}
+
+// Admit counts a request and authenticates its caller at the head of the ledger. It does not check access. Answer its
+// error with Refuse, and end the admission with Close.
+func (a *API) Admit(c *gin.Context) (*Admission, error) {
+	q := &request{gin: c, ctx: c.Request.Context(), body: &noBody}
+	malformedWorkspace, err := a.identify(q)
 	if err != nil {
-		return auth.Caller{}, err
+		return nil, err
 	}
-	credentials.Fresh = true
-	q := &request{gin: c, ctx: c.Request.Context(), credentials: credentials, body: &noBody}
-	if err := a.authenticate(q); err != nil {
-		return auth.Caller{}, err
+	err = a.admit(q, false, func() error { return a.authenticateFresh(q) })
+	q.end() // the subrequests are admitted one by one
+	if err != nil {
+		return nil, err
 	}
 	if malformedWorkspace {
-		return auth.Caller{}, errMalformedWorkspace()
+		return nil, errMalformedWorkspace()
 	}
-	return q.call.Caller, nil
+	q.leave = nil
+	return &Admission{a, q}, nil
 }
+
+// ReadBody reads a JSON body of at most limit bytes without decoding it. It counts among the large bodies of the
+// organisation until Close. It returns fault payload_too_large, bad_request, rate_limited or service_unavailable.
+func (m *Admission) ReadBody(limit int64) ([]byte, error) {
+	r := m.q.gin.Request
+	leave, err := m.api.enterBody(m.q.ctx, m.q.call.OrganisationID, r.ContentLength, limit)
+	if err != nil {
+		return nil, err
+	}
+	m.q.leave = append(m.q.leave, leave)
+	return input.ReadText(r, limit)
+}
+
+// Count counts n more requests against the limits. It returns fault rate_limited when one is exceeded.
+func (m *Admission) Count(n int) error {
+	for range n {
+		if err := m.api.countRequest(m.q, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close ends the admission.
+func (m *Admission) Close() { m.q.end() }
 
 func errMalformedWorkspace() *fault.Fault {
 	return fault.Invalids(fault.Issue{
@@ -38,11 +70,9 @@ func errMalformedWorkspace() *fault.Fault {
 	})
 }
 
-// CountRequest counts one request against the caller's general limit. It returns fault rate_limited when the limit is
-// exceeded.
-func (a *API) CountRequest(ctx context.Context, c *auth.Caller) error {
-	return a.countRequest(ctx, c, false)
-}
+// countedKey is the context key of subrequests: they were counted against the general limit, and their bodies admitted,
+// with the request that they are a part of.
+type countedKey struct{}
 
 // SubrequestAnswer is the answer to a subrequest.
 type SubrequestAnswer struct {
@@ -52,7 +82,8 @@ type SubrequestAnswer struct {
 }
 
 // Subrequest runs one of the API's own endpoints as if the sender of outer had called it, with the same credential,
-// workspace and address and with all checks. body is JSON.
+// workspace and address and with all checks. The sender has an Admission: the subrequest counts against the sending
+// limit only. body is JSON.
 func (a *API) Subrequest(
 	ctx context.Context, outer *http.Request, method, path string, body []byte,
 ) (answer SubrequestAnswer, err error) {
@@ -63,7 +94,7 @@ func (a *API) Subrequest(
 			answer, err = SubrequestAnswer{}, fmt.Errorf("httpapi: %s %s was broken off", method, path)
 		}
 	}()
-	r, err := http.NewRequestWithContext(ctx, method, path, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(context.WithValue(ctx, countedKey{}, true), method, path, bytes.NewReader(body))
 	if err != nil {
 		return SubrequestAnswer{}, err
 	}

@@ -45,19 +45,32 @@ func newAuthenticator(app *commands.App, store *projections.Store, sessions auth
 	return a, nil
 }
 
-// Authenticate implements auth.Authenticator.
-func (a *authenticator) Authenticate(ctx context.Context, c auth.Credentials) (auth.Caller, error) {
+// Identify implements auth.Authenticator.
+func (a *authenticator) Identify(ctx context.Context, c auth.Credentials) (auth.Identity, error) {
 	if strings.HasPrefix(c.Token, "ll_") {
-		return a.key(ctx, c)
+		if err := a.app.CheckSecret(c.Token); err != nil {
+			return auth.Identity{}, err
+		}
+		name := "key/" + apikey.Hash(c.Token)
+		return auth.Identity{Key: name, Base: name}, nil
 	}
 	if a.sessions == nil {
-		return auth.Caller{}, fault.New(fault.Unauthorized, "The token is not known.")
+		return auth.Identity{}, fault.New(fault.Unauthorized, "The token is not known.")
 	}
 	id, err := a.sessions.Verify(ctx, c.Token)
 	if err != nil {
-		return auth.Caller{}, err
+		return auth.Identity{}, err
 	}
-	return a.user(ctx, c, id)
+	base := "user/" + id.String()
+	return auth.Identity{Key: base + "/" + c.WorkspaceHeader, Base: base, User: id}, nil
+}
+
+// Authenticate implements auth.Authenticator.
+func (a *authenticator) Authenticate(ctx context.Context, c auth.Credentials) (auth.Caller, error) {
+	if c.Identity.User == uuid.Nil {
+		return a.key(ctx, c)
+	}
+	return a.user(ctx, c, c.Identity.User)
 }
 
 // mustCheck reports whether a credential has to be checked at the head of the ledger now: always when the request
@@ -89,7 +102,7 @@ func (a *authenticator) key(ctx context.Context, c auth.Credentials) (auth.Calle
 		return auth.Caller{}, fault.New(fault.Forbidden, "The key belongs to another workspace.")
 	}
 	caller := auth.Caller{
-		Kind: auth.KindKey, ID: k.ID, RateLimitKey: k.ID, OrganisationID: k.Organisation, WorkspaceID: k.Workspace,
+		Kind: auth.KindKey, ID: k.ID, OrganisationID: k.Organisation, WorkspaceID: k.Workspace,
 		Test: k.Env == apikey.Test, OrgPaused: access.Organisation.Paused, Guards: guards(access),
 		IPAllowlist: k.IPAllowlist, ExpiresAt: k.ExpiresAt,
 	}
@@ -116,8 +129,7 @@ func (a *authenticator) user(ctx context.Context, c auth.Credentials, id uuid.UU
 		return auth.Caller{}, err
 	}
 	return auth.Caller{
-		Kind: auth.KindSession, ID: id.String(), RateLimitKey: id.String() + "/" + workspace.String(),
-		OrganisationID: access.User.Organisation, WorkspaceID: workspace, Role: auth.Role(access.User.Roles[workspace]),
+		Kind: auth.KindSession, ID: id.String(), OrganisationID: access.User.Organisation, WorkspaceID: workspace, Role: auth.Role(access.User.Roles[workspace]),
 		OrgPaused: access.Organisation.Paused, Guards: guards(access),
 	}, nil
 }

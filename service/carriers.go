@@ -48,7 +48,7 @@ func (n *Node) openCarriers(run context.Context) (err error) {
 // serveCarriers adds the routes to which carriers report and from which attachments are downloaded. They need no API
 // key: the addresses contain a secret.
 func (n *Node) serveCarriers() {
-	routes := n.API.Engine().Group("/carriers/bluebubbles/:line")
+	routes := n.API.Engine().Group("/carriers/bluebubbles/:line", n.API.LimitAddress)
 	notFound := fault.New(fault.NotFound, "There is nothing here.")
 	if n.cfg.Roles.Write {
 		routes.POST("/:secret", func(c *gin.Context) {

@@ -55,6 +55,11 @@ type Config struct {
 	// Sessions says which session tokens are valid; without an issuer none are.
 	Sessions   auth.SessionConfig
 	RateLimits bool
+	// Requests bounds the requests that are worked on at the same time (rule API-35). Default: per organisation a quarter
+	// of MaxConns, and in total eight times as many; unbounded when Total is negative.
+	Requests httpapi.Requests
+	// SeparateOps leaves /healthz, /readyz and /metrics to OpsHandler.
+	SeparateOps bool
 	// Inside allows the service to connect to private addresses that customers name.
 	Inside         bool
 	TrustedProxies []string
@@ -129,6 +134,12 @@ func (c *Config) fill() {
 	}
 	if c.MaxConns == 0 {
 		c.MaxConns = 32
+	}
+	if c.Requests.PerOrganisation == 0 {
+		c.Requests.PerOrganisation = max(4, c.MaxConns/4)
+	}
+	if c.Requests.Total == 0 {
+		c.Requests.Total = 8 * c.Requests.PerOrganisation
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -300,7 +311,7 @@ func (n *Node) serve() error {
 	n.API, err = httpapi.New(httpapi.Config{
 		Version: cfg.Version, BaseURL: cfg.BaseURL, Documentation: documentation(), Authenticator: auth, IdempotencyRecords: idempotencyRecords{n.App, n.Ledger, cfg.Logger}, Limiter: limiter,
 		Logger: cfg.Logger, AccessLog: cfg.AccessLog, Metrics: n.metrics, TrustedProxies: cfg.TrustedProxies,
-		Tracing: cfg.Tracing,
+		Tracing: cfg.Tracing, Requests: cfg.Requests, SeparateOps: cfg.SeparateOps,
 	})
 	if err != nil {
 		return err
@@ -339,6 +350,9 @@ func (n *Node) caughtUp(context.Context) error {
 
 // Handler serves the routes of the node's roles, and health, readiness and metrics.
 func (n *Node) Handler() http.Handler { return n.API.Handler() }
+
+// OpsHandler serves health, readiness and metrics; with Config.SeparateOps only it does.
+func (n *Node) OpsHandler() http.Handler { return n.API.OpsHandler() }
 
 // Stop stops the node: it accepts no more work, finishes the work in progress, and closes the connections.
 func (n *Node) Stop() {

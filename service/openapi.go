@@ -29,6 +29,11 @@ func OpenAPI(version, baseURL string) ([]byte, error) {
 // refuseAll is an auth.Authenticator that refuses every request.
 type refuseAll struct{}
 
+// Identify implements auth.Authenticator.
+func (refuseAll) Identify(context.Context, auth.Credentials) (auth.Identity, error) {
+	return auth.Identity{}, errors.New("service: these routes are documented, not served")
+}
+
 // Authenticate implements auth.Authenticator.
 func (refuseAll) Authenticate(context.Context, auth.Credentials) (auth.Caller, error) {
 	return auth.Caller{}, errors.New("service: these routes are documented, not served")

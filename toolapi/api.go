@@ -1,6 +1,6 @@
-// Package toolapi holds the tools for programs that act for a workspace, above all AI agents (rules ACC-28 to ACC-31).
-// A tool is one endpoint of readapi or writeapi with an input that a model can fill in. It runs the endpoint's own
-// function with the caller's rights and limits; no rule is repeated here. The same types serve POST
+// Package toolapi holds the tools for programs that act for a workspace, above all AI agents (rules ACC-28 to ACC-31
+// and ACC-35). A tool is one endpoint of readapi or writeapi with an input that a model can fill in. It runs the
+// endpoint's own function with the caller's rights and limits; no rule is repeated here. The same types serve POST
 // /v1/mcp/tools/<tool> and the MCP server at /mcp.
 package toolapi
 
@@ -26,8 +26,8 @@ type tool struct {
 	sending                  bool // counts against the sending limit
 	keyed                    bool // its input has an idempotency key
 	errors                   []int
-	// Hints for clients that ask their user first: the tool changes nothing; calling it twice has the effect of calling it
-	// once; it overwrites or ends something; it has an effect outside of the workspace.
+	// Hints for clients that ask their user first: the tool changes nothing; calling it twice has the effect of calling
+	// it once; it overwrites or ends something; it has an effect outside of the workspace.
 	readOnly, idempotent, destructive, openWorld bool
 }
 

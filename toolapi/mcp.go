@@ -55,11 +55,12 @@ func ServeMCP(api *httpapi.API, version, baseURL string) error {
 	})
 	gate := &mcpGate{api: api, origins: http.NewCrossOriginProtection(), host: hostOf(baseURL)}
 	api.Engine().POST(mcpPath, func(c *gin.Context) {
-		outer, err := gate.pass(c)
+		outer, closeIt, err := gate.pass(c)
 		if err != nil {
 			api.Refuse(c, err)
 			return
 		}
+		defer closeIt()
 		streams.ServeHTTP(c.Writer, outer)
 	})
 	return nil
@@ -121,59 +122,49 @@ type mcpGate struct {
 	host    string // the service's host name; "" when it is not configured
 }
 
-// pass authenticates and counts a request, and returns a copy of it whose body has been read. Tool calls are not
-// counted here, but by their endpoints.
-func (g *mcpGate) pass(c *gin.Context) (*http.Request, error) {
+// pass authenticates a request, counts each of its messages, and returns a copy of it whose body has been read. Call
+// closeIt when the request has been answered.
+func (g *mcpGate) pass(c *gin.Context) (outer *http.Request, closeIt func(), err error) {
 	r := c.Request
 	if err := g.origins.Check(r); err != nil {
-		return nil, &fault.Fault{Code: fault.Forbidden, Message: "Pages of other sites may not call this.", Cause: err}
+		return nil, nil, &fault.Fault{Code: fault.Forbidden, Message: "Pages of other sites may not call this.", Cause: err}
 	}
 	if g.isRebound(r) {
-		return nil, fault.New(fault.Forbidden, "The service is not called by this name.")
+		return nil, nil, fault.New(fault.Forbidden, "The service is not called by this name.")
 	}
-	caller, err := g.api.Authenticate(c)
+	admission, err := g.api.Admit(c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	body, err := admission.ReadBody(maxBody)
+	if err == nil {
+		err = countMessages(admission, body)
+	}
 	if err != nil {
-		return nil, &fault.Fault{Code: fault.BadRequest, Message: "The body could not be read.", Cause: err}
+		admission.Close()
+		return nil, nil, err
 	}
-	if len(body) > maxBody {
-		return nil, fault.New(fault.PayloadTooLarge, "The body is larger than %d bytes.", maxBody)
-	}
-	methods := methodsOf(body)
-	if len(methods) > maxBatch {
-		return nil, fault.New(fault.BadRequest, "A request has at most %d messages.", maxBatch)
-	}
-	for _, method := range methods {
-		if method == "tools/call" {
-			continue
-		}
-		if err := g.api.CountRequest(r.Context(), &caller); err != nil {
-			return nil, err
-		}
-	}
-	outer := r.Clone(context.WithValue(r.Context(), outerKey{}, r))
+	outer = r.Clone(context.WithValue(r.Context(), outerKey{}, r))
 	outer.Body = io.NopCloser(bytes.NewReader(body))
-	return outer, nil
+	return outer, admission.Close, nil
 }
 
-// methodsOf lists the methods of the messages in a body. An invalid body counts as one message with an unknown method;
-// the MCP server refuses it.
-func methodsOf(body []byte) []string {
-	var one map[string]json.RawMessage // a struct would ignore the case of names; the MCP server does not
-	var batch []map[string]json.RawMessage
-	if json.Unmarshal(body, &one) == nil {
-		batch = append(batch, one)
-	} else if json.Unmarshal(body, &batch) != nil || len(batch) == 0 {
-		return []string{""}
+// countMessages counts the messages of a body beyond the first, which the admission has counted.
+func countMessages(admission *httpapi.Admission, body []byte) error {
+	messages := messagesOf(body)
+	if messages > maxBatch {
+		return fault.New(fault.BadRequest, "A request has at most %d messages.", maxBatch)
 	}
-	methods := make([]string, len(batch))
-	for i, message := range batch {
-		_ = json.Unmarshal(message["method"], &methods[i]) // "" when it is not a text
+	return admission.Count(messages - 1)
+}
+
+// messagesOf returns how many messages a body has: the length of a batch, and 1 for anything else.
+func messagesOf(body []byte) int {
+	var batch []struct{}
+	if json.Unmarshal(body, &batch) != nil && batch == nil {
+		return 1
 	}
-	return methods
+	return max(len(batch), 1)
 }
 
 // isRebound reports whether a request came over the loopback interface with the host name of another machine: a web

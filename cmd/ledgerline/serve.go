@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"time"
 
 	"ledgerline/adapters/treeheads"
@@ -17,14 +18,16 @@ import (
 // serveCommand runs a node.
 type serveCommand struct {
 	Roles          []string `arg:"" optional:"" name:"role" help:"What the node does: write and read serve the routes that change and that read, project keeps the read models up to date, process sends messages and webhooks. Default: all." enum:"write,read,project,process,all" default:"all"`
-	Addr           string   `help:"Address to listen on. Every node serves /healthz, /readyz and /metrics there (default: ${default})." default:":8080" env:"LEDGERLINE_ADDR" placeholder:"HOST:PORT"`
+	Addr           string   `help:"Address to listen on (default: ${default})." default:":8080" env:"LEDGERLINE_ADDR" placeholder:"HOST:PORT"`
+	OpsAddr        string   `help:"Address that alone serves /healthz, /readyz and /metrics (default: they are served at --addr)." env:"LEDGERLINE_OPS_ADDR" placeholder:"HOST:PORT"`
 	BaseURL        string   `help:"URL at which clients and carriers reach the service, the same on every node." env:"LEDGERLINE_BASE_URL" placeholder:"URL"`
 	DatabaseURL    string   `help:"URL of the database." env:"DATABASE_URL" required:"" placeholder:"URL"`
 	KeysFile       string   `help:"File with the installation's secrets, created with: ledgerline keys create FILE." env:"LEDGERLINE_KEYS_FILE" required:"" placeholder:"FILE"`
 	Connections    int      `help:"Greatest number of connections to the database." default:"32" env:"LEDGERLINE_CONNECTIONS"`
 	Shards         int      `help:"Shards of a new installation (default: 1). The number cannot be changed later." placeholder:"N"`
 	TrustedProxy   []string `help:"Address or network of a proxy whose X-Forwarded-For is trusted; may be repeated." env:"LEDGERLINE_TRUSTED_PROXIES" placeholder:"CIDR"`
-	RateLimits     string   `help:"Limits per API key: on or off (default: ${default})." enum:"on,off" default:"on" env:"LEDGERLINE_RATE_LIMITS" placeholder:"on|off"`
+	RateLimits     string   `help:"Limits per API key, organisation and address: on or off (default: ${default})." enum:"on,off" default:"on" env:"LEDGERLINE_RATE_LIMITS" placeholder:"on|off"`
+	Requests       int      `name:"organisation-requests" help:"Requests of one organisation that the node works on at the same time (default: a quarter of the connections)." env:"LEDGERLINE_ORGANISATION_REQUESTS" placeholder:"N"`
 	AccessLog      bool     `help:"Log every request." default:"true" negatable:"" env:"LEDGERLINE_ACCESS_LOG"`
 	Inside         bool     `help:"Also connect to private addresses that customers name. They are refused otherwise." env:"LEDGERLINE_INSIDE"`
 	PublishHeads   []string `help:"Where to publish the signed tree heads of the ledger: a file, an http or https URL that they are posted to, or s3://BUCKET/PREFIX; may be repeated. Keep it out of reach of whoever administers the database." env:"LEDGERLINE_PUBLISH_HEADS" placeholder:"DESTINATION"`
@@ -113,11 +116,19 @@ func (c *serveCommand) Run(ctx context.Context, con *console) (err error) {
 		return err
 	}
 	defer func() { _ = listener.Close() }()
+	var ops net.Listener
+	if c.OpsAddr != "" {
+		if ops, err = listen(ctx, c.OpsAddr); err != nil {
+			return err
+		}
+		defer func() { _ = ops.Close() }()
+	}
 	node, err := service.Start(ctx, service.Config{
 		DSN: c.DatabaseURL, Keyring: keyring, Roles: c.roles(), Shards: c.Shards, MaxConns: c.Connections, Sessions: sessions,
 		RateLimits: c.RateLimits == "on", Inside: c.Inside, TrustedProxies: c.TrustedProxy, BaseURL: c.BaseURL,
 		AccessLog: c.AccessLog, Tracing: tracing, Version: version(), Logger: log,
 		Heads: heads, HeadsEvery: c.PublishEvery,
+		Requests: httpapi.Requests{PerOrganisation: c.Requests}, SeparateOps: ops != nil,
 	})
 	if err != nil {
 		return err
@@ -126,8 +137,18 @@ func (c *serveCommand) Run(ctx context.Context, con *console) (err error) {
 
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
-	served := make(chan error, 1)
+	served, stoppedOps := make(chan error, 1), make(chan error, 1)
 	go func() { served <- httpapi.Serve(serving, httpapi.NewServer(node.Handler(), log), listener, c.Grace) }()
+	if ops != nil { // it answers until the requests have ended
+		serveOps, stopOps := context.WithCancel(context.WithoutCancel(ctx))
+		go func() {
+			stoppedOps <- httpapi.Serve(serveOps, httpapi.NewServer(node.OpsHandler(), log), ops, time.Second)
+		}()
+		defer func() {
+			stopOps()
+			err = errors.Join(err, <-stoppedOps)
+		}()
+	}
 	log.Info("serve: the node is ready", "address", listener.Addr().String(), "roles", c.Roles, "version", version())
 	select {
 	case err = <-node.Failed():

@@ -52,21 +52,36 @@ type Credentials struct {
 	// workspace nor a role.
 	AnyWorkspace bool
 	IP           netip.Addr
+	// Identity is what Identify has found; Authenticate needs it.
+	Identity Identity
 	// Fresh requires the state at the head of the ledger. Without it the Authenticator may answer from a cache that is
 	// about a second old: a write then passes the caller's Guards to its append, which fails with ErrCredentialChanged
 	// when the cached state is outdated.
 	Fresh bool
 }
 
+// Identity is what a token says about itself. Whether its key or user exists is not known yet.
+type Identity struct {
+	// Key names the caller's rate-limit buckets: the hash of an API key; of a session, user and requested workspace.
+	Key string
+	// Base is Key without what the client can make up, such as the workspace of a session.
+	Base string
+	User uuid.UUID // of a session
+}
+
 // ErrCredentialChanged is what a write returns, wrapped, when nothing was written because one of the caller's Guards
 // failed. The API then authenticates the request with Fresh and runs the write once more.
 var ErrCredentialChanged = errors.New("the caller's credential has changed")
 
-// Authenticator finds the caller that a token belongs to. It returns fault unauthorized for an invalid token, forbidden
-// for a valid one that may not be used from this address or in this workspace, and bad_request when the user of a
-// session has several workspaces and chose none. It fills every field of Caller except IP, UserAgent and RequestID. It
-// is safe for concurrent use.
+// Authenticator finds the caller that a token belongs to. It is safe for concurrent use.
 type Authenticator interface {
+	// Identify checks a token without asking the database, so that requests can be counted before they cost a query. It
+	// returns fault unauthorized for a token that was forged or has expired.
+	Identify(ctx context.Context, credentials Credentials) (Identity, error)
+	// Authenticate finds the caller of credentials with an Identity. It returns fault unauthorized for an invalid token,
+	// forbidden for a valid one that may not be used from this address or in this workspace, and bad_request when the
+	// user of a session has several workspaces and chose none. It fills every field of Caller except IP, UserAgent and
+	// RequestID.
 	Authenticate(ctx context.Context, credentials Credentials) (Caller, error)
 }
 
@@ -81,9 +96,7 @@ type Guard struct {
 type Caller struct {
 	Kind CallerKind
 	// ID is the id of the API key, the service identity or the user.
-	ID string
-	// RateLimitKey names the caller's rate-limit buckets: the id of the API key; for a session, user id and workspace id.
-	RateLimitKey   string
+	ID             string
 	OrganisationID uuid.UUID
 	WorkspaceID    uuid.UUID
 	// Test marks a test-mode key.

@@ -48,9 +48,6 @@ var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 // or bad_request; a body whose form passes a bound is refused while it is read. Texts and numbers that cannot be stored
 // are issues of the result.
 func ReadBody(r *http.Request, limit int64) (*Body, error) {
-	if r.ContentLength > limit {
-		return nil, tooLarge(r, limit)
-	}
 	buffer, _ := buffers.Get().(*bytes.Buffer)
 	buffer.Reset()
 	defer func() {
@@ -58,12 +55,7 @@ func ReadBody(r *http.Request, limit int64) (*Body, error) {
 			buffers.Put(buffer)
 		}
 	}()
-	large, err := readAll(r.Body, buffer, r.ContentLength, limit)
-	if large {
-		return nil, tooLarge(r, limit)
-	}
-	if err != nil {
-		discard(r)
+	if err := readText(r, buffer, limit); err != nil {
 		return nil, err
 	}
 	if buffer.Len() == 0 {
@@ -73,6 +65,28 @@ func ReadBody(r *http.Request, limit int64) (*Body, error) {
 		return nil, err
 	}
 	return decodeBody(buffer.Bytes())
+}
+
+// ReadText reads a JSON body of at most limit bytes and checks its form, but neither its content type nor that it is
+// valid. It returns fault payload_too_large or bad_request.
+func ReadText(r *http.Request, limit int64) ([]byte, error) {
+	var buffer bytes.Buffer
+	err := readText(r, &buffer, limit)
+	return buffer.Bytes(), err
+}
+
+func readText(r *http.Request, buffer *bytes.Buffer, limit int64) error {
+	if r.ContentLength > limit {
+		return tooLarge(r, limit)
+	}
+	large, err := readAll(r.Body, buffer, r.ContentLength, limit)
+	if large {
+		return tooLarge(r, limit)
+	}
+	if err != nil {
+		discard(r)
+	}
+	return err
 }
 
 // discard reads what the client is still sending of a refused body, up to maxDiscarded.

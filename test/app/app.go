@@ -20,6 +20,7 @@ import (
 	"ledgerline/clock"
 	"ledgerline/domain/line"
 	"ledgerline/eventstore"
+	"ledgerline/httpapi"
 	"ledgerline/httpapi/auth"
 	"ledgerline/processes"
 	"ledgerline/processes/carrier"
@@ -200,7 +201,7 @@ func (a *App) StartNode(roles service.Roles) *Node {
 	var err error
 	n.Node, err = service.Start(context.WithoutCancel(a.t.Context()), service.Config{
 		DSN: dsn, Keyring: a.Ring, Clock: a.Clock, Roles: roles, Shards: o.shards, MaxConns: 16, RateLimits: o.rateLimits,
-		TrustedProxies: o.proxies, Inside: !o.guarded, BaseURL: o.base, Version: "test", Logger: logger, Workers: 8, Lease: o.lease,
+		Requests: httpapi.Requests{PerOrganisation: 32}, TrustedProxies: o.proxies, Inside: !o.guarded, BaseURL: o.base, Version: "test", Logger: logger, Workers: 8, Lease: o.lease,
 		Sessions: auth.SessionConfig{Issuer: Issuer, Audience: Audience, Secret: Secret},
 		Carriers: func(all processes.Carriers) {
 			if o.carrier != nil {

@@ -24,6 +24,7 @@ import (
 	"ledgerline/domain/line"
 	"ledgerline/events"
 	"ledgerline/eventstore"
+	"ledgerline/httpapi"
 	"ledgerline/localpg"
 	"ledgerline/service"
 )
@@ -165,7 +166,9 @@ func (b *bench) site(ctx context.Context, roles service.Roles) (*site, error) {
 		return nil, err
 	}
 	log := slog.New(slog.NewTextHandler(b.Log, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	node, err := service.Start(ctx, service.Config{DSN: dsn, Keyring: b.ring, Roles: roles, Inside: true, Clock: noon(), Logger: log})
+	node, err := service.Start(ctx, service.Config{
+		DSN: dsn, Keyring: b.ring, Roles: roles, Inside: true, Clock: noon(), Logger: log, Requests: httpapi.Requests{Total: -1},
+	})
 	if err != nil {
 		return nil, err
 	}

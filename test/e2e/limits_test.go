@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"ledgerline/domain/apikey"
 	"ledgerline/test/app"
 )
 
@@ -54,4 +55,20 @@ func TestRefusalOfLongNamesIsShort(t *testing.T) {
 	}
 	require.Less(t, len(a.Live.Post("/v1/contacts", body).Is(400).Raw), 32<<10)
 	a.Live.Post("/v1/contacts", `{"phone":"`+a.Phone()+`","fields":{"k":[`+strings.Repeat("[],", 30_000)+`0]}}`).Refused(400, "bad_request")
+}
+
+func TestEveryMCPMessageCountsAlsoAMalformedOne(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t, app.RateLimits())
+	for _, message := range []string{
+		"nonsense", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"nonsense"}}`, `{"jsonrpc":"2.0","id":{},"method":"tools/call"}`,
+	} {
+		client := a.Key(apikey.Live, nil, apikey.Read)
+		answer := rpc(client, message)
+		for tries := 0; answer.Status != 429; tries++ {
+			require.Less(t, tries, 1000, message)
+			answer = rpc(client, message)
+		}
+		answer.Refused(429, "rate_limited")
+	}
 }
