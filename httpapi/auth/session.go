@@ -106,6 +106,9 @@ func unauthorized(cause error) error {
 // key returns the keys that may verify a token. The algorithm decides which kind of key is used, so that a public key
 // can never serve as an HS256 secret.
 func (v *SessionVerifier) key(ctx context.Context, token *jwt.Token) (any, error) {
+	if _, sent := token.Header["crit"]; sent { // RFC 7515: no extension is understood here
+		return nil, errors.New("the header has critical extensions")
+	}
 	algorithm := token.Method.Alg()
 	if algorithm == jwt.SigningMethodHS256.Alg() {
 		if len(v.secret) == 0 {

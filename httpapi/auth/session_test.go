@@ -259,3 +259,21 @@ func TestIncompleteSessionConfigurationIsRefused(t *testing.T) {
 		require.Error(t, err)
 	}
 }
+
+func TestTokenWithCriticalExtensionsIsRefused(t *testing.T) {
+	t.Parallel()
+	cfg := sessions(nil)
+	v := verifier(t, cfg)
+	for name, crit := range map[string]any{"unknown": []string{"exp-policy"}, "b64": []string{"b64"}, "empty": []string{}, "no list": "x", "null": nil} {
+		token := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.RegisteredClaims{
+			Issuer: cfg.Issuer, Audience: jwt.ClaimStrings{cfg.Audience}, Subject: someUser.String(), ExpiresAt: jwt.NewNumericDate(today.Add(time.Hour)),
+		})
+		plain, err := token.SignedString(secret)
+		require.NoError(t, err)
+		accepted(t, v, plain)
+		token.Header["crit"] = crit
+		text, err := token.SignedString(secret)
+		require.NoError(t, err, name)
+		notAccepted(t, v, text)
+	}
+}
