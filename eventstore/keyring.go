@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 
@@ -180,34 +181,30 @@ func changeSubjectKeyset(text []byte, change func(*keyset.Manager, *keyset.Handl
 	return file.text()
 }
 
-// OpenKeyring reads the keyring file at path. With create it creates the file (mode 0600) if there is none.
-func OpenKeyring(path string, create bool) (*Keyring, error) {
-	text, err := os.ReadFile(path) //nolint:gosec // the operator names the file
-	if errors.Is(err, fs.ErrNotExist) && create {
-		k, text, err := NewKeyring()
-		if err != nil {
-			return nil, err
-		}
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // as above
-		if errors.Is(err, fs.ErrExist) {                                      // another process has created it
-			return OpenKeyring(path, false)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("eventstore: create keyring: %w", err)
-		}
-		if _, err = f.Write(text); err == nil {
-			err = f.Sync()
-		}
-		if err = errors.Join(err, f.Close()); err != nil {
-			return nil, fmt.Errorf("eventstore: write keyring: %w", err)
-		}
-		return k, nil
+// OpenKeyring reads the keyring file at path. It refuses a file that anybody but its owner can use, and one that is not
+// a regular file. The error wraps fs.ErrNotExist when there is no file.
+func OpenKeyring(path string) (*Keyring, error) {
+	f, err := os.Open(path) //nolint:gosec // the operator names the file
+	if err != nil {
+		return nil, fmt.Errorf("eventstore: read keyring: %w", err)
 	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("eventstore: read keyring: %w", err)
+	}
+	if mode := info.Mode(); !mode.IsRegular() || mode.Perm()&^keyringMode != 0 {
+		return nil, fmt.Errorf("eventstore: the keys file %s has the mode %04o: it must be readable by its owner only. Run: chmod 600 %[1]s", path, mode.Perm())
+	}
+	text, err := io.ReadAll(f)
 	if err != nil {
 		return nil, fmt.Errorf("eventstore: read keyring: %w", err)
 	}
 	return ParseKeyring(text)
 }
+
+// keyringMode has the widest permissions of a keyring file.
+const keyringMode fs.FileMode = 0o600
 
 // DeriveKey returns the 32-byte key for a purpose. It is always the same for one keyring and purpose.
 func (k *Keyring) DeriveKey(purpose string) []byte {

@@ -65,7 +65,7 @@ func (s *keyStore) create(subject string) (key tink.AEAD, wrapped []byte, err er
 func (s *keyStore) unwrap(subject string, wrapped []byte) (tink.AEAD, error) {
 	raw, err := s.wrap.Decrypt(wrapped, []byte(subject))
 	if err != nil {
-		return nil, fmt.Errorf("eventstore: the keyring cannot decrypt the key of %s: is it the keyring of this installation?", subject)
+		return nil, fmt.Errorf("%w: its keyset cannot decrypt the key of %s", ErrForeignKeyring, subject)
 	}
 	key, err := subtle.NewAESGCM(raw)
 	if err != nil {
@@ -116,9 +116,12 @@ func (s *keyStore) find(ctx context.Context, subjects []string) (map[string]tink
 	return found, nil
 }
 
-// checkKeyring returns an error for a keyring other than the one that this database was first used with, before
-// anything is encrypted with it.
-func checkKeyring(ctx context.Context, pool *pgxpool.Pool, keyring *Keyring) error {
+// ErrForeignKeyring refuses a keyring other than the one that the database was first used with. With its root, opt-outs
+// would not be found and API keys would not be recognised; with its keyset, personal data could not be read.
+var ErrForeignKeyring = errors.New("eventstore: the keys file does not belong to this database")
+
+// checkKeyset returns ErrForeignKeyring for a keyring with another keyset, before anything is encrypted with it.
+func checkKeyset(ctx context.Context, pool *pgxpool.Pool, keyring *Keyring) error {
 	s := newKeyStore(pool, keyring.wrap, 1)
 	found, err := s.find(ctx, []string{checkSubject})
 	if err != nil {
@@ -145,4 +148,22 @@ func checkKeyring(ctx context.Context, pool *pgxpool.Pool, keyring *Keyring) err
 		return errors.New("eventstore: the installation's key has been destroyed")
 	}
 	return nil
+}
+
+const (
+	ledgerTableSQL = `select to_regclass('ledger_keys') is not null`
+	anyKeySQL      = `select exists (select from ledger_keys)`
+)
+
+// IsUsed reports whether a database holds a ledger that was opened before, so that it belongs to a keyring.
+func IsUsed(ctx context.Context, pool *pgxpool.Pool) (used bool, err error) {
+	for _, sql := range []string{ledgerTableSQL, anyKeySQL} {
+		if err := pool.QueryRow(ctx, sql).Scan(&used); err != nil {
+			return false, fmt.Errorf("eventstore: look for a ledger: %w", err)
+		}
+		if !used {
+			return false, nil
+		}
+	}
+	return true, nil
 }

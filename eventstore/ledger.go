@@ -2,6 +2,7 @@ package eventstore
 
 import (
 	"context"
+	"crypto/hmac"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -48,8 +49,8 @@ type Ledger struct {
 }
 
 const (
-	metaInsertSQL  = `insert into ledger_meta (shards, created_at) values ($1, $2) on conflict do nothing`
-	metaSelectSQL  = `select shards from ledger_meta`
+	metaInsertSQL  = `insert into ledger_meta (shards, root_check, created_at) values ($1, $2, $3) on conflict do nothing`
+	metaSelectSQL  = `select shards, root_check from ledger_meta`
 	headsInsertSQL = `insert into ledger_heads (shard, position) select s, 0 from generate_series(0, $1 - 1) s on conflict do nothing`
 	headSQL        = `select position from ledger_heads where shard = $1`
 	// One statement reads the head and the versions, so that both are of the same moment.
@@ -72,13 +73,17 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	shards := max(cfg.Shards, 1)
+	if err := checkKeyset(ctx, cfg.Pool, cfg.Keyring); err != nil {
+		return nil, err
+	}
+	shards, rootCheck := max(cfg.Shards, 1), cfg.Keyring.DeriveKey("root check")
 	var found int
+	var foundCheck []byte
 	err := pgx.BeginFunc(ctx, cfg.Pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, metaInsertSQL, shards, cfg.Clock.Now()); err != nil {
+		if _, err := tx.Exec(ctx, metaInsertSQL, shards, rootCheck, cfg.Clock.Now()); err != nil {
 			return err
 		}
-		if err := tx.QueryRow(ctx, metaSelectSQL).Scan(&found); err != nil {
+		if err := tx.QueryRow(ctx, metaSelectSQL).Scan(&found, &foundCheck); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, headsInsertSQL, found)
@@ -90,8 +95,8 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	if cfg.Shards > 0 && cfg.Shards != found {
 		return nil, fmt.Errorf("eventstore: this installation has %d shards, not %d: the number of shards is fixed when the installation is created", found, cfg.Shards)
 	}
-	if err := checkKeyring(ctx, cfg.Pool, cfg.Keyring); err != nil {
-		return nil, err
+	if !hmac.Equal(foundCheck, rootCheck) {
+		return nil, fmt.Errorf("%w: its root is another one", ErrForeignKeyring)
 	}
 	writers, err := newWriterPool(ctx, cfg.Pool, found)
 	if err != nil {

@@ -7,6 +7,7 @@
 create table ledger_meta (
     only_row boolean primary key default true check (only_row),
     shards smallint not null check (shards between 1 and 1024), -- fixed when the ledger is opened for the first time
+    root_check bytea not null, -- keyed hash of the keyring's root secret: another root is refused
     created_at timestamptz not null
 );
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ledgerline/eventstore"
+	"ledgerline/service"
 )
 
 // dataDir is the data directory of the command dev:
@@ -116,12 +117,29 @@ func flock(path string, how int) (*os.File, error) {
 	return f, nil
 }
 
-// keyring opens the keyring of the directory, which it creates the first time.
-func (d dataDir) keyring() (*eventstore.Keyring, error) {
-	if err := makeKeys(d.keys()); err != nil && !errors.Is(err, fs.ErrExist) {
+// keyring opens the keyring of the directory, and creates it for a database that was never used. New keys for a
+// database that belongs to others would be taken for the right ones later.
+func (d dataDir) keyring(ctx context.Context, dsn string) (*eventstore.Keyring, error) {
+	keyring, err := eventstore.OpenKeyring(d.keys())
+	if !errors.Is(err, fs.ErrNotExist) {
+		return keyring, err
+	}
+	pool, err := service.Connect(ctx, dsn, 1)
+	if err != nil {
 		return nil, err
 	}
-	return eventstore.OpenKeyring(d.keys(), false)
+	defer pool.Close()
+	used, err := eventstore.IsUsed(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
+	if used {
+		return nil, fmt.Errorf("the database has data, and its keys file %s is missing: put the file back, or use another data directory or database", d.keys())
+	}
+	if err := makeKeys(d.keys()); err != nil {
+		return nil, err
+	}
+	return eventstore.OpenKeyring(d.keys())
 }
 
 // makeKeys creates a file with new secrets. It returns fs.ErrExist when the file exists.

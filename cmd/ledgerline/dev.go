@@ -84,8 +84,8 @@ func (d *dev) run(ctx context.Context) (err error) {
 	if d.secret, err = d.dir.secret(); err != nil {
 		return err
 	}
-	keyring, err := d.dir.keyring()
-	if err != nil {
+	// Keys that cannot be used are reported before the database starts.
+	if _, err := eventstore.OpenKeyring(d.dir.keys()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	dsn, err := d.startDatabase(ctx)
@@ -94,6 +94,10 @@ func (d *dev) run(ctx context.Context) (err error) {
 	}
 	if d.database != nil {
 		defer func() { err = errors.Join(err, d.stopDatabase()) }()
+	}
+	keyring, err := d.dir.keyring(ctx, dsn)
+	if err != nil {
+		return err
 	}
 	return d.serve(ctx, dsn, keyring)
 }

@@ -181,3 +181,23 @@ func demoLedger(t *testing.T, ring *eventstore.Keyring) *eventstore.Ledger {
 	t.Cleanup(ledger.Close)
 	return ledger
 }
+
+func TestDevRefusesToStartWithoutTheKeysOfItsDatabase(t *testing.T) {
+	t.Parallel()
+	dir := folder(t)
+	p, _ := startDev(t, dir)
+	require.Equal(t, exitOK, p.signal(syscall.SIGTERM))
+	keys := dataDir(dir).keys()
+	start := func() string {
+		again := launch(t, "dev", "--addr", "127.0.0.1:0", "--data", dir)
+		require.Equal(t, exitFailed, again.code())
+		return again.err.String()
+	}
+	require.NoError(t, os.Chmod(keys, 0o644))
+	require.Contains(t, start(), "chmod 600")
+	require.NoError(t, os.Remove(keys))
+	require.Contains(t, start(), "keys.json is missing")
+	require.NoFileExists(t, keys, "no new keys are written")
+	require.NoError(t, makeKeys(keys))
+	require.Contains(t, start(), "does not belong to this database")
+}

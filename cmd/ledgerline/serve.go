@@ -87,7 +87,7 @@ func (c *serveCommand) roles() service.Roles {
 // Run implements the command. It returns nil when it is stopped by a signal.
 func (c *serveCommand) Run(ctx context.Context, con *console) (err error) {
 	log := con.logger(true, slog.LevelInfo)
-	keyring, err := eventstore.OpenKeyring(c.KeysFile, false)
+	keyring, err := eventstore.OpenKeyring(c.KeysFile)
 	if err != nil {
 		return err
 	}

@@ -110,7 +110,7 @@ func (i *installation) keysFile() string {
 
 func (i *installation) keyring() (*eventstore.Keyring, error) {
 	path := i.keysFile()
-	keyring, err := eventstore.OpenKeyring(path, false)
+	keyring, err := eventstore.OpenKeyring(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return keyring, err
 	}
