@@ -20,12 +20,12 @@ const referenceDir = "docs/reference"
 // rulePages says which page of docs/reference defines the rules with a prefix.
 var rulePages = map[string]string{
 	"API": "api.md", "ACC": "access.md", "CON": "contacts.md", "INB": "conversations.md",
-	"SND": "sending.md", "LIN": "lines.md", "WHK": "webhooks.md", "LED": "ledger.md",
+	"SND": "sending.md", "LIN": "lines.md", "WHK": "webhooks.md", "LED": "ledger.md", "WFL": "workflows.md",
 }
 
 var (
 	ruleDefinition = regexp.MustCompile(`(?m)^\*\*([A-Z]{3})-(\d+)\*\*`)
-	ruleCitation   = regexp.MustCompile(`\b(?:API|ACC|CON|INB|SND|LIN|WHK|LED)-\d+\b`)
+	ruleCitation   = regexp.MustCompile(`\b(?:API|ACC|CON|INB|SND|LIN|WHK|LED|WFL)-\d+\b`)
 	markdownLink   = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	codeSpan       = regexp.MustCompile("`([^`\n]+)`")
 	qualifiedName  = regexp.MustCompile(`^[a-z][a-z0-9]*(\.[A-Z][A-Za-z0-9]*)+$`)

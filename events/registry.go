@@ -121,4 +121,9 @@ var Default = NewRegistry(
 	Define[WorkflowResumed]("workflow.resumed", 1),
 	Define[WorkflowArchived]("workflow.archived", 1),
 	Define[WorkflowVersionCreated]("workflow.version_created", 1),
+	Define[RunStarted]("run.started", 1),
+	Define[RunStepWaiting]("run.step_waiting", 1),
+	Define[RunStepCompleted]("run.step_completed", 1),
+	Define[RunWebhookCalled]("run.webhook_called", 1),
+	Define[RunFinished]("run.finished", 1),
 )

@@ -87,3 +87,68 @@ type WorkflowVersionCreated struct {
 	Labels        []SegmentLabel `json:"labels,omitempty"` // the labels that its names meant when it was published
 	DraftedAt     time.Time      `json:"drafted_at"`       // when its draft was begun
 }
+
+// RunRef identifies the run of an event, its workflow and its contact. Stream: Stream("run", run id).
+type RunRef struct {
+	RunID      uuid.UUID `json:"run_id"`
+	WorkflowID uuid.UUID `json:"workflow_id"`
+	ContactID  string    `json:"contact_id"`
+}
+
+// RunStarted starts a run of a version of a workflow for one contact.
+type RunStarted struct {
+	RunRef
+	VersionID uuid.UUID   `json:"version_id"`
+	Version   int         `json:"version"`
+	Trigger   string      `json:"trigger"`              // message.received, contact.created, schedule or webhook
+	MessageID *string     `json:"message_id,omitempty"` // the message that started it
+	Data      RunPersonal `json:"-"`
+}
+
+// RunPersonal is the personal data of a run.
+type RunPersonal struct {
+	Trigger map[string]any `json:"trigger_data,omitempty"` // what was posted to a webhook trigger
+}
+
+// Subject implements Sealed.
+func (e *RunStarted) Subject() string { return e.ContactID }
+
+// Personal implements Sealed.
+func (e *RunStarted) Personal() any { return &e.Data }
+
+// RunStepWaiting records that a run waits at a step.
+type RunStepWaiting struct {
+	RunRef
+	Number   int        `json:"number"` // of the step in the run, from 1
+	NodeID   string     `json:"node_id"`
+	ResumeAt *time.Time `json:"resume_at"`
+	Reply    bool       `json:"reply,omitempty"` // the contact's next message ends the wait
+}
+
+// RunStepCompleted records the end of a step: it was completed or skipped, or has failed.
+type RunStepCompleted struct {
+	RunRef
+	Number int            `json:"number"`
+	NodeID string         `json:"node_id"`
+	Status string         `json:"status"` // completed, skipped or failed
+	Detail map[string]any `json:"detail,omitempty"`
+	Next   string         `json:"next,omitempty"` // the node that follows; empty: the run ends
+	// MessageID is the reply that ended a wait. Conditions are about it from then on.
+	MessageID *string `json:"message_id,omitempty"`
+}
+
+// RunWebhookCalled is the event that a webhook step sends to the customer's endpoints.
+type RunWebhookCalled struct {
+	RunRef
+	NodeID  string         `json:"node_id"`
+	EventID uuid.UUID      `json:"event_id"` // receivers know it as evt_…
+	Name    string         `json:"name"`
+	Data    map[string]any `json:"data"`
+}
+
+// RunFinished ends a run.
+type RunFinished struct {
+	RunRef
+	Status string  `json:"status"` // completed, failed or cancelled
+	Code   *string `json:"error_code"`
+}

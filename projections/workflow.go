@@ -165,19 +165,25 @@ func (s *Store) Workflows(ctx context.Context, v Viewer, status string, after *r
 	key := func(w *Workflow) readmodel.Cursor { return readmodel.Cursor{At: w.UpdatedAt, ID: w.ID} }
 	page, err := readmodel.ReadPage(ctx, s.Reader, "workflows", limit, workflowFields.Scan, key,
 		workflowSQL+f.Where()+` order by w.updated_at desc, w.id desc limit `+f.Arg(limit+1), f.Args...)
+	if err != nil {
+		return page, err
+	}
 	for i := range page.Rows {
 		s.withToken(&page.Rows[i])
 	}
-	return page, err
+	return page, s.countRuns(ctx, page.Rows)
 }
 
 // Workflow finds a workflow of a workspace; found is false when there is none.
 func (s *Store) Workflow(ctx context.Context, v Viewer, id uuid.UUID) (w Workflow, found bool, err error) {
 	w, found, err = readmodel.One(ctx, s.Reader, "workflow", workflowFields.Scan, workflowSQL+` where w.workspace_id = $1 and w.id = $2`, v.Workspace, id)
-	if found {
-		s.withToken(&w)
+	if err != nil || !found {
+		return w, found, err
 	}
-	return w, found, err
+	s.withToken(&w)
+	list := []Workflow{w}
+	err = s.countRuns(ctx, list)
+	return list[0], true, err
 }
 
 // WorkflowVersions lists the published versions of a workflow of the workspace, newest first.

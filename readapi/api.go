@@ -150,6 +150,13 @@ func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors
 		Tags: []string{"workflows"}, Access: workflows,
 	}, a.workflowVersions)
 
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/workflow-runs", ID: "list_workflow_runs", Summary: "List runs, newest first", Tags: []string{"workflows"}, Access: workflows,
+	}, a.workflowRuns)
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/workflow-runs/{id}", ID: "get_workflow_run", Summary: "Get a run with its steps", Tags: []string{"workflows"}, Access: workflows,
+	}, a.workflowRun)
+
 	developer := auth.Access{Keys: admin, Roles: auth.PermDeveloper}
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/webhooks", ID: "list_webhooks", Summary: "List webhook endpoints, newest first", Tags: []string{"webhooks"}, Access: developer,

@@ -21,7 +21,7 @@ func (a *API) workflows(ctx context.Context, c *httpapi.Call, in *ListWorkflows)
 		return httpapi.Page[projections.Workflow]{}, err
 	}
 	v := a.viewer(c)
-	if err := a.store.WaitForHead(ctx, v.Shard, projections.Workflows); err != nil {
+	if err := a.store.WaitForHead(ctx, v.Shard, projections.Workflows, projections.Runs); err != nil {
 		return httpapi.Page[projections.Workflow]{}, err
 	}
 	page, err := a.store.Workflows(ctx, v, in.Status, after, in.Limit)
@@ -31,7 +31,7 @@ func (a *API) workflows(ctx context.Context, c *httpapi.Call, in *ListWorkflows)
 // workflow answers GET /v1/workflows/{id}.
 func (a *API) workflow(ctx context.Context, c *httpapi.Call, in *httpapi.UUIDParam) (projections.Workflow, error) {
 	v := a.viewer(c)
-	if err := a.store.WaitForHead(ctx, v.Shard, projections.Workflows); err != nil {
+	if err := a.store.WaitForHead(ctx, v.Shard, projections.Workflows, projections.Runs); err != nil {
 		return projections.Workflow{}, err
 	}
 	found, ok, err := a.store.Workflow(ctx, v, in.ID)

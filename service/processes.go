@@ -8,6 +8,7 @@ import (
 	"ledgerline/processes"
 	"ledgerline/processes/dispatch"
 	"ledgerline/processes/webhooks"
+	"ledgerline/processes/workflows"
 )
 
 // processList is every process: an empty value, for its name and the events that it consumes, and the function that
@@ -27,6 +28,7 @@ var processList = []struct {
 		n.closers = append(n.closers, post.Close)
 		return webhooks.New(cfg, post)
 	}},
+	{&workflows.Process{}, func(_ *Node, cfg processes.Config) (processes.Process, error) { return workflows.New(cfg) }},
 	{&processes.Leaving{}, func(_ *Node, cfg processes.Config) (processes.Process, error) { return processes.NewLeaving(cfg) }},
 }
 

@@ -104,6 +104,6 @@ func (a *API) publishWorkflow(ctx context.Context, c *httpapi.Call, in *httpapi.
 
 func (a *API) workflows() resource[projections.Workflow] {
 	return resource[projections.Workflow]{
-		a.store, "workflow", byUUID(a.store.Workflow), consumers(projections.Workflows),
+		a.store, "workflow", byUUID(a.store.Workflow), consumers(projections.Workflows, projections.Runs),
 	}
 }

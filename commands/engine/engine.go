@@ -87,6 +87,7 @@ type Engine struct {
 	Webhooks      Kind[webhook.Endpoint]
 	Workflows     Kind[workflow.Workflow]
 	Versions      Kind[workflow.Version]
+	Runs          Kind[workflow.Run]
 
 	locks           streamLocks
 	owners          *lru.Cache[claimName, string] // cache of the owners of claims
@@ -149,6 +150,7 @@ func New(cfg Config) (*Engine, error) {
 		Webhooks:      newKind[webhook.Endpoint](l, "whk_", n),
 		Workflows:     newKind[workflow.Workflow](l, "wfl_", max(n/64, 1)),
 		Versions:      newKind[workflow.Version](l, "wfv_", max(n/64, 1)),
+		Runs:          newKind[workflow.Run](l, "run_", max(n/4, 1)),
 	}, nil
 }
 

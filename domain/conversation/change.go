@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -41,6 +42,8 @@ func (c Conversation) Change(ch Change, now time.Time) ([]events.Event, error) {
 	}
 	if ch.HandledBy != nil {
 		list = append(list, c.setHandler(*ch.HandledBy)...)
+	} else if ch.Assignee.Given && strings.HasPrefix(c.HandledBy, WorkflowPrefix) { // rule WFL-28
+		list = append(list, c.setHandler(HandledByTeam)...)
 	}
 	if ch.MarkRead {
 		list = append(list, c.MarkRead()...)

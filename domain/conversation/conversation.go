@@ -98,6 +98,15 @@ func (c Conversation) reopen() []events.Event {
 // writes has this effect (rule INB-11). The conversation must have started.
 func (c Conversation) HandleByTeam() []events.Event { return c.setHandler(HandledByTeam) }
 
+// HandleByRun makes a run of a workflow the handler of a conversation that the team handles and that is assigned to
+// nobody (rule WFL-28). Any other conversation keeps its handler.
+func (c Conversation) HandleByRun(handler string) []events.Event {
+	if c.HandledBy != HandledByTeam || c.Assignee != nil {
+		return nil
+	}
+	return c.setHandler(handler)
+}
+
 func (c Conversation) setHandler(by string) []events.Event {
 	if c.HandledBy == by {
 		return nil

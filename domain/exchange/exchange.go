@@ -22,6 +22,7 @@ func Stream(contactID string) string {
 // to.
 type Exchange struct {
 	Replied             bool                   // the contact has written at least once (rule CON-22)
+	FirstReplyID        string                 // the first message from the contact
 	MessagesBeforeReply int                    // messages that count toward the limit before the first reply (rule SND-16)
 	lastMessageID       string                 // newest message that MessagesBeforeReply counts
 	Lines               map[string]LineHistory // by line id
@@ -50,7 +51,9 @@ func (x Exchange) Apply(event events.Event, _ events.Envelope) Exchange {
 		}
 		x = x.withLine(e.LineID, history)
 	case *events.ContactReplied:
-		x.Replied = true
+		if !x.Replied {
+			x.Replied, x.FirstReplyID = true, e.MessageID
+		}
 		for id, history := range x.Lines {
 			history.Unanswered = false
 			x = x.withLine(id, history)

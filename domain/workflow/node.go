@@ -54,6 +54,17 @@ type Step struct {
 	next map[string]string // node id by the label of the edge; "" is the edge without label
 }
 
+// References returns what the step names and needs, except labels.
+func (s *Step) References() []Reference {
+	switch {
+	case s.Assign != nil && s.Assign.UserID != nil:
+		return []Reference{{ReferenceUser, s.Assign.UserID.String(), s.path}}
+	case s.Assign != nil && s.Assign.TeamID != nil:
+		return []Reference{{ReferenceTeam, s.Assign.TeamID.String(), s.path}}
+	}
+	return nil
+}
+
 // Next returns the node that follows with a result; "" when the run ends there.
 func (s *Step) Next(label string) string { return s.next[label] }
 
@@ -158,6 +169,9 @@ func (c *Condition) Matches(contact *segment.Contact, now time.Time, find func(n
 	}
 	return node.Matches(contact, now)
 }
+
+// Node returns the parsed condition. It must not be changed.
+func (c *Condition) Node() *segment.Node { return c.node }
 
 // LabelNames returns the labels that the condition names.
 func (c *Condition) LabelNames() []string { return c.node.LabelNames() }

@@ -174,6 +174,9 @@ func resourceIDs(a *app.App, w *app.Workspace) map[string]string {
 	contact := w.Live.Post("/v1/contacts", app.Map{"phone": phone, "consent_status": "opted_in", "consent_source": "form"}).Is(201).Text("id")
 	message := w.Live.Post("/v1/messages", app.Map{"contact_id": contact, "body": "x"}).Is(201).Text("id")
 	a.Settle()
+	workflowOf(w, "contact.created", app.Map{}, graph(nil))
+	w.Live.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201)
+	a.Settle()
 	hook := w.Live.Post("/v1/webhooks", app.Map{"url": "https://example.com/hook", "events": []string{"contact.created"}}).Is(201).Text("id")
 	return map[string]string{
 		"contacts": contact, "messages": message, "webhooks": hook,
@@ -185,6 +188,7 @@ func resourceIDs(a *app.App, w *app.Workspace) map[string]string {
 		"pools":              w.PoolID,
 		"api-keys":           w.NewKey(apikey.Live, nil, apikey.Read).ID,
 		"service-identities": w.Live.Post("/v1/service-identities", app.Map{"name": "crm", "scopes": []string{"read"}}).Is(201).Text("id"),
+		"workflow-runs":      runsOf(w, "")[0]["id"].(string),
 		"workflows":          w.Live.Post("/v1/workflows", app.Map{"name": "welcome", "trigger": "contact.created"}).Is(201).Text("id"),
 		"webhook-deliveries": w.Live.Post("/v1/webhooks/"+hook+"/test", nil).Is(202).Text("id"),
 	}

@@ -38,37 +38,13 @@ type LineStateChange struct {
 	PreviousState string `json:"previous_state" enum:"provisioning,ready,warming,active,throttled,paused,quarantined,retired"`
 }
 
-// RunStep is one step of a workflow's run.
-type RunStep struct {
-	NodeID string         `json:"node_id"`
-	Status string         `json:"status" enum:"completed,skipped,failed,waiting"`
-	At     string         `json:"at" format:"date-time"`
-	Detail map[string]any `json:"detail"`
-}
-
-// WorkflowRun is the data of workflow.run.completed.
-type WorkflowRun struct {
-	ID                string    `json:"id" format:"uuid"`
-	WorkflowID        string    `json:"workflow_id" format:"uuid"`
-	WorkflowVersionID string    `json:"workflow_version_id" format:"uuid"`
-	Version           int       `json:"version" minimum:"1"`
-	ContactID         *string   `json:"contact_id" doc:"ctc_ id"`
-	Status            string    `json:"status" enum:"completed,failed,cancelled"`
-	ErrorCode         *string   `json:"error_code"`
-	StartedAt         string    `json:"started_at" format:"date-time"`
-	FinishedAt        *string   `json:"finished_at" format:"date-time"`
-	ResumeAt          *string   `json:"resume_at" format:"date-time"`
-	Steps             []RunStep `json:"steps" nullable:"false"`
-}
-
 // WorkflowCall is the data of workflow.webhook: what the webhook node of a workflow sends.
 type WorkflowCall struct {
-	WorkflowID string         `json:"workflow_id" format:"uuid"`
-	RunID      string         `json:"run_id" format:"uuid"`
-	NodeID     string         `json:"node_id"`
-	ContactID  *string        `json:"contact_id" doc:"ctc_ id"`
-	Name       string         `json:"name"`
-	Data       map[string]any `json:"data" doc:"As the node's config has it"`
+	Name       string              `json:"name" doc:"As the node's config has it"`
+	Data       map[string]any      `json:"data" doc:"As the node's config has it"`
+	WorkflowID string              `json:"workflow_id" format:"uuid" doc:"The workflow of the run"`
+	RunID      string              `json:"run_id" format:"uuid" doc:"The run that reached the node"`
+	Contact    projections.Contact `json:"contact"`
 }
 
 func renderReceived(r *eventstore.Recorded, e *events.MessageReceived, res *resources) (rendered, bool) {
@@ -136,4 +112,14 @@ func renderHealth(lineID string, score int, res *resources) (rendered, bool) {
 	l, ok := res.lines[lineID]
 	l.HealthScore = score
 	return rendered{l, l.IsSandbox, ""}, ok
+}
+
+func renderRun(_ *eventstore.Recorded, e *events.RunFinished, res *resources) (rendered, bool) {
+	run, ok := res.runs[e.RunID.String()]
+	return rendered{run, false, e.ContactID}, ok
+}
+
+func renderCall(_ *eventstore.Recorded, e *events.RunWebhookCalled, res *resources) (rendered, bool) {
+	c, ok := res.contacts[e.ContactID]
+	return rendered{WorkflowCall{e.Name, e.Data, e.WorkflowID.String(), e.RunID.String(), c}, false, e.ContactID}, ok
 }

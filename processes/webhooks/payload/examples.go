@@ -109,16 +109,16 @@ func Docs() []Doc {
 		doc("line.recovered", "A throttled line is well again", "It comes along with line.state_changed.",
 			example("line.recovered", sampleLine("active", "recovered", 75))),
 		doc("workflow.run.completed", "A run of a workflow has ended", "data is the run with its steps.",
-			example("workflow.run.completed", WorkflowRun{
+			example("workflow.run.completed", projections.WorkflowRun{
 				ID: exampleRun, WorkflowID: exampleFlow, WorkflowVersionID: exampleVersion, Version: 1, ContactID: new(exampleContact), Status: "completed",
 				StartedAt: exampleBefore, FinishedAt: new(exampleAt),
-				Steps: []RunStep{{NodeID: "start", Status: "completed", At: exampleBefore, Detail: map[string]any{}}},
+				Steps: []projections.RunStep{{NodeID: "start", Status: "completed", At: exampleBefore, Detail: map[string]any{"trigger": "contact.created"}}},
 			})),
 		doc("agent.handoff", "A conversation needs a person", "data is the conversation as the team gets it, with who handled it before and why it is theirs now.",
 			example("agent.handoff", Handoff{sampleConversation(), "agent:" + exampleAgent, "The contact asked for a person."})),
 		doc("workflow.webhook", "A workflow has reached a webhook node", "data holds what the node's config says.",
 			example("workflow.webhook", WorkflowCall{
-				WorkflowID: exampleFlow, RunID: exampleRun, NodeID: "notify", ContactID: new(exampleContact), Name: "example", Data: map[string]any{"example": true},
+				Name: "example", Data: map[string]any{"example": true}, WorkflowID: exampleFlow, RunID: exampleRun, Contact: contact,
 			})),
 	}
 }

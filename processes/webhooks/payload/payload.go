@@ -80,7 +80,7 @@ func send[E any](
 	}
 }
 
-// rules has every rule. The types workflow.run.completed and workflow.webhook have none yet: there are no workflows.
+// rules has every rule.
 var rules = []rule{
 	send("message.received", nil, renderReceived),
 	sendStatus(func(e *events.MessageScheduled) string { return e.MessageID }),
@@ -131,6 +131,12 @@ var rules = []rule{
 		func(_ *eventstore.Recorded, e *events.LineRecovered, res *resources) (rendered, bool) {
 			return renderHealth(e.LineID, e.Score, res)
 		}, projections.Lines, projections.Usage),
+	send("workflow.run.completed",
+		func(_ *eventstore.Recorded, e *events.RunFinished, res *resources) { res.addRun(e.RunID) },
+		renderRun, projections.Runs),
+	send("workflow.webhook",
+		func(_ *eventstore.Recorded, e *events.RunWebhookCalled, res *resources) { res.addContact(e.ContactID) },
+		renderCall, projections.Contacts),
 }
 
 // rulesByLedgerType has the rules for each type of events of the ledger, in the order of rules.
@@ -199,6 +205,9 @@ func Render(ctx context.Context, store *projections.Store, recorded []*eventstor
 				continue
 			}
 			p := Payload{Event: r, ID: webhook.EventID(r.ID, i), Type: one.webhookType, Subject: content.subject}
+			if called, ok := r.Event.(*events.RunWebhookCalled); ok { // the step of the run shows the id
+				p.ID = called.EventID
+			}
 			body, err := json.Marshal(&WebhookEvent[any]{
 				ID: projections.EventID(p.ID), Type: p.Type, Timestamp: readmodel.Stamp(r.OccurredAt), WorkspaceID: r.WorkspaceID,
 				IsTest: content.isTest, Sequence: r.Position, Data: content.data,

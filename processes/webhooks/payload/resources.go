@@ -19,6 +19,7 @@ type resources struct {
 	streams       map[string][]eventstore.Recorded // of messages, and of contacts for their first event; by id
 	contacts      map[string]projections.Contact
 	conversations map[string]projections.Conversation
+	runs          map[string]projections.WorkflowRun
 	lines         map[string]projections.Line
 	lineIDs       map[uuid.UUID][]string // of the lines to read, by organisation
 }
@@ -26,7 +27,7 @@ type resources struct {
 func newResources(store *projections.Store) *resources {
 	return &resources{
 		store: store, streams: map[string][]eventstore.Recorded{}, contacts: map[string]projections.Contact{},
-		conversations: map[string]projections.Conversation{}, lines: map[string]projections.Line{}, lineIDs: map[uuid.UUID][]string{},
+		conversations: map[string]projections.Conversation{}, runs: map[string]projections.WorkflowRun{}, lines: map[string]projections.Line{}, lineIDs: map[uuid.UUID][]string{},
 	}
 }
 
@@ -34,6 +35,8 @@ func newResources(store *projections.Store) *resources {
 func (res *resources) addStream(id string)       { res.streams[id] = nil }
 func (res *resources) addContact(id string)      { res.contacts[id] = projections.Contact{} }
 func (res *resources) addConversation(id string) { res.conversations[id] = projections.Conversation{} }
+
+func (res *resources) addRun(id uuid.UUID) { res.runs[id.String()] = projections.WorkflowRun{} }
 
 func (res *resources) addLine(r *eventstore.Recorded, id string) {
 	res.lineIDs[r.OrganisationID] = append(res.lineIDs[r.OrganisationID], id)
@@ -64,6 +67,9 @@ func (res *resources) load(ctx context.Context) error {
 	}
 	err := fill(ctx, res.conversations, res.store.ConversationsByID, func(c *projections.Conversation) string { return c.ID })
 	if err != nil {
+		return err
+	}
+	if err := fill(ctx, res.runs, res.store.WorkflowRunsByID, func(r *projections.WorkflowRun) string { return r.ID }); err != nil {
 		return err
 	}
 	for organisation, lineIDs := range res.lineIDs {
