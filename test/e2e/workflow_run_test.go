@@ -79,6 +79,7 @@ func TestAKeywordStartsARunThatSendsWaitsBranchesAndAssigns(t *testing.T) {
 		require.Equal(t, app.Map{"result": false}, detail(done, 3))
 		require.Equal(t, "team", conversation()["handled_by"], "until the run ends")
 
+		a.Advance(time.Second) // so that the list has an order
 		a.Inbound(phone, a.Lines[0].Phone, "join")
 		a.Settle()
 		a.Inbound(phone, a.Lines[0].Phone, "Yes please")
@@ -90,12 +91,14 @@ func TestAKeywordStartsARunThatSendsWaitsBranchesAndAssigns(t *testing.T) {
 		require.Equal(t, []any{agent, "team", []any{"vip"}}, []any{conversation()["assignee_user_id"], conversation()["handled_by"], conversation()["labels"]})
 		require.Equal(t, app.Map{"completed": 2.0, "failed": 0.0, "total": 2.0}, a.Live.Get("/v1/workflows/"+id).At("runs_30d"))
 
+		a.Advance(time.Second) // so that the list has an order
 		a.Inbound(phone, a.Lines[0].Phone, "join")
 		a.Settle()
 		a.Advance(24 * time.Hour)
 		third := runsOf(a.Workspace, "?contact_id="+text(conversation()["contact"].(app.Map), "id"))[0]
 		require.Equal(t, []string{"start completed", "hi completed", "ask completed", "nudge completed"}, stepsOf(third))
 		require.Equal(t, "timeout", detail(third, 2)["outcome"])
+		a.Advance(time.Second) // so that the list has an order
 		a.Inbound(phone, a.Lines[0].Phone, "join")
 		a.Settle()
 		a.Inbound(phone, a.Lines[0].Phone, "yes")
