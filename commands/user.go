@@ -77,6 +77,19 @@ func (a *App) RevokeRole(ctx context.Context, req Request, userID uuid.UUID) (Re
 	})
 }
 
+// RevokeSessions ends all sessions of a user that were issued until now, on every node (rule ACC-37).
+func (a *App) RevokeSessions(ctx context.Context, req Request, userID uuid.UUID) (Result, error) {
+	return a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		user, err := u.loadUser(ctx, userID)
+		if err != nil {
+			return err
+		}
+		user.Record(user.State.RevokeSessions(u.Now)...)
+		u.Ref = userID.String()
+		return nil
+	})
+}
+
 // loadUser loads a user of the request's organisation; not_found when there is none.
 func (u *unit) loadUser(ctx context.Context, id uuid.UUID) (*engine.Aggregate[organisation.User], error) {
 	user, err := engine.Load(ctx, u.Unit, u.Engine.Users, organisation.UserStream(id))

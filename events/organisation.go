@@ -1,6 +1,10 @@
 package events
 
-import "github.com/google/uuid"
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
 
 // OrganisationCreated creates an organisation. Stream: Stream("org", id).
 type OrganisationCreated struct {
@@ -57,6 +61,12 @@ type RoleGranted struct {
 type RoleRevoked struct {
 	UserID      uuid.UUID `json:"user_id"`
 	WorkspaceID uuid.UUID `json:"workspace_id"`
+}
+
+// SessionsRevoked ends the sessions of a user: tokens that were issued at or before Until are not valid any more.
+type SessionsRevoked struct {
+	UserID uuid.UUID `json:"user_id"`
+	Until  time.Time `json:"until"` // in whole seconds, as the times in tokens
 }
 
 // TeamCreated creates a team in a workspace. Stream: Stream("team", id).

@@ -11,6 +11,7 @@ var Default = NewRegistry(
 	Define[UserCreated]("user.created", 1),
 	Define[RoleGranted]("user.role_granted", 1),
 	Define[RoleRevoked]("user.role_revoked", 1),
+	Define[SessionsRevoked]("user.sessions_revoked", 1),
 	Define[TeamCreated]("team.created", 1),
 	Define[TeamMemberAdded]("team.member_added", 1),
 	Define[APIKeyCreated]("api_key.created", 1),

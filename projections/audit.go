@@ -63,6 +63,7 @@ var audited = []auditRow{
 	{"user.created", "user", "user_id", ""},
 	{"user.role_granted", "user", "user_id", "workspace_id role"},
 	{"user.role_revoked", "user", "user_id", "workspace_id"},
+	{"user.sessions_revoked", "user", "user_id", "until"},
 	{"team.created", "team", "team_id", "name"},
 	{"team.member_added", "team", "team_id", "user_id"},
 

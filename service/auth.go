@@ -57,20 +57,20 @@ func (a *authenticator) Identify(ctx context.Context, c auth.Credentials) (auth.
 	if a.sessions == nil {
 		return auth.Identity{}, fault.New(fault.Unauthorized, "The token is not known.")
 	}
-	id, err := a.sessions.Verify(ctx, c.Token)
+	session, err := a.sessions.Verify(ctx, c.Token)
 	if err != nil {
 		return auth.Identity{}, err
 	}
-	base := "user/" + id.String()
-	return auth.Identity{Key: base + "/" + c.WorkspaceHeader, Base: base, User: id}, nil
+	base := "user/" + session.User.String()
+	return auth.Identity{Key: base + "/" + c.WorkspaceHeader, Base: base, Session: session}, nil
 }
 
 // Authenticate implements auth.Authenticator.
 func (a *authenticator) Authenticate(ctx context.Context, c auth.Credentials) (auth.Caller, error) {
-	if c.Identity.User == uuid.Nil {
+	if c.Identity.Session.User == uuid.Nil {
 		return a.key(ctx, c)
 	}
-	return a.user(ctx, c, c.Identity.User)
+	return a.user(ctx, c, c.Identity.Session)
 }
 
 // mustCheck reports whether a credential has to be checked at the head of the ledger now: always when the request
@@ -116,10 +116,14 @@ func (a *authenticator) key(ctx context.Context, c auth.Credentials) (auth.Calle
 	return caller, nil
 }
 
-func (a *authenticator) user(ctx context.Context, c auth.Credentials, id uuid.UUID) (auth.Caller, error) {
+func (a *authenticator) user(ctx context.Context, c auth.Credentials, session auth.Session) (auth.Caller, error) {
+	id := session.User
 	access, err := a.app.FindUserAccess(ctx, id, a.mustCheck(id.String(), c.Fresh))
 	if err != nil {
 		return auth.Caller{}, err
+	}
+	if !access.User.AcceptsSession(session.IssuedAt) {
+		return auth.Caller{}, fault.New(fault.Unauthorized, "The session was ended. Sign in again.")
 	}
 	workspace, err := workspaceOf(access, c.WorkspaceHeader)
 	if c.AnyWorkspace && c.WorkspaceHeader == "" && len(access.User.Roles) > 1 {

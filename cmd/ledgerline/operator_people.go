@@ -118,8 +118,29 @@ func (c *teamAddCommand) Run(ctx context.Context, con *console) error {
 	})
 }
 
-// sessionCommand issues a session token, signed with the secret of HS256 tokens.
 type sessionCommand struct {
+	Issue  sessionIssueCommand  `cmd:"" default:"withargs" help:"Issue a session token. This is done when neither is named."`
+	Revoke sessionRevokeCommand `cmd:"" help:"End all sessions of a user that were issued until now, on every node."`
+}
+
+type sessionRevokeCommand struct {
+	installation
+	User uuid.UUID `help:"The user." required:"" placeholder:"UUID"`
+}
+
+// Run implements the command.
+func (c *sessionRevokeCommand) Run(ctx context.Context, con *console) error {
+	return c.do(ctx, con, func(w *workbench) (any, error) {
+		req, err := w.request(ctx, organisation.UserStream(c.User), "user")
+		if err == nil {
+			_, err = w.App.RevokeSessions(ctx, req, c.User)
+		}
+		return map[string]any{"user_id": c.User, "revoked_until": httpapi.TimestampOf(w.Clock.Now().Truncate(time.Second))}, err
+	})
+}
+
+// sessionIssueCommand issues a session token, signed with the secret of HS256 tokens.
+type sessionIssueCommand struct {
 	installation
 	User       uuid.UUID     `help:"The user." required:"" placeholder:"UUID"`
 	TTL        time.Duration `name:"ttl" help:"How long the token is valid, at most 24h (default: ${default})." default:"1h" placeholder:"TIME"`
@@ -129,7 +150,7 @@ type sessionCommand struct {
 }
 
 // Run implements the command.
-func (c *sessionCommand) Run(ctx context.Context, con *console) error {
+func (c *sessionIssueCommand) Run(ctx context.Context, con *console) error {
 	if c.TTL <= 0 || c.TTL > auth.MaxSession {
 		return usage("--ttl must be more than 0 and at most %s", auth.MaxSession)
 	}

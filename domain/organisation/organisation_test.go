@@ -3,6 +3,7 @@ package organisation_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -75,6 +76,20 @@ func TestUserHasOneRoleInAWorkspace(t *testing.T) {
 	require.True(t, second.MemberOf(one), "an older state stays as it was")
 	require.False(t, gone.MemberOf(one))
 	require.Empty(t, gone.RevokeRole(one))
+}
+
+func TestRevokedSessionsAreThoseThatWereIssuedUntilThen(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 2, 17, 0, 0, 700, time.UTC)
+	user := organisation.User{}.Apply(&events.UserCreated{UserID: uuid.Max}, events.Envelope{})
+	require.True(t, user.AcceptsSession(time.Time{}), "a token without a time of issue is valid until sessions are revoked")
+	list := user.RevokeSessions(now)
+	require.Equal(t, []events.Event{&events.SessionsRevoked{UserID: uuid.Max, Until: now.Truncate(time.Second)}}, list)
+	user = user.Apply(list[0], events.Envelope{})
+	require.False(t, user.AcceptsSession(time.Time{}))
+	require.False(t, user.AcceptsSession(now.Truncate(time.Second)))
+	require.True(t, user.AcceptsSession(now.Truncate(time.Second).Add(time.Second)))
+	require.Empty(t, user.RevokeSessions(now), "they are revoked already")
 }
 
 func TestUserNeedsANameAndAnEmailAddress(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/mail"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -36,6 +37,8 @@ type User struct {
 	ID           uuid.UUID
 	Organisation uuid.UUID
 	Roles        map[uuid.UUID]Role // by workspace
+	// SessionsUntil is the newest time of issue of tokens that were revoked; zero when none were.
+	SessionsUntil time.Time
 }
 
 // Apply returns the state after one event of the user's stream.
@@ -53,6 +56,8 @@ func (u User) Apply(event events.Event, _ events.Envelope) User {
 	case *events.RoleRevoked:
 		u.Roles = maps.Clone(u.Roles)
 		delete(u.Roles, e.WorkspaceID)
+	case *events.SessionsRevoked:
+		u.SessionsUntil = e.Until
 	}
 	return u
 }
@@ -96,6 +101,22 @@ func (u User) RevokeRole(workspace uuid.UUID) []events.Event {
 		return nil
 	}
 	return []events.Event{&events.RoleRevoked{UserID: u.ID, WorkspaceID: workspace}}
+}
+
+// RevokeSessions ends all sessions of the user that were issued until now; no event if they have ended already. Tokens
+// carry whole seconds, so a token of the present second is revoked too.
+func (u User) RevokeSessions(now time.Time) []events.Event {
+	until := now.UTC().Truncate(time.Second)
+	if !until.After(u.SessionsUntil) {
+		return nil
+	}
+	return []events.Event{&events.SessionsRevoked{UserID: u.ID, Until: until}}
+}
+
+// AcceptsSession reports whether a token with this time of issue is valid for the user. A token without one (zero) is
+// valid until sessions are revoked for the first time.
+func (u User) AcceptsSession(issued time.Time) bool {
+	return u.SessionsUntil.IsZero() || issued.After(u.SessionsUntil)
 }
 
 // Team is the state of one team of a workspace. The zero value does not exist.

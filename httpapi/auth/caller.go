@@ -66,7 +66,8 @@ type Identity struct {
 	Key string
 	// Base is Key without what the client can make up, such as the workspace of a session.
 	Base string
-	User uuid.UUID // of a session
+	// Session is zero for a key.
+	Session Session
 }
 
 // ErrCredentialChanged is what a write returns, wrapped, when nothing was written because one of the caller's Guards

@@ -24,10 +24,10 @@ func FuzzSessionTokens(f *testing.F) {
 	v, err := auth.NewSessionVerifier(cfg)
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, token string) {
-		user, err := v.Verify(t.Context(), token)
+		session, err := v.Verify(t.Context(), token)
 		if token == good {
 			require.NoError(t, err)
-			require.Equal(t, someUser, user)
+			require.Equal(t, someUser, session.User)
 			return
 		}
 		require.True(t, fault.Is(err, fault.Unauthorized), "%q: %v", token, err)

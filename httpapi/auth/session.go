@@ -76,27 +76,37 @@ func NewSessionVerifier(cfg SessionConfig) (*SessionVerifier, error) {
 	}, nil
 }
 
-// Verify returns the user id of a valid token, else fault unauthorized. When the token needs a JWKS that has never been
+// Session is what a valid token says. IssuedAt is zero when the token does not say it.
+type Session struct {
+	User     uuid.UUID
+	IssuedAt time.Time
+}
+
+// Verify returns the session of a valid token, else fault unauthorized. When the token needs a JWKS that has never been
 // fetched, it returns fault service_unavailable: the token may be valid.
-func (v *SessionVerifier) Verify(ctx context.Context, token string) (uuid.UUID, error) {
+func (v *SessionVerifier) Verify(ctx context.Context, token string) (Session, error) {
 	var claims jwt.RegisteredClaims
 	_, err := v.parser.ParseWithClaims(token, &claims, func(t *jwt.Token) (any, error) { return v.key(ctx, t) })
 	if err != nil {
 		if fault.Is(err, fault.Unavailable) {
-			return uuid.Nil, err
+			return Session{}, err
 		}
-		return uuid.Nil, unauthorized(err)
+		return Session{}, unauthorized(err)
 	}
 	expires := claims.ExpiresAt.Time
 	longLived := v.longLivedID != "" && claims.ID == v.longLivedID
 	if !longLived && (expires.Sub(v.clock.Now()) > MaxSession || claims.IssuedAt != nil && expires.Sub(claims.IssuedAt.Time) > MaxSession) {
-		return uuid.Nil, unauthorized(errors.New("the token lives longer than 24 hours"))
+		return Session{}, unauthorized(errors.New("the token lives longer than 24 hours"))
 	}
 	user, err := uuid.Parse(claims.Subject)
 	if err != nil || len(claims.Subject) != 36 || user == uuid.Nil {
-		return uuid.Nil, unauthorized(errors.New("the subject is no user id"))
+		return Session{}, unauthorized(errors.New("the subject is no user id"))
 	}
-	return user, nil
+	session := Session{User: user}
+	if claims.IssuedAt != nil {
+		session.IssuedAt = claims.IssuedAt.Time
+	}
+	return session, nil
 }
 
 func unauthorized(cause error) error {

@@ -76,9 +76,9 @@ func verifier(t *testing.T, cfg auth.SessionConfig) *auth.SessionVerifier {
 
 func accepted(t *testing.T, v *auth.SessionVerifier, token string) {
 	t.Helper()
-	user, err := v.Verify(t.Context(), token)
+	session, err := v.Verify(t.Context(), token)
 	require.NoError(t, err)
-	require.Equal(t, someUser, user)
+	require.Equal(t, someUser, session.User)
 }
 
 func notAccepted(t *testing.T, v *auth.SessionVerifier, token string) {

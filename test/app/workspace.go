@@ -133,7 +133,7 @@ func (w *Workspace) Key(env apikey.Env, addresses []string, scopes ...apikey.Sco
 func (w *Workspace) Session(user uuid.UUID) string {
 	w.app.t.Helper()
 	return w.app.Sign(jwt.SigningMethodHS256, Secret, jwt.MapClaims{
-		"sub": user.String(), "iss": Issuer, "aud": Audience, "exp": w.app.Clock.Now().Add(time.Hour).Unix(),
+		"sub": user.String(), "iss": Issuer, "aud": Audience, "iat": w.app.Clock.Now().Unix(), "exp": w.app.Clock.Now().Add(time.Hour).Unix(),
 	})
 }
 

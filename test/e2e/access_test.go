@@ -194,6 +194,25 @@ func TestExpiredKeysAndSessionsAreRefused(t *testing.T) {
 	session.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Refused(401, "unauthorized")
 }
 
+func TestRevokedSessionsAreRefusedOnEveryNodeAndLaterOnesAreNot(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t, app.TwoNodes())
+	user := a.Users[organisation.Manager]
+	session := a.As(a.Session(user))
+	session.Get("/v1/contacts").Is(200)
+	session.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201)
+	_, err := a.Nodes[1].App.RevokeSessions(t.Context(), a.Operator(), user)
+	require.NoError(t, err)
+	session.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Refused(401, "unauthorized")
+	require.Eventually(t, func() bool { return session.Get("/v1/contacts").Status == http.StatusUnauthorized }, 10*time.Second, 10*time.Millisecond)
+	a.As(a.Session(a.Users[organisation.Owner])).Get("/v1/contacts").Is(200)
+	a.Advance(time.Second)
+	again := a.As(a.Session(user))
+	again.Get("/v1/contacts").Is(200)
+	again.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201)
+	session.Get("/v1/contacts").Refused(401, "unauthorized")
+}
+
 func TestKeyIsRefusedFromAddressesOutsideItsAllowlist(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.TrustedProxies("127.0.0.1"))
