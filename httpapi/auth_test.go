@@ -108,7 +108,7 @@ func TestPermissionsOfRoles(t *testing.T) {
 		auth.PermSending:       {owner, admin, manager},
 		auth.PermLinesRead:     {owner, admin, manager, developer, analyst},
 		auth.PermLines:         {owner, admin, manager, developer},
-		auth.PermWorkflowsRead: {owner, admin, manager, developer, analyst},
+		auth.PermWorkflowsRead: {owner, admin, manager, developer, analyst, agent},
 		auth.PermWorkflows:     {owner, admin, manager, developer},
 		auth.PermAnalytics:     {owner, admin, manager, analyst},
 		auth.PermAnalyticsOwn:  {owner, admin, manager, analyst, agent},

@@ -35,7 +35,7 @@ func TestEveryAnswerHasARequestIDOfTheService(t *testing.T) {
 func TestUnknownPathIs404(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)
-	for _, path := range []string{"/", "/v1", "/v1/nothing", "/v1/things/a/b", "/v1/things/", "/v1/things/a%2Fb"} {
+	for _, path := range []string{"/none", "/v1", "/v1/nothing", "/v1/things/a/b", "/v1/things/", "/v1/things/a%2Fb"} {
 		s.get(path).refused(404, "not_found")
 	}
 }
