@@ -66,7 +66,7 @@ type row struct {
 func (r *row) recorded(a *Append) *Recorded {
 	recorded := &Recorded{
 		ID: r.id, Stream: r.stream, Type: r.name, Schema: r.schema, OrganisationID: a.Organisation, WorkspaceID: r.workspace,
-		OccurredAt: a.At, Actor: a.Actor, RequestID: a.RequestID, CausationID: a.CausationID, CorrelationID: a.CorrelationID,
+		OccurredAt: a.At, Actor: r.cause.actor, RequestID: r.cause.requestID, CausationID: r.cause.causation, CorrelationID: r.cause.correlation,
 		Data: r.data, Sealed: r.sealed,
 	}
 	if r.subject != nil {
@@ -164,7 +164,10 @@ func (l *Ledger) prepare(ctx context.Context, a *Append) (*pendingAppend, error)
 	for _, s := range a.Streams {
 		workspace, by := a.Workspace, cause{a.Actor, a.RequestID, a.CausationID, a.CorrelationID}
 		if s.Workspace != uuid.Nil && s.Workspace != a.Workspace {
-			workspace, by = s.Workspace, cause{actor: events.Actor{Type: "system"}, correlation: newID()}
+			workspace = s.Workspace
+		}
+		if a.Workspace != uuid.Nil && workspace != a.Workspace {
+			by = cause{actor: events.Actor{Type: "system"}, correlation: newID()}
 		}
 		for _, event := range s.Events {
 			r := row{id: newID(), stream: s.Stream, workspace: workspace, cause: by}

@@ -70,5 +70,5 @@ func TestAfterRotationOldCopiesOfAnErasedKeyAreUseless(t *testing.T) {
 	_, err = done.Verify(ctx, shard, eventstore.VerifyOptions{})
 	require.NoError(t, err)
 	_, err = eventstore.Open(ctx, eventstore.Config{Pool: h.pool, Keyring: first, Clock: clock.System()})
-	require.ErrorContains(t, err, "is it the keyring of this installation", "a node with the old file does not start")
+	require.ErrorContains(t, err, "the keys file does not belong to this database", "a node with the old file does not start")
 }
