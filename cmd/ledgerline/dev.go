@@ -220,15 +220,16 @@ func (d *dev) serve(ctx context.Context, dsn string, keyring *eventstore.Keyring
 const newestSQL = `select max(e.occurred_at) from ledger_heads h, lateral
 	(select occurred_at from ledger_events where shard = h.shard and position <= h.position order by position desc limit 1000) e`
 
-// warnOfLaterEvents warns when the ledger has events that are later than the clock's present time, because an earlier
-// run moved its clock. New events would get times before those.
+// warnOfLaterEvents warns when the ledger has events that are later than the clock's present time: the clock of an
+// earlier run was moved ahead, or this one starts in the past. New events get times before those.
 func (d *dev) warnOfLaterEvents(ctx context.Context) error {
 	var newest *time.Time
 	if err := d.node.Ledger.Pool().QueryRow(ctx, newestSQL).Scan(&newest); err != nil {
 		return fmt.Errorf("read the newest event time: %w", err)
 	}
 	if newest != nil && newest.After(d.clock.Now().Add(time.Minute)) {
-		d.con.say("note: the clock was moved in an earlier run; the newest event has the time %s. To continue from there: --clock %[1]s", newest.UTC().Format(time.RFC3339))
+		d.con.say("note: the clock starts at %s, and earlier runs wrote events until %s; new events get times before those. To continue from there: --clock %[2]s. To begin anew: --data with another directory",
+			d.clock.Now().UTC().Format(time.RFC3339), newest.UTC().Format(time.RFC3339))
 	}
 	return nil
 }

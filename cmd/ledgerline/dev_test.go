@@ -79,6 +79,17 @@ func TestDevKeepsItsDataAndLeavesNoProcessBehind(t *testing.T) {
 	require.Equal(t, exitOK, third.signal(syscall.SIGTERM))
 }
 
+func TestDevSaysThatItsClockStartsBeforeEventsOfAnEarlierRun(t *testing.T) {
+	t.Parallel()
+	dir := folder(t)
+	p, _ := startDev(t, dir)
+	require.NotContains(t, p.err.String(), "note:")
+	require.Equal(t, exitOK, p.signal(syscall.SIGINT))
+	p, _ = startDev(t, dir, "--clock", "2020-03-02T17:00:00Z")
+	require.Eventually(t, func() bool { return strings.Contains(p.err.String(), "note: the clock starts at 2020-03-02T17:00:00Z") }, patience, tick)
+	require.NotContains(t, p.err.String(), "was moved")
+}
+
 func TestDevReportsWhyItCannotStart(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)

@@ -23,6 +23,7 @@ type lineCarrierCommand struct {
 	Carrier   string `help:"simulator or bluebubbles (default: ${default})." enum:"simulator,bluebubbles" default:"bluebubbles" placeholder:"NAME"`
 	URL       string `name:"url" help:"Address of the BlueBubbles server. Default: unchanged." placeholder:"URL"`
 	Method    string `help:"How that server sends: private-api, or apple-script where it is not installed. Default: unchanged, private-api for a new account." enum:"private-api,apple-script," default:"" placeholder:"NAME"`
+	Simulated bool   `help:"Accept the simulator outside dev mode, although it sends to nobody."`
 	NewSecret bool   `help:"Replace the secret in the address to which the server reports."`
 }
 
@@ -33,6 +34,9 @@ func (c *lineCarrierCommand) Help() string {
 
 // Run implements the command.
 func (c *lineCarrierCommand) Run(ctx context.Context, con *console) error {
+	if err := c.checkSimulator(c.Carrier, c.Simulated); err != nil {
+		return err
+	}
 	account := events.CarrierAccount{URL: c.URL, Method: c.Method}
 	if c.Carrier == line.BlueBubbles {
 		var err error
@@ -52,6 +56,15 @@ func (c *lineCarrierCommand) Run(ctx context.Context, con *console) error {
 		}
 		return result, err
 	})
+}
+
+// checkSimulator refuses the simulator for a line outside dev mode unless it is accepted: its messages are shown as
+// delivered, and nobody gets them (rule LIN-5).
+func (i *installation) checkSimulator(carrier string, accepted bool) error {
+	if carrier != line.Simulator || accepted || i.isDev() {
+		return nil
+	}
+	return usage("the simulator sends to nobody and reports messages as delivered: name another carrier, or add --simulated if that is what you want")
 }
 
 // password reads the password from the environment, else from the first line of in.

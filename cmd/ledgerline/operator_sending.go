@@ -97,11 +97,15 @@ type lineCreateCommand struct {
 	Pool      string    `help:"Its pool (default: that of the request, else the workspace's default pool)." placeholder:"POOL"`
 	Request   uuid.UUID `help:"The request for lines that it serves." placeholder:"UUID"`
 	Carrier   string    `help:"Who carries its messages, simulator or bluebubbles; see also: line carrier." required:"" enum:"simulator,bluebubbles" placeholder:"NAME"`
+	Simulated bool      `help:"Accept the simulator outside dev mode, although it sends to nobody."`
 	State     string    `help:"The state to begin in: provisioning, ready, warming or active (default: ${default}). A line of bluebubbles begins as provisioning." enum:"provisioning,ready,warming,active" default:"provisioning" placeholder:"STATE"`
 }
 
 // Run implements the command.
 func (c *lineCreateCommand) Run(ctx context.Context, con *console) error {
+	if err := c.checkSimulator(c.Carrier, c.Simulated); err != nil {
+		return err
+	}
 	return c.do(ctx, con, func(w *workbench) (any, error) {
 		req, err := w.workspaceRequest(ctx, c.Workspace)
 		if err != nil {

@@ -98,6 +98,15 @@ func exists(path string) bool {
 	return err == nil
 }
 
+// isDev reports whether the installation is that of a dev: its data directory names the database.
+func (i *installation) isDev() bool {
+	if i.DatabaseURL == "" {
+		return true
+	}
+	named, err := os.ReadFile(i.dir().database())
+	return err == nil && strings.TrimSpace(string(named)) == i.DatabaseURL
+}
+
 func (i *installation) dir() dataDir { return dataDir(filepath.Clean(i.Data)) }
 
 // keysFile is the file with the installation's secrets.

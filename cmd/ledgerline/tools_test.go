@@ -200,6 +200,11 @@ func TestNodesOfDifferentRolesShareADatabase(t *testing.T) {
 	operate := func(args ...string) { tool(t, &made, append(append([]string{"operator"}, args...), database...)...) }
 	operate("organisation", "create", "--name", "New")
 	operate("workspace", "create", "--organisation", made.Organisation, "--name", "First")
+	lineCreate := append([]string{"operator", "line", "create", "--workspace", made.Workspace, "--phone", "+12125550299", "--carrier", "simulator"}, database...)
+	simulated := launch(t, lineCreate...)
+	require.Equal(t, exitUsage, simulated.code())
+	require.Contains(t, simulated.err.String(), "the simulator sends to nobody")
+	tool(t, nil, append(lineCreate, "--simulated")...)
 	operate("user", "create", "--organisation", made.Organisation, "--name", "Grace", "--email", "g@example.com", "--role", made.Workspace+"=owner")
 	operate("session", "--user", made.User, "--session-secret-file", secret)
 	status, contact := request(t, http.MethodPost, addresses["write"]+"/v1/contacts", made.Token, `{"phone":"+12125550110"}`)
