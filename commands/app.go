@@ -44,8 +44,8 @@ type Config struct {
 	Cache  int          // number of aggregate states of each kind kept in memory; default 65,536
 	// SMS reports whether messages of lines with a carrier can go by SMS; default: none can.
 	SMS func(carrier string) bool
-	// AllowHTTPWebhooks accepts http:// addresses for webhook endpoints too.
-	AllowHTTPWebhooks bool
+	// InsideWebhooks accepts http and private addresses for webhook endpoints too.
+	InsideWebhooks bool
 }
 
 // App carries out commands. It is safe for concurrent use.
@@ -53,9 +53,9 @@ type App struct {
 	// Sending has the commands of sending messages.
 	Sending *sending.Sender
 
-	engine            *engine.Engine
-	apiKeyCheck       []byte // key of the check digits that tell our API key secrets from others
-	allowHTTPWebhooks bool
+	engine         *engine.Engine
+	apiKeyCheck    []byte // key of the check digits that tell our API key secrets from others
+	insideWebhooks bool
 }
 
 // New makes an App.
@@ -75,7 +75,7 @@ func New(cfg Config) (*App, error) {
 	}
 	return &App{
 		Sending: sender, engine: e, apiKeyCheck: cfg.Ledger.Keyring().DeriveKey("api key check"),
-		allowHTTPWebhooks: cfg.AllowHTTPWebhooks,
+		insideWebhooks: cfg.InsideWebhooks,
 	}, nil
 }
 

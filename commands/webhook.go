@@ -42,7 +42,7 @@ func (a *App) CreateWebhook(ctx context.Context, req Request, in CreateWebhook) 
 		if _, err := u.Workspace(ctx, req.Workspace); err != nil {
 			return err
 		}
-		list, err := webhook.Create(id, in.URL, secret, in.Events, a.allowHTTPWebhooks)
+		list, err := webhook.Create(id, in.URL, secret, in.Events, a.insideWebhooks)
 		if err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func (a *App) UpdateWebhook(ctx context.Context, req Request, id string, change 
 		if err != nil {
 			return err
 		}
-		changed, err := endpoint.State.Update(change, u.Now, a.allowHTTPWebhooks)
+		changed, err := endpoint.State.Update(change, u.Now, a.insideWebhooks)
 		if err != nil {
 			return err
 		}

@@ -18,7 +18,7 @@ type Webhook struct {
 	Status         string   `json:"status" enum:"active,paused,disabled" sql:"text not null"`
 	DisabledAt     *string  `json:"disabled_at" format:"date-time" sql:"timestamptz"`
 	DisabledReason *string  `json:"disabled_reason" doc:"failing: nothing succeeded for 120 hours; gone: the receiver answered 410" sql:"text"`
-	FailureRate    float64  `json:"failure_rate_7d" minimum:"0" maximum:"1" doc:"Share of attempts of the last 7 days that failed, by the hour; tests and replays do not count"`
+	FailureRate    float64  `json:"failure_rate_7d" minimum:"0" maximum:"1" doc:"Share of attempts of the last 7 days that failed, by the hour, to four places; tests and replays do not count"`
 	CreatedAt      string   `json:"created_at" format:"date-time" sql:"timestamptz not null"`
 	UpdatedAt      string   `json:"updated_at" format:"date-time" sql:"timestamptz not null" merge:"latest"`
 }
@@ -99,7 +99,7 @@ const ratePeriod = 7 * 24 * time.Hour
 
 // webhookFields selects endpoint w. $1 is the start of the failure rate's period.
 var webhookFields = readmodel.Select[Webhook](webhooksTable, "w", map[string]string{
-	"failure_rate_7d": `coalesce((select sum(failed)::float8 / nullif(sum(attempts), 0)
+	"failure_rate_7d": `coalesce((select round(sum(failed)::numeric / nullif(sum(attempts), 0), 4)::float8
 		from webhook_rates r where r.endpoint_id = w.id and r.hour > $1), 0)`,
 })
 

@@ -18,7 +18,8 @@ type CreateWebhook struct {
 	}
 }
 
-// Check implements httpapi.Checked. It accepts plain http: whether the installation does is checked by the command.
+// Check implements httpapi.Checked. It accepts http and private addresses: whether the installation does is
+// checked by the command.
 func (in *CreateWebhook) Check() []fault.Issue {
 	return append(webhook.CheckURL(in.Body.URL, true), webhook.CheckEvents(in.Body.Events)...)
 }

@@ -4,8 +4,10 @@ package webhook
 
 import (
 	"encoding/base64"
+	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -114,9 +116,10 @@ func (e Endpoint) SigningSecrets(now time.Time) []string {
 	return []string{e.Secret}
 }
 
-// CheckURL returns what is wrong with an address (rule WHK-2): it must be an absolute https URL without credentials.
-// plain allows http too.
-func CheckURL(address string, plain bool) []fault.Issue {
+// CheckURL returns what is wrong with an address (rule WHK-2): it must be an absolute https URL without credentials,
+// and must not name a private machine. inside allows http and private machines. A name that resolves to a private
+// address is refused when it is dialled.
+func CheckURL(address string, inside bool) []fault.Issue {
 	wrong := func(code, message string) []fault.Issue {
 		return []fault.Issue{{Location: "body", Path: "/url", Code: code, Message: message}}
 	}
@@ -127,12 +130,29 @@ func CheckURL(address string, plain bool) []fault.Issue {
 	switch {
 	case err != nil || u.Host == "" || u.Hostname() == "" || u.Opaque != "":
 		return wrong("invalid_url", "Expected an absolute https:// address.")
-	case u.Scheme != "https" && (u.Scheme != "http" || !plain):
+	case u.Scheme != "https" && (u.Scheme != "http" || !inside):
 		return wrong("not_https", "Expected an https:// address.")
 	case u.User != nil:
 		return wrong("credentials", "The address may not hold a user name or a password.")
+	case !inside && isPrivateHost(u.Hostname()):
+		return wrong("private_address", "Expected an address on the public internet.")
 	}
 	return nil
+}
+
+// isPrivateHost reports whether a host is this machine's name, or a loopback, private, link-local or unspecified
+// address.
+func isPrivateHost(host string) bool {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return false
+	}
+	ip = ip.Unmap()
+	return ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() || ip.IsUnspecified()
 }
 
 // CheckEvents returns what is wrong with a list of event types: it must name at least one, and only those of Types.
@@ -151,10 +171,10 @@ func CheckEvents(types []string) []fault.Issue {
 
 func sorted(types []string) []string { return slices.Compact(slices.Sorted(slices.Values(types))) }
 
-// Create creates an endpoint. A bad address and bad event types are refused together, with validation_failed. plain
-// allows http addresses.
-func Create(id, address, secret string, types []string, plain bool) ([]events.Event, error) {
-	if issues := append(CheckURL(address, plain), CheckEvents(types)...); len(issues) > 0 {
+// Create creates an endpoint. A bad address and bad event types are refused together, with validation_failed. inside
+// allows http and private addresses.
+func Create(id, address, secret string, types []string, inside bool) ([]events.Event, error) {
+	if issues := append(CheckURL(address, inside), CheckEvents(types)...); len(issues) > 0 {
 		return nil, fault.Invalids(issues...)
 	}
 	return []events.Event{&events.WebhookCreated{
@@ -172,10 +192,10 @@ type Change struct {
 // Update changes an endpoint (rule WHK-3); a value that stays the same causes no event. Bad values are refused with
 // validation_failed, pausing a disabled endpoint with conflict, and enabling one again within ten minutes with
 // rate_limited.
-func (e Endpoint) Update(c Change, now time.Time, plain bool) ([]events.Event, error) {
+func (e Endpoint) Update(c Change, now time.Time, inside bool) ([]events.Event, error) {
 	var issues []fault.Issue
 	if c.URL != nil {
-		issues = append(issues, CheckURL(*c.URL, plain)...)
+		issues = append(issues, CheckURL(*c.URL, inside)...)
 	}
 	if c.Events != nil {
 		issues = append(issues, CheckEvents(*c.Events)...)

@@ -33,6 +33,8 @@ func TestEndpointURLIsHTTPSWithoutCredentials(t *testing.T) {
 	t.Parallel()
 	for address, code := range map[string]string{
 		"https://example.com/a?b=c": "", "https://example.com:8443": "", "https://[2001:db8::1]/": "",
+		"https://127.0.0.1": "private_address", "https://10.1.2.3:8443/x": "private_address", "https://[::1]": "private_address", "https://localhost": "private_address",
+		"https://169.254.169.254": "private_address", "https://[::ffff:192.168.0.1]/": "private_address", "https://api.LOCALHOST./": "private_address", "https://0.0.0.0/": "private_address",
 		"http://example.com": "not_https", "ftp://example.com": "not_https", "example.com": "invalid_url", "https://": "invalid_url", "https:example.com": "invalid_url",
 		"https://:80/": "invalid_url", "https://a:b@example.com": "credentials", "https://example.com/" + strings.Repeat("a", 2048): "too_long", "https://exa mple.com": "invalid_url", "": "invalid_url",
 	} {

@@ -178,7 +178,9 @@ func TestInProductionOnlyPublicAddressesOverTLSAreCalled(t *testing.T) {
 	a := app.Start(t, app.GuardedWebhooks())
 	s := sink.Start(t)
 	a.Live.Post("/v1/webhooks", app.Map{"url": s.URL, "events": []string{"contact.created"}}).Refused(400, "validation_failed", "body /url not_https")
-	endpoint := hook(a.Live, "https"+s.URL[len("http"):], "contact.created")
+	named := app.Map{"url": "https" + s.URL[len("http"):], "events": []string{"contact.created"}}
+	a.Live.Post("/v1/webhooks", named).Refused(400, "validation_failed", "body /url private_address")
+	endpoint := hook(a.Live, "https://100.64.0.1/", "contact.created") // refused when it is dialled
 	a.Live.Do("PATCH", "/v1/webhooks/"+text(endpoint, "id"), app.Map{"url": s.URL}).Refused(400, "validation_failed", "body /url not_https")
 	a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201)
 	a.Settle()

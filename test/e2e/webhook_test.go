@@ -457,3 +457,11 @@ func TestNoEventsAreSentAboutAnErasedContact(t *testing.T) {
 	a.QueryRow(`select count(*) from webhook_events`, nil, &left)
 	require.Zero(t, left)
 }
+
+func TestFailureRateHasFourPlaces(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	endpoint := hook(a.Live, sink.Start(t).URL, "contact.created")
+	a.Exec(`insert into webhook_rates (endpoint_id, hour, attempts, failed) values ($1, $2, 3, 1)`, endpoint["id"], a.Clock.Now())
+	require.Contains(t, string(a.Live.Get("/v1/webhooks").Is(200).Raw), `"failure_rate_7d":0.3333,`)
+}
