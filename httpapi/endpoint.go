@@ -286,8 +286,12 @@ func (a *API) stream(q *request, e *endpoint, download Download) {
 		a.refuse(q.gin, err)
 		return
 	}
-	a.cfg.Logger.ErrorContext(q.ctx, "httpapi: download broken off",
-		"request_id", q.call.RequestID, "route", e.Path, "error", err)
+	if w.clientLeft || q.ctx.Err() != nil {
+		a.cfg.Logger.InfoContext(q.ctx, "httpapi: the client ended a download early", "request_id", q.call.RequestID, "route", e.Path)
+	} else {
+		a.cfg.Logger.ErrorContext(q.ctx, "httpapi: download broken off",
+			"request_id", q.call.RequestID, "route", e.Path, "error", err)
+	}
 	panic(http.ErrAbortHandler) // the client must not take a partial file for a complete one
 }
 
@@ -298,7 +302,9 @@ type downloadWriter struct {
 	e        *endpoint
 	download Download
 	extend   func()
-	started  bool
+
+	started    bool
+	clientLeft bool // the client closed the connection, or took nothing for StallTimeout
 }
 
 func (w *downloadWriter) start() {
@@ -318,5 +324,7 @@ func (w *downloadWriter) start() {
 func (w *downloadWriter) Write(p []byte) (int, error) {
 	w.extend()
 	w.start()
-	return w.q.gin.Writer.Write(p)
+	n, err := w.q.gin.Writer.Write(p)
+	w.clientLeft = w.clientLeft || err != nil
+	return n, err
 }

@@ -3,8 +3,11 @@ package httpapi_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -140,6 +143,30 @@ func TestStalledDownloadIsBrokenOff(t *testing.T) {
 	require.NoError(t, err)
 	defer response.Body.Close()
 	require.ErrorIs(t, <-broken, os.ErrDeadlineExceeded)
+}
+
+func TestDownloadThatTheClientEndsIsNoErrorOfTheService(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil, func(api *httpapi.API, _ *records) {
+		httpapi.Stream(api, httpapi.Route{Method: "GET", Path: "/v1/export", ID: "export", Access: anybody()}, "text/csv",
+			func(context.Context, *httpapi.Call, *struct{}) (httpapi.Download, error) {
+				return httpapi.Download{ContentType: "text/csv", Write: func(w io.Writer) error {
+					for {
+						if _, err := w.Write(make([]byte, 1<<16)); err != nil {
+							return fmt.Errorf("write: %w", err)
+						}
+					}
+				}}, nil
+			})
+	})
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/v1/export", http.NoBody)
+	require.NoError(t, err)
+	request.Header.Set("authorization", "Bearer all")
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Eventually(t, func() bool { return strings.Contains(s.logs.String(), "the client ended a download early") }, 10*time.Second, time.Millisecond)
+	require.NotContains(t, s.logs.String(), `"level":"ERROR"`)
 }
 
 func TestDownloadRefusesOnlyBeforeItsFirstByte(t *testing.T) {

@@ -35,6 +35,8 @@ type Config struct {
 	Logger *slog.Logger // slog.Default() when nil
 	// AccessLog writes one line per request.
 	AccessLog bool
+	// LogAddresses adds the client's address to the access log. It is personal data where clients are people.
+	LogAddresses bool
 	// Metrics is served at /metrics, and the API registers its own metrics there; a new registry when nil.
 	Metrics *prometheus.Registry
 	// Tracing records a span of every request with the global OpenTelemetry provider; see StartTracing.

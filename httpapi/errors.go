@@ -133,6 +133,7 @@ func (a *API) refuse(c *gin.Context, err error) {
 
 // answerFault writes a rendered fault with the headers that belong to its code.
 func (a *API) answerFault(c *gin.Context, f *fault.Fault, body []byte) {
+	c.Set(errorCodeKey, string(statuses[f.Code].code))
 	header := c.Writer.Header()
 	switch f.Code {
 	case fault.Unauthorized:

@@ -162,6 +162,28 @@ func TestLogHasRoutesWithoutValues(t *testing.T) {
 	}
 }
 
+func TestLogNamesTheCallerAndTheReasonOfARefusal(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(c *httpapi.Config) { c.LogAddresses = true }, things)
+	s.get("/v1/things/thg_1234")
+	s.do(call{method: "GET", path: "/v1/things/thg_1234", token: "nobody"})
+	s.do(call{method: "GET", path: "/v1/things/thg_1234", token: "session:owner"})
+	require.Eventually(t, func() bool { return strings.Count(s.logs.String(), `"msg":"httpapi: request"`) == 3 }, 5*time.Second, time.Millisecond)
+	lines := strings.Split(s.logs.String(), "\n")
+	for i, parts := range [][]string{
+		{`"caller":"key:key_all"`, `"workspace_id":"` + workspace.String() + `"`, `"address":"127.0.0.1"`},
+		{`"status":401`, `"code":"unauthorized"`},
+		{`"caller":"session:user-owner"`},
+	} {
+		for _, part := range parts {
+			require.Contains(t, lines[i], part)
+		}
+	}
+	require.NotContains(t, lines[1], "nobody")
+	metrics := s.do(call{method: "GET", path: "/metrics"})
+	require.Contains(t, string(metrics.Body), `ledgerline_http_refusals_total{code="unauthorized"} 1`)
+}
+
 func TestBodyThatBreaksOffIs400(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil, things)

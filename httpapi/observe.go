@@ -16,7 +16,12 @@ import (
 	"ledgerline/domain/fault"
 )
 
-const requestIDKey = "request_id"
+// The keys of what a request leaves in gin's context for observe.
+const (
+	requestIDKey = "request_id"
+	callKey      = "call"       // *Call; of a request to an endpoint
+	errorCodeKey = "error_code" // of a refusal
+)
 
 // newRequestID returns req_ and a UUIDv7 in hexadecimal. An x-request-id of the client is ignored: it could name the
 // request like another one, and would put a client's text into the logs.
@@ -48,7 +53,11 @@ func (a *API) observe() (gin.HandlerFunc, error) {
 		Namespace: "ledgerline", Subsystem: "http", Name: "requests_total",
 		Help: "Requests by route, method and status.",
 	}, []string{"route", "method", "status"})
-	for _, collector := range []prometheus.Collector{seconds, total} {
+	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "ledgerline", Subsystem: "http", Name: "refusals_total",
+		Help: "Refused requests by error code.",
+	}, []string{"code"})
+	for _, collector := range []prometheus.Collector{seconds, total, refused} {
 		if err := a.cfg.Metrics.Register(collector); err != nil {
 			return nil, fmt.Errorf("httpapi: register metrics: %w", err)
 		}
@@ -73,12 +82,34 @@ func (a *API) observe() (gin.HandlerFunc, error) {
 		}
 		took, status := timer.ObserveDuration(), c.Writer.Status()
 		total.WithLabelValues(shown, method, strconv.Itoa(status)).Inc()
+		code := c.GetString(errorCodeKey)
+		if code != "" {
+			refused.WithLabelValues(code).Inc()
+		}
 		if a.cfg.AccessLog {
-			a.cfg.Logger.LogAttrs(c.Request.Context(), slog.LevelInfo, "httpapi: request",
-				slog.String("method", method), slog.String("route", shown), slog.Int("status", status),
+			attrs := append(make([]slog.Attr, 0, 10), slog.String("method", method), slog.String("route", shown), slog.Int("status", status),
 				slog.Float64("duration_ms", float64(took.Microseconds())/1000), slog.String("request_id", id))
+			a.cfg.Logger.LogAttrs(c.Request.Context(), slog.LevelInfo, "httpapi: request", a.accessAttrs(c, attrs, code)...)
 		}
 	}, nil
+}
+
+// accessAttrs adds to the attributes of a line of the access log who made the request and why it was refused. Only ids
+// are added, and the client's address only where the operator asked for it.
+func (a *API) accessAttrs(c *gin.Context, attrs []slog.Attr, code string) []slog.Attr {
+	if call, ok := c.Value(callKey).(*Call); ok && call.ID != "" {
+		attrs = append(attrs, slog.String("caller", call.Actor()))
+		if call.WorkspaceID != uuid.Nil {
+			attrs = append(attrs, slog.String("workspace_id", call.WorkspaceID.String()))
+		}
+	}
+	if code != "" {
+		attrs = append(attrs, slog.String("code", code))
+	}
+	if a.cfg.LogAddresses {
+		attrs = append(attrs, slog.String("address", address(c).String()))
+	}
+	return attrs
 }
 
 // knownMethod replaces methods that a client made up, which would each become a time series of the metrics.

@@ -140,7 +140,7 @@ func idempotencyParam() *huma.Param {
 }
 
 func requestIDHeader() *huma.Param {
-	return textHeader("The id of this request, for support", huma.TypeString)
+	return textHeader("The id of this request, which the log of the service names", huma.TypeString)
 }
 
 func textHeader(description, kind string) *huma.Param {

@@ -103,6 +103,7 @@ func (a *API) middleware(e *endpoint) func(huma.Context, func(huma.Context)) {
 	return func(hc huma.Context, next func(huma.Context)) {
 		c := humagin.Unwrap(hc)
 		q := &request{humaContext: hc, gin: c, body: &noBody}
+		c.Set(callKey, &q.call)
 		ctx, cancel := c.Request.Context(), context.CancelFunc(func() {})
 		if !e.stream && a.cfg.RequestTimeout > 0 {
 			ctx, cancel = context.WithTimeout(ctx, a.cfg.RequestTimeout)

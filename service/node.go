@@ -65,6 +65,8 @@ type Config struct {
 	TrustedProxies []string
 	BaseURL        string
 	AccessLog      bool
+	// LogAddresses adds the client's address to the access log.
+	LogAddresses bool
 	// Tracing records a span for every request. Call httpapi.StartTracing before.
 	Tracing bool
 	Version string
@@ -105,6 +107,7 @@ type Node struct {
 	running  sync.WaitGroup
 	failed   chan error
 
+	outage    *outage
 	processes []processes.Process // empty without the role process
 	closers   []func()            // called by Stop when all components have ended
 }
@@ -119,10 +122,14 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{Clock: cfg.Clock, cfg: cfg, pool: pool, progress: feed.NewProgress(), metrics: prometheus.NewRegistry(), failed: make(chan error, 8)}
+	watch := newOutage(cfg.Logger.Handler(), reachDatabase(pool.Config().ConnConfig))
+	cfg.Logger = watch.logger()
+	n := &Node{Clock: cfg.Clock, cfg: cfg, outage: watch, pool: pool, progress: feed.NewProgress(), metrics: prometheus.NewRegistry(), failed: make(chan error, 8)}
 	n.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	n.metrics.MustRegister(nodeMetrics{n})
 	if err := n.assemble(ctx); err != nil {
 		pool.Close()
+		watch.close()
 		return nil, err
 	}
 	return n, nil
@@ -181,7 +188,7 @@ func (n *Node) assemble(ctx context.Context) (err error) {
 	}
 	// Only the simulator can send SMS. Other carriers cannot, until an SMS provider is connected.
 	sms := func(carrier string) bool { return carrier == SimulatorCarrier && n.Simulator != nil }
-	if n.App, err = commands.New(commands.Config{Ledger: n.Ledger, Logger: cfg.Logger, AllowHTTPWebhooks: cfg.Inside, SMS: sms}); err != nil {
+	if n.App, err = commands.New(commands.Config{Ledger: n.Ledger, Logger: cfg.Logger, InsideWebhooks: cfg.Inside, SMS: sms}); err != nil {
 		return err
 	}
 	n.Store = projections.NewStore(n.Ledger, n.progress)
@@ -310,7 +317,7 @@ func (n *Node) serve() error {
 	}
 	n.API, err = httpapi.New(httpapi.Config{
 		Version: cfg.Version, BaseURL: cfg.BaseURL, Documentation: documentation(), Authenticator: auth, IdempotencyRecords: idempotencyRecords{n.App, n.Ledger, cfg.Logger}, Limiter: limiter,
-		Logger: cfg.Logger, AccessLog: cfg.AccessLog, Metrics: n.metrics, TrustedProxies: cfg.TrustedProxies,
+		Logger: cfg.Logger, AccessLog: cfg.AccessLog, LogAddresses: cfg.LogAddresses, Metrics: n.metrics, TrustedProxies: cfg.TrustedProxies,
 		Tracing: cfg.Tracing, Requests: cfg.Requests, SeparateOps: cfg.SeparateOps,
 	})
 	if err != nil {
@@ -331,6 +338,9 @@ func (n *Node) serve() error {
 		readapi.Register(n.API, n.Store, cursors)
 	}
 	n.serveCarriers()
+	if cfg.Roles.Read != cfg.Roles.Write {
+		n.refuseOtherRole()
+	}
 	n.API.AddReadinessCheck("database", func(ctx context.Context) error { return n.pool.Ping(ctx) })
 	if cfg.Roles.Project {
 		n.API.AddReadinessCheck("projections", n.caughtUp)
@@ -370,4 +380,5 @@ func (n *Node) Stop() {
 	n.Store.Close()
 	n.Ledger.Close()
 	n.pool.Close()
+	n.outage.close()
 }

@@ -110,6 +110,25 @@ const (
 	deleteParkedSQL = `delete from feed_parked where name = $1 and shard = $2 and position = $3`
 )
 
+const countParkedSQL = `select f.name, (select count(*) from feed_parked p where p.name = f.name) from feed_consumers f`
+
+// CountParkedEvents returns the number of parked events of every consumer that has run, by its name.
+func CountParkedEvents(ctx context.Context, ledger *eventstore.Ledger) (map[string]int64, error) {
+	rows, err := ledger.Pool().Query(ctx, countParkedSQL)
+	if err != nil {
+		return nil, fmt.Errorf("feed: count parked events: %w", err)
+	}
+	counts, name, count := map[string]int64{}, "", int64(0)
+	_, err = pgx.ForEachRow(rows, []any{&name, &count}, func() error {
+		counts[name] += count
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("feed: count parked events: %w", err)
+	}
+	return counts, nil
+}
+
 // ErrNotParked is returned when there is no such parked event.
 var ErrNotParked = errors.New("feed: no such parked event")
 

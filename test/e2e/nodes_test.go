@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -48,6 +49,40 @@ func TestNodesShareTheWorkAndNothingIsSentTwiceOrOutOfOrder(t *testing.T) {
 		a.QueryRow(`select count(distinct line_id) from read.messages`, nil, &lines)
 		require.Equal(t, len(a.Lines), lines, "contacts are spread over the lines")
 	})
+}
+
+func TestNodeSaysWhichRoleARequestNeeds(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t, app.TwoNodes())
+	writer, reader := a.Live.OnNode(a.Nodes[0]), a.Live.OnNode(a.Nodes[1])
+	for _, refused := range []app.Answer{
+		reader.Post("/v1/contacts", app.Map{"phone": a.Phone()}), reader.Post("/v1/contacts/c/opt-out", app.Map{}), reader.Do("DELETE", "/v1/labels/l", nil),
+	} {
+		refused.Refused(405, "bad_request")
+		require.Contains(t, refused.Text("error.message"), "does not have the role write")
+	}
+	refused := writer.Get("/v1/contacts").Refused(405, "bad_request")
+	require.Contains(t, refused.Text("error.message"), "does not have the role read")
+	reader.Post("/dev/clock", app.Map{}).Refused(404, "not_found")
+	reader.Do("PUT", "/v1/contacts", app.Map{}).Is(405)
+}
+
+func TestMetricsShowParkedEventsWaitingTasksAndTheDatabase(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	a.Settle()
+	a.Exec(`insert into feed_parked (name, shard, position, event_id, type, reason, parked_at)
+		select name, 0, 1, gen_random_uuid(), 'contact.created', 'a test', now() from feed_consumers where name = 'contacts'`)
+	a.Exec(`insert into scheduled_tasks (process, key, shard, due_at, scheduled_at_position, failures, retry_at)
+		values ('nobody', 'a', 0, $1, 1, 0, null), ('nobody', 'b', 0, $1, 1, 3, now())`, a.Clock.Now().Add(-time.Minute))
+	metrics := string(a.Live.Get("/metrics").Is(200).Raw)
+	for _, line := range []string{
+		`ledgerline_feed_parked_events{consumer="contacts"} 1`, `ledgerline_feed_parked_events{consumer="messages"} 0`,
+		`ledgerline_tasks_overdue_seconds{process="nobody"} 60`, `ledgerline_tasks_retrying{process="nobody"} 1`,
+		`ledgerline_database_up 1`, `ledgerline_database_connections{state="max"} 16`,
+	} {
+		require.Contains(t, metrics, line+"\n")
+	}
 }
 
 func TestManyChangesOfOneContactAtOnceAreAllCarriedOut(t *testing.T) {
