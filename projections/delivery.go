@@ -101,6 +101,26 @@ func (s *Store) Delivery(ctx context.Context, v Viewer, id uuid.UUID) (d Deliver
 		join webhook_endpoints w on w.endpoint_id = d.endpoint_id where d.id = $1 and w.workspace_id = $2 and w.status <> 'deleted'`, id, v.Workspace)
 }
 
+// DeliveryWithBody is a delivery with what is sent.
+type DeliveryWithBody struct {
+	Delivery
+	Body *string `json:"body" doc:"What is sent and signed, byte for byte; null when it was erased or is too old"`
+}
+
+// DeliveryWithBody finds a delivery like Delivery, with its body.
+func (s *Store) DeliveryWithBody(ctx context.Context, v Viewer, id uuid.UUID) (d DeliveryWithBody, found bool, err error) {
+	if d.Delivery, found, err = s.Delivery(ctx, v, id); err != nil || !found {
+		return d, found, err
+	}
+	body, kept, err := readmodel.One(ctx, s.Reader, "body of a delivery", pgx.RowTo[[]byte],
+		`select e.body from webhook_deliveries d join webhook_events e on e.id = d.event_id where d.id = $1`, id)
+	if kept {
+		text := string(body)
+		d.Body = &text
+	}
+	return d, true, err
+}
+
 // DeliveryFilter are the filters of an endpoint's deliveries; empty ones do not filter.
 type DeliveryFilter struct{ EndpointID, Status, EventType string }
 

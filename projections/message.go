@@ -246,10 +246,22 @@ func (s *Store) Message(ctx context.Context, v Viewer, id string) (m Message, fo
 // MessageFilter has the filters of the message list. An empty one does not apply.
 type MessageFilter struct {
 	ContactID, ConversationID, LineID, Status, Direction, ExternalID string
+	From, To                                                         string // E.164
+	CreatedAfter, CreatedBefore                                      *time.Time
 }
 
 // Messages lists messages, newest first.
 func (s *Store) Messages(ctx context.Context, v Viewer, by MessageFilter, after *readmodel.Cursor, limit int) (readmodel.Page[Message], error) {
+	sql, args, err := s.messagesSQL(ctx, v, &by, after, limit)
+	if err != nil {
+		return readmodel.Page[Message]{}, err
+	}
+	key := func(m *Message) readmodel.Cursor { return readmodel.Cursor{At: m.CreatedAt, ID: m.ID} }
+	return readmodel.ReadPage(ctx, s.Reader, "messages", limit, s.scanMessage, key, sql, args...)
+}
+
+// messagesSQL returns the query of Messages.
+func (s *Store) messagesSQL(ctx context.Context, v Viewer, by *MessageFilter, after *readmodel.Cursor, limit int) (sql string, args []any, err error) {
 	f := v.messages()
 	f.Equal("m.contact_id", by.ContactID)
 	if by.ConversationID != "" { // a contact has one conversation, and messages have an index by contact
@@ -259,8 +271,39 @@ func (s *Store) Messages(ctx context.Context, v Viewer, by MessageFilter, after 
 	f.Equal("m.status", by.Status)
 	f.Equal("m.direction", by.Direction)
 	f.Equal("m.external_id", by.ExternalID)
+	if by.CreatedAfter != nil {
+		f.Add("m.created_at >= %s", *by.CreatedAfter)
+	}
+	if by.CreatedBefore != nil {
+		f.Add("m.created_at < %s", *by.CreatedBefore)
+	}
+	for _, number := range []struct{ column, value string }{{"m.sender", by.From}, {"m.recipient", by.To}} {
+		if err := s.requireNumber(ctx, v, f, number.column, number.value); err != nil {
+			return "", nil, err
+		}
+	}
 	f.After(after, "m.created_at", "m.id", "text")
-	sql := `select ` + messageFields.SQL + ` from read.messages m` + f.Where() + ` order by m.created_at desc, m.id desc limit ` + f.Arg(limit+1)
-	key := func(m *Message) readmodel.Cursor { return readmodel.Cursor{At: m.CreatedAt, ID: m.ID} }
-	return readmodel.ReadPage(ctx, s.Reader, "messages", limit, s.scanMessage, key, sql, f.Args...)
+	return `select ` + messageFields.SQL + ` from read.messages m` + f.Where() + ` order by m.created_at desc, m.id desc limit ` + f.Arg(limit+1), f.Args, nil
+}
+
+const numberOwnerSQL = `select c.id from read.contacts c where c.workspace_id = $1 and c.phone = $2
+	union all select '' from read.lines l where l.workspace_id = $1 and l.phone = $2 limit 1`
+
+// requireNumber requires a number in a column of the messages; "" requires nothing. There is no index by number, because
+// the sender of a message changes when the message is routed. Instead the number's contact is found, and its messages
+// are read by index. A number of neither a contact nor a line of the workspace matches nothing.
+func (s *Store) requireNumber(ctx context.Context, v Viewer, f *readmodel.Filter, column, number string) error {
+	if number == "" {
+		return nil
+	}
+	contact, found, err := readmodel.One(ctx, s.Reader, "owner of a number", pgx.RowTo[string], numberOwnerSQL, v.Workspace, number)
+	if err != nil {
+		return err
+	}
+	f.Equal(column, number)
+	f.Equal("m.contact_id", contact)
+	if !found {
+		f.Require("false")
+	}
+	return nil
 }

@@ -162,6 +162,12 @@ func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors
 		Method: "GET", Path: "/v1/webhooks", ID: "list_webhooks", Summary: "List webhook endpoints, newest first", Tags: []string{"webhooks"}, Access: developer,
 	}, a.webhooks)
 	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/webhooks/{id}", ID: "get_webhook", Summary: "Get a webhook endpoint", Tags: []string{"webhooks"}, Access: developer,
+	}, a.webhook)
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/webhook-deliveries/{id}", ID: "get_delivery", Summary: "Get a delivery with the body that is sent", Tags: []string{"webhooks"}, Access: developer,
+	}, a.delivery)
+	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/webhooks/{id}/deliveries", ID: "list_deliveries", Summary: "List the deliveries of an endpoint, newest first", Tags: []string{"webhooks"},
 		Access: developer,
 	}, a.deliveries)

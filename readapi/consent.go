@@ -26,7 +26,7 @@ type ListConsentEvents struct {
 
 // Check implements httpapi.Checked.
 func (in *ListConsentEvents) Check() []fault.Issue {
-	return append(phoneIssues(in.Phone), idIssues("/contact_id", "ctc_", in.ContactID)...)
+	return append(phoneIssues("/phone", in.Phone), idIssues("/contact_id", "ctc_", in.ContactID)...)
 }
 
 // consentFilter converts a query into the filter of the read model. It returns fault validation_failed with all issues
@@ -142,7 +142,7 @@ type ProveConsent struct {
 }
 
 // Check implements httpapi.Checked.
-func (in *ProveConsent) Check() []fault.Issue { return phoneIssues(in.Phone) }
+func (in *ProveConsent) Check() []fault.Issue { return phoneIssues("/phone", in.Phone) }
 
 // proveConsent answers GET /v1/compliance/proof.
 func (a *API) proveConsent(ctx context.Context, c *httpapi.Call, in *ProveConsent) (projections.ConsentProof, error) {

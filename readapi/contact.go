@@ -26,15 +26,15 @@ type ListContacts struct {
 
 // Check implements httpapi.Checked.
 func (in *ListContacts) Check() []fault.Issue {
-	return append(phoneIssues(in.Phone), idIssues("/line_id", "ln_", in.LineID)...)
+	return append(phoneIssues("/phone", in.Phone), idIssues("/line_id", "ln_", in.LineID)...)
 }
 
-// phoneIssues returns an issue when the query has a phone that is not a phone number.
-func phoneIssues(number string) []fault.Issue {
+// phoneIssues returns an issue when a number in the query is not a phone number.
+func phoneIssues(pointer, number string) []fault.Issue {
 	if _, ok := phone.Read(number); number == "" || ok {
 		return nil
 	}
-	return []fault.Issue{{Location: "query", Path: "/phone", Code: "invalid_phone", Message: "Expected a phone number in E.164."}}
+	return []fault.Issue{{Location: "query", Path: pointer, Code: "invalid_phone", Message: "Expected a phone number in E.164."}}
 }
 
 // idIssues returns an issue when an id in the query does not have its prefix. Otherwise a mistyped filter would look

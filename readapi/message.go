@@ -2,8 +2,10 @@ package readapi
 
 import (
 	"context"
+	"time"
 
 	"ledgerline/domain/fault"
+	"ledgerline/domain/phone"
 	"ledgerline/httpapi"
 	"ledgerline/projections"
 )
@@ -17,13 +19,19 @@ type ListMessages struct {
 	Status         string `query:"status" enum:"queued,scheduled,sending,sent,delivered,read,failed,received"`
 	Direction      string `query:"direction" enum:"outbound,inbound"`
 	ExternalID     string `query:"external_id" maxLength:"255"`
+
+	From          string                      `query:"from" doc:"E.164; the number of a contact or of a line"`
+	To            string                      `query:"to" doc:"E.164; the number of a contact or of a line"`
+	CreatedAfter  httpapi.Optional[time.Time] `query:"created_after" doc:"At or after this time"`
+	CreatedBefore httpapi.Optional[time.Time] `query:"created_before" doc:"Before this time"`
 }
 
 // Check implements httpapi.Checked.
 func (in *ListMessages) Check() []fault.Issue {
 	issues := idIssues("/contact_id", "ctc_", in.ContactID)
 	issues = append(issues, idIssues("/conversation_id", "cnv_", in.ConversationID)...)
-	return append(issues, idIssues("/line_id", "ln_", in.LineID)...)
+	issues = append(issues, idIssues("/line_id", "ln_", in.LineID)...)
+	return append(append(issues, phoneIssues("/from", in.From)...), phoneIssues("/to", in.To)...)
 }
 
 // messages answers GET /v1/messages.
@@ -33,13 +41,16 @@ func (a *API) messages(ctx context.Context, c *httpapi.Call, in *ListMessages) (
 	}
 	by := projections.MessageFilter{
 		ContactID: in.ContactID, ConversationID: in.ConversationID, LineID: in.LineID, Status: in.Status, Direction: in.Direction, ExternalID: in.ExternalID,
+		CreatedAfter: in.CreatedAfter.Ptr(), CreatedBefore: in.CreatedBefore.Ptr(),
 	}
+	by.From, _ = phone.Read(in.From)
+	by.To, _ = phone.Read(in.To)
 	after, err := a.openCursor(c, "messages", by, in.Cursor)
 	if err != nil {
 		return httpapi.Page[projections.Message]{}, err
 	}
 	v := a.viewer(c)
-	if err := a.store.WaitForHead(ctx, v.Shard, projections.Messages, projections.Contacts, projections.Conversations); err != nil {
+	if err := a.store.WaitForHead(ctx, v.Shard, projections.Messages, projections.Contacts, projections.Conversations, projections.Lines); err != nil {
 		return httpapi.Page[projections.Message]{}, err
 	}
 	page, err := a.store.Messages(ctx, v, by, after, in.Limit)

@@ -22,6 +22,32 @@ func (a *API) webhooks(ctx context.Context, c *httpapi.Call, in *httpapi.PagePar
 	return answerPage(a, c, "webhooks", nil, page, err)
 }
 
+// webhook answers GET /v1/webhooks/{id}.
+func (a *API) webhook(ctx context.Context, c *httpapi.Call, in *httpapi.IDParam) (projections.Webhook, error) {
+	v := a.viewer(c)
+	if err := a.store.WaitForHead(ctx, v.Shard, projections.Webhooks); err != nil {
+		return projections.Webhook{}, err
+	}
+	found, ok, err := a.store.Webhook(ctx, v, in.ID)
+	if err == nil && !ok {
+		err = fault.New(fault.NotFound, "There is no such webhook endpoint.")
+	}
+	return found, err
+}
+
+// delivery answers GET /v1/webhook-deliveries/{id}.
+func (a *API) delivery(ctx context.Context, c *httpapi.Call, in *httpapi.UUIDParam) (projections.DeliveryWithBody, error) {
+	v := a.viewer(c)
+	if err := a.store.WaitForHeadByName(ctx, v.Shard, projections.DeliveriesConsumer); err != nil {
+		return projections.DeliveryWithBody{}, err
+	}
+	found, ok, err := a.store.DeliveryWithBody(ctx, v, in.ID)
+	if err == nil && !ok {
+		err = fault.New(fault.NotFound, "There is no such delivery.")
+	}
+	return found, err
+}
+
 // ListDeliveries is the query of GET /v1/webhooks/{id}/deliveries.
 type ListDeliveries struct {
 	httpapi.IDParam

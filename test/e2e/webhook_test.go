@@ -465,3 +465,48 @@ func TestFailureRateHasFourPlaces(t *testing.T) {
 	a.Exec(`insert into webhook_rates (endpoint_id, hour, attempts, failed) values ($1, $2, 3, 1)`, endpoint["id"], a.Clock.Now())
 	require.Contains(t, string(a.Live.Get("/v1/webhooks").Is(200).Raw), `"failure_rate_7d":0.3333,`)
 }
+
+func TestWebhookAndDeliveryAreShownOneByOneWithWhatIsSent(t *testing.T) {
+	t.Parallel()
+	onShards(t, func(t *testing.T, shards app.Option) {
+		a := app.Start(t, shards, app.TwoNodes())
+		s := sink.Start(t)
+		endpoint := hook(a.Live, s.URL, "contact.created")
+		shown := a.Live.Get("/v1/webhooks/" + text(endpoint, "id")).Is(200).JSON()
+		delete(endpoint, "secret")
+		require.Equal(t, endpoint, shown)
+		contact := a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201).Text("id")
+		a.Settle()
+		row := deliveries(a.Live, endpoint, "")[0]
+		path := "/v1/webhook-deliveries/" + text(row, "id")
+		one := a.Live.Get(path).Is(200).JSON()
+		require.Equal(t, string(s.Requests()[0].Body), one["body"], "what was signed, byte for byte")
+		delete(one, "body")
+		require.Equal(t, row, one)
+
+		a.Live.Delete("/v1/contacts/" + contact).Is(200)
+		a.Settle()
+		require.Nil(t, a.Live.Get(path).Is(200).JSON()["body"], "erased with the contact")
+		other := a.NewOrganisation("Other")
+		other.Live.Get(path).Refused(404, "not_found")
+		other.Live.Get("/v1/webhooks/"+text(endpoint, "id")).Refused(404, "not_found")
+	})
+}
+
+func TestEndpointCanSubscribeToAllEvents(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	s := sink.Start(t)
+	endpoint := hook(a.Live, s.URL, "contact.created", "*", "message.status")
+	require.Equal(t, []any{"*"}, endpoint["events"])
+	contact := a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201).Text("id")
+	a.Live.Post("/v1/contacts/"+contact+"/opt-out", app.Map{"source": "form"}).Is(200)
+	a.Settle()
+	var types []any
+	for _, d := range deliveries(a.Live, endpoint, "") {
+		types = append(types, d["event_type"])
+	}
+	require.ElementsMatch(t, []any{"contact.created", "contact.opted_out"}, types)
+	a.Live.Do("PATCH", "/v1/webhooks/"+text(endpoint, "id"), app.Map{"events": []string{"contact.created"}}).Is(200)
+	a.Live.Post("/v1/webhooks/"+text(endpoint, "id")+"/test", app.Map{"type": "*"}).Is(400)
+}
