@@ -68,8 +68,11 @@ func (a *App) FindKeyAccess(ctx context.Context, secret string, fresh bool) (Acc
 		if err != nil {
 			return Access{}, err
 		}
-		if !i.State.Exists() || i.State.Disabled {
+		if !i.State.Exists() {
 			return Access{}, unknown
+		}
+		if i.State.Disabled {
+			return Access{}, fault.New(fault.Unauthorized, "The service identity of this token is disabled.")
 		}
 		access.Identity, access.Guards = &i.State, append(access.Guards, i.Guard())
 		access.Key.Scopes = i.State.Scopes

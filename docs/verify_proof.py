@@ -151,6 +151,8 @@ def main():
             facts = json.loads(leaf[15])
             if facts["number_hash"] == proof["phone_hash"]:
                 consent[position] = (leaf[3], facts["contact_id"], facts["from"], facts["to"], leaf[9][:23], leaf[10], facts.get("source"), facts.get("keyword"))
+    if not proof["entries"]:
+        wrong.append("there is no event: that the number was never seen cannot be proven")
     if versions != proof["streams"]:
         wrong.append("events at the end of a stream were left out")
     shown = {c["position"]: (c["id"], c["contact_id"], c["from_status"], c["to_status"], c["occurred_at"][:23], c["actor"]["type"], c["source"], c["keyword"]) for c in proof["consent"]}

@@ -36,6 +36,9 @@ func (p *Proof) Check(o CheckOptions) []string {
 		}
 		c.blocks[b.Number] = b
 	}
+	if len(p.Entries) == 0 {
+		c.report("entries: there is no event: that the number was never seen cannot be proven")
+	}
 	c.checkEntries()
 	return c.wrong
 }

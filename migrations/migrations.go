@@ -19,7 +19,8 @@ import (
 var files embed.FS
 
 // Up applies the migrations that the database at dsn lacks. Several processes may call it at the same time: one applies
-// them, the others wait.
+// them, the others wait. A database with a schema that this program does not know is refused: a newer version of the
+// program has migrated it.
 func Up(ctx context.Context, dsn string) error {
 	db, err := sql.Open("pgx", dsn)
 	if err != nil {
@@ -36,6 +37,13 @@ func Up(ctx context.Context, dsn string) error {
 	}
 	if _, err := provider.Up(ctx); err != nil {
 		return fmt.Errorf("migrations: %w", err)
+	}
+	current, newest, err := provider.GetVersions(ctx)
+	if err != nil {
+		return fmt.Errorf("migrations: %w", err)
+	}
+	if current > newest {
+		return fmt.Errorf("the database has schema %d, and this program knows schemas up to %d: run the version of the program that migrated it, or a newer one", current, newest)
 	}
 	return nil
 }

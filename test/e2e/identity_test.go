@@ -99,7 +99,8 @@ func TestChangesOfAnIdentityReachItsTokenAtOnce(t *testing.T) {
 
 	require.Equal(t, "disabled", patch(app.Map{"status": "disabled"}).Is(200).Text("status"))
 	write().Refused(401, "unauthorized")
-	bot.Get("/v1/contacts").Refused(401, "unauthorized")
+	refused := bot.Get("/v1/contacts").Refused(401, "unauthorized")
+	require.Equal(t, "The service identity of this token is disabled.", refused.Text("error.message"))
 	require.Equal(t, "active", patch(app.Map{"status": "active"}).Is(200).Text("status"))
 	write().Is(201)
 	bot.Get("/v1/contacts").Is(200)
