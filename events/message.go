@@ -125,6 +125,16 @@ type MessageRetried struct {
 	Until   time.Time `json:"until"`
 }
 
+// MessageRejected records that the carrier refused an attempt permanently. In the same append, message.failed or
+// message.fell_back follows.
+type MessageRejected struct {
+	MessageRef
+	Attempt int    `json:"attempt"` // from 1
+	Code    string `json:"code"`    // the error code of rule SND-30
+	LineID  string `json:"line_id"`
+	Channel string `json:"channel"`
+}
+
 // MessageDelivered is the carrier's delivery receipt.
 type MessageDelivered struct {
 	MessageRef

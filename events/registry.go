@@ -90,6 +90,7 @@ var Default = NewRegistry(
 	Define[MessageSending]("message.sending", 2, unchanged),
 	Define[MessageSent]("message.sent", 1),
 	Define[MessageRetried]("message.retried", 1),
+	Define[MessageRejected]("message.rejected", 1),
 	Define[MessageDelivered]("message.delivered", 2, unchanged),
 	Define[MessageRead]("message.read", 1),
 	Define[MessageFailed]("message.failed", 1),

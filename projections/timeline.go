@@ -23,7 +23,7 @@ var timelineTypes = map[string]string{
 	"message.queued": "accepted", "message.routed": "routed", "message.capability_checked": "capability_checked", "message.deferred": "deferred",
 	"message.sending": "sending", "message.sent": "sent", "message.retried": "retried", "message.delivered": "delivered",
 	"message.read": "read", "message.failed": "failed", "message.receipt_missing": "receipt_missing", "message.received": "received",
-	"message.fell_back": "fallback_sms",
+	"message.rejected": "rejected", "message.fell_back": "fallback_sms",
 }
 
 // Timeline reads a message's timeline from its stream, oldest first. It is empty when there is no such message.

@@ -89,13 +89,14 @@ func (m Message) RecordAttemptAccepted(attempt int, channel, carrierID string, r
 	}}
 }
 
-// RecordAttemptRejected fails the message because the carrier refused an attempt permanently. A late result returns no
-// event.
+// RecordAttemptRejected records that the carrier refused an attempt permanently, and fails the message (rule SND-39). A
+// late result returns no event.
 func (m Message) RecordAttemptRejected(attempt int, code string, details map[string]any) []events.Event {
 	if !m.isInFlight(attempt) {
 		return nil
 	}
-	return m.Fail(code, m.withAttempts(details))
+	rejected := &events.MessageRejected{MessageRef: m.MessageRef, Attempt: attempt, Code: code, LineID: m.LineID, Channel: m.Channel}
+	return append([]events.Event{rejected}, m.Fail(code, m.withAttempts(details))...)
 }
 
 // withAttempts returns the details of a failure with the channel of the last attempt and the number of attempts.

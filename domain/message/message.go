@@ -140,6 +140,8 @@ func (m Message) Apply(event events.Event, in events.Envelope) Message {
 		if e.Reason != ReasonLost {
 			m.Failures++
 		}
+	case *events.MessageRejected:
+		m.InFlight = false
 	case *events.MessageDelivered:
 		m.Status = Delivered
 	case *events.MessageRead:

@@ -29,7 +29,8 @@ var (
 	refused   = &events.MessageFailed{
 		MessageRef: ref, Code: "carrier_rejected", LineID: line("ln_1"), Details: map[string]any{"channel": "chat", "attempts": 1},
 	}
-	missing = &events.MessageReceiptMissing{MessageRef: ref}
+	rejected = &events.MessageRejected{MessageRef: ref, Attempt: 1, Code: "carrier_rejected", LineID: "ln_1", Channel: "chat"}
+	missing  = &events.MessageReceiptMissing{MessageRef: ref}
 )
 
 func line(id string) *string { return &id }
@@ -108,7 +109,7 @@ func TestResultCountsOnceAndOnlyForItsAttempt(t *testing.T) {
 	then(t, m.RecordAttemptAccepted(1, "chat", "c", false), sent)
 	then(t, m.RecordAttemptAccepted(2, "chat", "c", false))
 	then(t, given(queued, routed, sending, sent).RecordAttemptAccepted(1, "chat", "c", false))
-	then(t, m.RecordAttemptRejected(1, "carrier_rejected", nil), refused)
+	then(t, m.RecordAttemptRejected(1, "carrier_rejected", nil), rejected, refused)
 	then(t, m.RecordAttemptRejected(2, "carrier_rejected", nil))
 	then(t, m.RecordAttemptLost(1, noon), &events.MessageRetried{MessageRef: ref, Attempt: 1, Reason: message.ReasonLost, Until: noon})
 	then(t, m.RecordAttemptLost(2, noon))
@@ -183,11 +184,14 @@ func TestMessageFailsInAnyStateBeforeDelivered(t *testing.T) {
 	then(t, given(&events.MessageReceived{MessageRef: ref}).Fail("carrier_rejected", nil))
 }
 
-func TestWhatACarrierRefusesFailsWithTheChannelAndTheNumberOfAttempts(t *testing.T) {
+func TestARefusedAttemptIsRecordedAsRejectedBeforeTheMessageFails(t *testing.T) {
 	t.Parallel()
-	list := given(queued, routed, sending).RecordAttemptRejected(1, message.CodeNotOnChat, map[string]any{"reason": "x"})
-	require.Len(t, list, 1)
-	require.Equal(t, map[string]any{"channel": "chat", "attempts": 1, "reason": "x"}, list[0].(*events.MessageFailed).Details)
+	list := given(queued, routed, attempt(1), retried(1, later), attempt(2)).RecordAttemptRejected(2, message.CodeNotOnChat, map[string]any{"reason": "x"})
+	then(t, list, &events.MessageRejected{MessageRef: ref, Attempt: 2, Code: message.CodeNotOnChat, LineID: "ln_1", Channel: "chat"},
+		&events.MessageFailed{
+			MessageRef: ref, Code: message.CodeNotOnChat, LineID: line("ln_1"), Details: map[string]any{"channel": "chat", "attempts": 2, "reason": "x"},
+		})
+	require.False(t, given(queued, routed, sending, rejected).InFlight)
 }
 
 func TestOnlyAMessageThatNoCarrierCanHaveIsCanceled(t *testing.T) {

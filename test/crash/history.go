@@ -138,6 +138,13 @@ func (h *history) message(r *eventstore.Recorded) {
 			}
 			m.underway = false
 		}
+	case *events.MessageRejected:
+		if m := h.openMessage(r, e.MessageRef, between(trying, trying)); m != nil {
+			if !m.underway || e.Attempt != m.attempts {
+				h.wrong(r, "a result of an attempt that is not under way")
+			}
+			m.underway = false
+		}
 	case *events.MessageDelivered:
 		if m := h.openMessage(r, e.MessageRef, between(sent, sent)); m != nil {
 			m.stage = delivered

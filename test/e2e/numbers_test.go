@@ -26,7 +26,7 @@ func TestSandboxNumbersBehaveAsRuleSND60States(t *testing.T) {
 		timeline []any
 	}{
 		{digits: []int{0, 1, 42, 79}, moments: []moment{{0, "delivered"}, {2*time.Second - time.Millisecond, "delivered"}, {time.Millisecond, "read"}}, timeline: read},
-		{digits: []int{80, 81, 82, 83, 84, 88}, moments: []moment{{0, "failed"}}, code: "not_on_chat", timeline: []any{"accepted", "routed", "sending", "capability_checked", "failed"}},
+		{digits: []int{80, 81, 82, 83, 84, 88}, moments: []moment{{0, "failed"}}, code: "not_on_chat", timeline: []any{"accepted", "routed", "sending", "capability_checked", "rejected", "failed"}},
 		{digits: []int{85}, moments: []moment{{0, "failed"}}, code: "carrier_rejected", timeline: []any{"accepted", "routed", "sending", "capability_checked", "sent", "failed"}},
 		{
 			digits:   []int{86},

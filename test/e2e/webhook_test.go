@@ -90,6 +90,56 @@ func TestMessageEventsAreSentAsTheAPIShowedTheMessage(t *testing.T) {
 	})
 }
 
+func TestRejectedAttemptIsOnTheTimelineAndSendsNoStatusOfItsOwn(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	s := sink.Start(t)
+	hook(a.Live, s.URL+"/hook", "message.status")
+	pool := a.Live.Post("/v1/pools", app.Map{"name": "SMS", "fallback_sms_mode": "not_chat"}).Is(201).Text("id")
+	for _, c := range []struct {
+		fallback  bool
+		timeline  []any
+		rejected  []app.Map
+		errorCode string
+	}{
+		{
+			fallback: false, errorCode: "not_on_chat",
+			timeline: []any{"accepted", "routed", "sending", "capability_checked", "rejected", "failed"},
+			rejected: []app.Map{{"attempt": 1.0, "code": "not_on_chat", "channel": "chat"}},
+		},
+		{
+			fallback: true, errorCode: "sms_undeliverable",
+			timeline: []any{"accepted", "routed", "sending", "capability_checked", "rejected", "fallback_sms", "sending", "rejected", "failed"},
+			rejected: []app.Map{
+				{"attempt": 1.0, "code": "not_on_chat", "channel": "chat"}, {"attempt": 2.0, "code": "sms_undeliverable", "channel": "sms"},
+			},
+		},
+	} {
+		created := a.Live.Post("/v1/messages", app.Map{"to": a.SandboxNumber(88), "body": "Hello", "pool_id": pool, "line_id": a.Lines[0].ID, "fallback": c.fallback})
+		id := created.Is(201).Text("id")
+		a.Settle()
+		shows(t, message(a.Live, id), app.Map{"status": "failed", "error_code": c.errorCode})
+		require.Equal(t, c.timeline, timeline(a.Live, id))
+		rejected := []app.Map{}
+		for _, entry := range a.Live.Get("/v1/messages/" + id + "/events").Is(200).Data() {
+			if entry["type"] == "rejected" {
+				detail := object(entry["detail"])
+				require.Equal(t, a.Lines[0].ID, detail["line_id"])
+				delete(detail, "line_id")
+				rejected = append(rejected, detail)
+			}
+		}
+		require.Equal(t, c.rejected, rejected)
+		var statuses []string
+		for _, r := range s.Requests() {
+			if data := object(r.JSON(t)["data"]); data["id"] == id {
+				statuses = append(statuses, fmt.Sprintf("%v>%v", data["previous_status"], data["status"]))
+			}
+		}
+		require.ElementsMatch(t, []string{"queued>sending", "sending>failed"}, statuses)
+	}
+}
+
 func TestConsentAssignmentAndLineEventsAreSent(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)

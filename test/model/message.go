@@ -44,6 +44,7 @@ type message struct {
 	tries         []try
 	receipts      int
 	missed        bool
+	rejected      string // code of message.rejected, when that was the message's latest event
 	code          string
 	canceled      bool            // whether it was canceled by request, or for a cause that is in the ledger
 	trace         []string        // what happened to it, for failures
@@ -90,6 +91,7 @@ func (m *Model) takeMessage(r *eventstore.Recorded) {
 	}
 	at := r.OccurredAt
 	msg.trace = append(msg.trace, strings.TrimPrefix(r.Type, "message.")+at.Format(" 02T15:04:05"))
+	m.followsRejection(msg, r.Event)
 	switch e := r.Event.(type) {
 	case *events.MessageScheduled:
 		m.to(msg, "scheduled", "queued")
@@ -111,6 +113,12 @@ func (m *Model) takeMessage(r *eventstore.Recorded) {
 		m.sent(msg, e, at)
 	case *events.MessageRetried:
 		m.retried(msg, e, at)
+	case *events.MessageRejected:
+		if !msg.underway || e.Attempt != msg.attempts || e.LineID != msg.line || e.Channel != msg.channel {
+			m.wrong("a result of an attempt that is not in flight", "%s, attempt %d by %s on %s", msg.id, e.Attempt, e.LineID, e.Channel)
+		}
+		msg.underway, msg.rejected = false, e.Code
+		m.Counted["rejected"]++
 	case *events.MessageDelivered:
 		m.to(msg, "delivered", "sent")
 		msg.receipts++

@@ -38,7 +38,7 @@ func (m *Model) sent(msg *message, e *events.MessageSent, at time.Time) {
 // retried checks the delay of a retry (rule SND-33): 30 s, 2 min, 10 min, and no fourth.
 func (m *Model) retried(msg *message, e *events.MessageRetried, at time.Time) {
 	if !msg.underway || e.Attempt != msg.attempts {
-		m.wrong("an outcome of no attempt", "%s, attempt %d", msg.id, e.Attempt)
+		m.wrong("a result of an attempt that is not in flight", "%s, attempt %d", msg.id, e.Attempt)
 	}
 	msg.underway, msg.nextAttempt, msg.resend = false, e.Until, msg.status == "sent"
 	if e.Reason == "lost" {
@@ -53,6 +53,29 @@ func (m *Model) retried(msg *message, e *events.MessageRetried, at time.Time) {
 	}
 	msg.failures++
 	m.Counted["retries"]++
+}
+
+// followsRejection checks that a rejected attempt is followed by the failure of the message, or by its fallback to SMS,
+// with the code of the rejection (rule SND-39).
+func (m *Model) followsRejection(msg *message, event events.Event) {
+	code := msg.rejected
+	msg.rejected = ""
+	switch e := event.(type) {
+	case *events.MessageFailed:
+		if msg.underway && e.Code != "carrier_unreachable" {
+			m.wrong("an attempt in flight that has no result", "%s: %s", msg.id, e.Code)
+		}
+		if code == e.Code {
+			return
+		}
+	case *events.MessageFellBack:
+		if code == e.Reason {
+			return
+		}
+	}
+	if code != "" {
+		m.wrong("a rejection without its consequence", "%s, rejected with %s", msg.id, code)
+	}
 }
 
 func (m *Model) failed(msg *message, e *events.MessageFailed, at time.Time) {
