@@ -106,7 +106,7 @@ func documents(t *testing.T) []string {
 	return repositoryFiles(t, ".md")
 }
 
-func TestDocumentsReferToWhatExists(t *testing.T) {
+func TestFilesAndIdentifiersThatDocumentsNameExist(t *testing.T) {
 	t.Parallel()
 	var code strings.Builder
 	for _, file := range repositoryFiles(t, ".go") {
@@ -243,7 +243,7 @@ func TestArchitectureNamesEveryPackage(t *testing.T) {
 // privateCitation finds comments that cite documents which are not in the repository.
 var privateCitation = regexp.MustCompile(`(?i)\b(interface|administration),? (section )?\d|\bdecisions,? (section )?\d`)
 
-func TestNothingCitesADocumentThatIsNotInTheRepository(t *testing.T) {
+func TestCitedDocumentsAreInTheRepository(t *testing.T) {
 	t.Parallel()
 	for _, file := range repositoryFiles(t, ".go", ".sql", ".md", ".py", ".yml", ".yaml") {
 		for number, line := range strings.Split(text(t, file), "\n") {

@@ -32,7 +32,7 @@ func TestTimeIsInUTCAndTruncatedToMilliseconds(t *testing.T) {
 	require.WithinDuration(t, time.Now(), clock.System().Now(), time.Minute)
 }
 
-func TestFrozenClockStandsUntilMoved(t *testing.T) {
+func TestFrozenClockShowsTheSameTimeUntilItIsMoved(t *testing.T) {
 	t.Parallel()
 	c := clock.Frozen(noon)
 	due, _ := c.Timer(noon.Add(time.Millisecond))
@@ -112,7 +112,7 @@ func TestTimeNeverMovesBack(t *testing.T) {
 	require.Equal(t, noon, now)
 }
 
-func TestAMoveClosesChanged(t *testing.T) {
+func TestMovingTheClockClosesTheChannelOfChanged(t *testing.T) {
 	t.Parallel()
 	c := clock.Frozen(noon)
 	before := c.Changed()

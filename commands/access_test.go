@@ -17,7 +17,7 @@ import (
 
 func TestAPIKeyIsFoundByItsSecretUntilRevokedOrExpired(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	expires := noon.Add(time.Hour)
 	k, err := h.CreateAPIKey(t.Context(), h.live(), commands.CreateAPIKey{Name: "ci", Env: apikey.Test, Scopes: []string{"send", "read"}, ExpiresAt: &expires})
 	require.NoError(t, err)
@@ -46,9 +46,9 @@ func TestAPIKeyIsFoundByItsSecretUntilRevokedOrExpired(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Unauthorized))
 }
 
-func TestForeignSecretIsRefusedWithoutAQuery(t *testing.T) {
+func TestSecretOfAnotherInstallationIsRefusedWithoutAQuery(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.ledger.Pool().Close()
 	_, err := h.FindKeyAccess(t.Context(), "ll_live_"+strings.Repeat("a", 48), true)
 	require.True(t, fault.Is(err, fault.Unauthorized))
@@ -56,7 +56,7 @@ func TestForeignSecretIsRefusedWithoutAQuery(t *testing.T) {
 
 func TestUserIsFoundWithItsRoles(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	second := h.workspace("Second")
 	_, err := h.GrantRole(t.Context(), h.in(second), h.user, organisation.Agent)
 	require.NoError(t, err)
@@ -74,7 +74,7 @@ func TestUserIsFoundWithItsRoles(t *testing.T) {
 
 func TestPausingTheOrganisationInvalidatesTheGuardsOfCallers(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	access, err := h.FindUserAccess(t.Context(), h.user, true)
 	require.NoError(t, err)
 	_, err = h.PauseOrganisation(t.Context(), h.live(), "unpaid")
@@ -92,7 +92,7 @@ func TestPausingTheOrganisationInvalidatesTheGuardsOfCallers(t *testing.T) {
 
 func TestCommandThatAppendsNothingStillVerifiesItsCaller(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	contact := h.contact("+12125550142")
 	req := h.live()
 	access, err := h.FindUserAccess(t.Context(), h.user, true)
@@ -118,7 +118,7 @@ func TestCommandThatAppendsNothingStillVerifiesItsCaller(t *testing.T) {
 
 func TestNamesAndLineNumbersAreUnique(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	_, err := h.CreateLabel(t.Context(), h.live(), "Lead", nil)
 	require.NoError(t, err)
 	_, err = h.CreateLabel(t.Context(), h.live(), "lead ", nil)
@@ -131,7 +131,7 @@ func TestNamesAndLineNumbersAreUnique(t *testing.T) {
 
 func TestTeamMembersMustBelongToTheWorkspace(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	made, err := h.CreateTeam(t.Context(), h.live(), "Support", h.user)
 	require.NoError(t, err)
 	team := uuid.MustParse(made.Ref)

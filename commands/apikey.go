@@ -57,7 +57,7 @@ func (a *App) CreateAPIKey(ctx context.Context, req Request, in CreateAPIKey) (I
 		if err != nil {
 			return err
 		}
-		u.beginAPIKey(&issued, created)
+		u.recordNewAPIKey(&issued, created)
 		u.Ref = issued.ID
 		return renderAnswer(u, issued, in.Answer)
 	})
@@ -77,8 +77,8 @@ func (a *App) newSecret(env apikey.Env) (IssuedAPIKey, error) {
 	return IssuedAPIKey{Secret: secret, Prefix: apikey.Prefix(secret)}, nil
 }
 
-// beginAPIKey records a new key, claims its secret, and sets issued.Key.
-func (u *unit) beginAPIKey(issued *IssuedAPIKey, created []events.Event) {
+// recordNewAPIKey records a new key, claims its secret, and sets issued.Key.
+func (u *unit) recordNewAPIKey(issued *IssuedAPIKey, created []events.Event) {
 	key := engine.Begin(u.Unit, u.Engine.Keys, issued.ID)
 	key.Record(created...)
 	issued.Key = key.State

@@ -23,8 +23,8 @@ import (
 
 var noon = time.Date(2026, 3, 2, 17, 0, 0, 0, time.UTC)
 
-// house is an organisation with a workspace, a live line and a user, on a ledger of its own.
-type house struct {
+// fixture is an organisation with a workspace, a live line and a user, on a ledger of its own.
+type fixture struct {
 	*commands.App
 	t      *testing.T
 	dsn    string
@@ -39,11 +39,11 @@ type house struct {
 
 const linePhone = "+12125550199"
 
-func newHouse(t *testing.T) *house {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	ring, _, err := eventstore.NewKeyring()
 	require.NoError(t, err)
-	h := &house{t: t, dsn: testpg.Database(t), ring: ring, clock: clock.Frozen(noon)}
+	h := &fixture{t: t, dsn: testpg.Database(t), ring: ring, clock: clock.Frozen(noon)}
 	h.App, h.ledger = h.node()
 	made, err := h.CreateOrganisation(t.Context(), operator(), "Acme", "America/New_York")
 	require.NoError(t, err)
@@ -60,8 +60,8 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
-// node is another node on the same database, with an empty memory.
-func (h *house) node() (*commands.App, *eventstore.Ledger) {
+// node opens another node on the same database, with an empty cache.
+func (h *fixture) node() (*commands.App, *eventstore.Ledger) {
 	h.t.Helper()
 	pool, err := pgxpool.New(context.Background(), h.dsn)
 	require.NoError(h.t, err)
@@ -81,20 +81,20 @@ func system() commands.Request {
 	return commands.Request{Actor: events.Actor{Type: "system"}, RequestID: "req_system"}
 }
 
-func (h *house) live() commands.Request {
+func (h *fixture) live() commands.Request {
 	return commands.Request{
 		Organisation: h.org, Workspace: h.wsp.ID, Actor: events.Actor{Type: "key", ID: "key_test"},
 		RequestID: "req_test", IP: "192.0.2.7", UserAgent: "test/1",
 	}
 }
 
-func (h *house) test() commands.Request {
+func (h *fixture) test() commands.Request {
 	r := h.live()
 	r.Test = true
 	return r
 }
 
-func (h *house) workspace(name string) commands.CreatedWorkspace {
+func (h *fixture) workspace(name string) commands.CreatedWorkspace {
 	h.t.Helper()
 	r := operator()
 	r.Organisation = h.org
@@ -104,13 +104,13 @@ func (h *house) workspace(name string) commands.CreatedWorkspace {
 }
 
 // in returns a request in another workspace of the organisation.
-func (h *house) in(w commands.CreatedWorkspace) commands.Request {
+func (h *fixture) in(w commands.CreatedWorkspace) commands.Request {
 	r := h.live()
 	r.Workspace = w.ID
 	return r
 }
 
-func (h *house) contact(phone string) string {
+func (h *fixture) contact(phone string) string {
 	h.t.Helper()
 	made, err := h.CreateContact(h.t.Context(), h.live(), commands.CreateContact{Phone: phone})
 	require.NoError(h.t, err)
@@ -121,21 +121,21 @@ func text(to string) commands.AcceptMessage {
 	return commands.AcceptMessage{To: &to, Body: "hello", Source: "api"}
 }
 
-func (h *house) message(to string) string {
+func (h *fixture) message(to string) string {
 	h.t.Helper()
 	q, err := h.AcceptMessage(h.t.Context(), h.live(), text(to))
 	require.NoError(h.t, err)
 	return q.Ref
 }
 
-func (h *house) says(from, body string) commands.ReceivedMessage {
+func (h *fixture) says(from, body string) commands.ReceivedMessage {
 	h.t.Helper()
 	r, err := h.ReceiveMessage(h.t.Context(), system(), commands.InboundMessage{LinePhone: linePhone, From: from, Body: body})
 	require.NoError(h.t, err)
 	return r
 }
 
-func (h *house) state(messageID string) message.Message {
+func (h *fixture) state(messageID string) message.Message {
 	h.t.Helper()
 	m, err := h.FindMessage(h.t.Context(), messageID)
 	require.NoError(h.t, err)
@@ -143,7 +143,7 @@ func (h *house) state(messageID string) message.Message {
 }
 
 // history returns the events of the given types (default: all) after a position.
-func (h *house) history(after int64, types ...string) []eventstore.Recorded {
+func (h *fixture) history(after int64, types ...string) []eventstore.Recorded {
 	h.t.Helper()
 	shard := h.ledger.ShardOf(h.org)
 	head, err := h.ledger.Head(h.t.Context(), shard)
@@ -154,7 +154,7 @@ func (h *house) history(after int64, types ...string) []eventstore.Recorded {
 	return found
 }
 
-func (h *house) head() int64 {
+func (h *fixture) head() int64 {
 	h.t.Helper()
 	head, err := h.ledger.Head(h.t.Context(), h.ledger.ShardOf(h.org))
 	require.NoError(h.t, err)
@@ -170,7 +170,7 @@ func types(recorded []eventstore.Recorded) []string {
 }
 
 // as returns a recorded event as its Go type.
-func as[E any](h *house, r eventstore.Recorded) E {
+func as[E any](h *fixture, r eventstore.Recorded) E {
 	h.t.Helper()
 	e, ok := r.Event.(E)
 	require.True(h.t, ok, r.Type)
@@ -179,7 +179,7 @@ func as[E any](h *house, r eventstore.Recorded) E {
 
 func number(i int) string { return fmt.Sprintf("+1415555%04d", 2000+i) }
 
-func (h *house) key(env apikey.Env, scopes ...string) commands.IssuedAPIKey {
+func (h *fixture) key(env apikey.Env, scopes ...string) commands.IssuedAPIKey {
 	h.t.Helper()
 	k, err := h.CreateAPIKey(h.t.Context(), h.live(), commands.CreateAPIKey{Name: "k", Env: env, Scopes: scopes})
 	require.NoError(h.t, err)

@@ -60,7 +60,7 @@ func (u *unit) createContact(ctx context.Context, in *CreateContact) error {
 	if err != nil {
 		return err
 	}
-	c, err := u.beginContact(num, created)
+	c, err := u.recordNewContact(num, created)
 	if err != nil {
 		return err
 	}
@@ -113,8 +113,8 @@ func setUnlessNil(value *string) contact.Setting[string] {
 	return contact.Setting[string]{Given: value != nil, Value: value}
 }
 
-// beginContact records a new contact with a number that no contact of the workspace has.
-func (u *unit) beginContact(num engine.Number, n contact.NewContact) (*engine.Aggregate[contact.Contact], error) {
+// recordNewContact records a new contact with a number that no contact of the workspace has.
+func (u *unit) recordNewContact(num engine.Number, n contact.NewContact) (*engine.Aggregate[contact.Contact], error) {
 	n.ID, n.ConversationID = u.Engine.IDs.TypeID("ctc"), u.Engine.IDs.TypeID("cnv")
 	n.NumberHash, n.NumberOptedOut = num.Hash, num.State.OptedOut
 	created, err := contact.Create(n)

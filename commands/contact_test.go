@@ -17,7 +17,7 @@ import (
 
 func TestContactIsCreatedWithItsNumberAndLabelsInOneAppend(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	before := h.head()
 	source, first := "form", "Grace"
 	made, err := h.CreateContact(t.Context(), h.live(), commands.CreateContact{
@@ -45,7 +45,7 @@ func TestContactIsCreatedWithItsNumberAndLabelsInOneAppend(t *testing.T) {
 
 func TestAllIssuesOfAContactAreReportedTogether(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	stranger := uuid.New()
 	before := h.head()
 	_, err := h.CreateContact(t.Context(), h.live(), commands.CreateContact{
@@ -63,7 +63,7 @@ func TestAllIssuesOfAContactAreReportedTogether(t *testing.T) {
 
 func TestPhoneNumberIsUniqueInAWorkspace(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	id := h.contact(number(1))
 	_, err := h.CreateContact(t.Context(), h.live(), commands.CreateContact{Phone: number(1)})
 	require.True(t, fault.Is(err, fault.Conflict))
@@ -72,9 +72,9 @@ func TestPhoneNumberIsUniqueInAWorkspace(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestOneOfTwoConcurrentCreatesIsRefusedWithTheOthersID(t *testing.T) {
+func TestSecondOfTwoConcurrentCreatesIsRefusedWithTheIDOfTheFirst(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	other, _ := h.node()
 	for i := range 10 {
 		results, errs := make([]commands.Result, 2), make([]error, 2)
@@ -96,9 +96,9 @@ func TestOneOfTwoConcurrentCreatesIsRefusedWithTheOthersID(t *testing.T) {
 	require.Len(t, h.history(0, "label.created"), 1)
 }
 
-func TestOptOutReachesEveryWorkspaceAndOutlivesTheContact(t *testing.T) {
+func TestOptOutAppliesInEveryWorkspaceAndAfterTheContactIsDeleted(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	second := h.workspace("Second")
 	id := h.contact(number(1))
 	twin, err := h.CreateContact(t.Context(), h.in(second), commands.CreateContact{Phone: number(1)})
@@ -137,9 +137,9 @@ func TestOptOutReachesEveryWorkspaceAndOutlivesTheContact(t *testing.T) {
 	require.Equal(t, consent.OptedOut, c.Consent)
 }
 
-func TestOptInClearsTheRegisterAndChangesOnlyThatContact(t *testing.T) {
+func TestOptInRemovesTheNumberFromTheRegisterAndChangesOnlyThatContact(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	second := h.workspace("Second")
 	id := h.contact(number(1))
 	twin, err := h.CreateContact(t.Context(), h.in(second), commands.CreateContact{Phone: number(1)})
@@ -164,7 +164,7 @@ func TestOptInClearsTheRegisterAndChangesOnlyThatContact(t *testing.T) {
 
 func TestRepeatedOptOutIsRecordedAgainForTheContact(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	id := h.contact(number(1))
 	for range 2 {
 		_, err := h.OptOut(t.Context(), h.live(), id, "call", nil)
@@ -178,7 +178,7 @@ func TestRepeatedOptOutIsRecordedAgainForTheContact(t *testing.T) {
 
 func TestConcurrentOptOutsOfOneContactAllSucceed(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	id := h.contact(number(1))
 	errs := make([]error, 32)
 	var all sync.WaitGroup
@@ -193,7 +193,7 @@ func TestConcurrentOptOutsOfOneContactAllSucceed(t *testing.T) {
 
 func TestContactOfAnotherWorkspaceIsNotFound(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	foreign := h.in(h.workspace("Other"))
 	id := h.contact(number(1))
 	_, consentErr := h.SetConsent(t.Context(), foreign, id, consent.OptedOut, "x")
@@ -207,7 +207,7 @@ func TestContactOfAnotherWorkspaceIsNotFound(t *testing.T) {
 
 func TestDeletedContactIsUnreadableAndItsNumberCanBeUsedAgain(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	other, _ := h.node()
 	id := h.contact(number(1))
 	h.message(number(1))
@@ -227,7 +227,7 @@ func TestDeletedContactIsUnreadableAndItsNumberCanBeUsedAgain(t *testing.T) {
 
 func TestRetryGetsTheStoredAnswerEvenIfItWouldBeRefusedNow(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	req := h.live()
 	req.Idempotency = &eventstore.IdempotencyRecord{Workspace: h.wsp.ID, Key: "once", Fingerprint: []byte("f"), Status: 201}
 	made, err := h.CreateContact(t.Context(), req, commands.CreateContact{Phone: number(1)})

@@ -16,7 +16,7 @@ import (
 )
 
 // handled makes an agent or a workflow the handler of a conversation.
-func (h *house) handled(r commands.ReceivedMessage, by string) {
+func (h *fixture) handled(r commands.ReceivedMessage, by string) {
 	h.t.Helper()
 	_, err := h.ledger.Append(h.t.Context(), eventstore.Append{
 		Organisation: h.org, Workspace: h.wsp.ID, Actor: events.Actor{Type: "system"}, RequestID: "req_test", At: noon,
@@ -27,7 +27,7 @@ func (h *house) handled(r commands.ReceivedMessage, by string) {
 	require.NoError(h.t, err)
 }
 
-func (h *house) session() commands.Request {
+func (h *fixture) session() commands.Request {
 	r := h.live()
 	r.Actor = events.Actor{Type: "user", ID: h.user.String()}
 	return r
@@ -35,7 +35,7 @@ func (h *house) session() commands.Request {
 
 func TestHandoffMakesTheTeamTheHandlerAndAddsTheReasonAsANote(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	r := h.says(number(1), "help me")
 	made, err := h.CreateTeam(t.Context(), h.live(), "Support")
 	require.NoError(t, err)
@@ -47,8 +47,8 @@ func TestHandoffMakesTheTeamTheHandlerAndAddsTheReasonAsANote(t *testing.T) {
 	require.True(t, handedOff)
 	happened := h.history(before)
 	require.Equal(t, []string{"conversation.team_set", "conversation.handler_changed", "agent.handoff", "note.added"}, types(happened))
-	told := as[*events.AgentHandoff](h, happened[2])
-	require.Equal(t, []any{"agent:1", &team, "is angry"}, []any{told.From, told.TeamID, told.Why.Reason})
+	handoff := as[*events.AgentHandoff](h, happened[2])
+	require.Equal(t, []any{"agent:1", &team, "is angry"}, []any{handoff.From, handoff.TeamID, handoff.Why.Reason})
 	note := as[*events.NoteAdded](h, happened[3])
 	require.Equal(t, []any{&h.user, "is angry"}, []any{note.AuthorUserID, note.Content.Body})
 
@@ -64,7 +64,7 @@ func TestHandoffMakesTheTeamTheHandlerAndAddsTheReasonAsANote(t *testing.T) {
 
 func TestMessageOfAPersonMakesTheTeamTheHandlerAndOneOfAProgramDoesNot(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	r := h.says(number(1), "help me")
 	h.handled(r, "agent:1")
 	before := h.head()
@@ -81,7 +81,7 @@ func TestMessageOfAPersonMakesTheTeamTheHandlerAndOneOfAProgramDoesNot(t *testin
 
 func TestAgentCannotReplyAfterAConcurrentAssignment(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	r := h.says(number(1), "hi")
 	agent := uuid.New()
 	start := make(chan struct{})
@@ -120,7 +120,7 @@ func TestAgentCannotReplyAfterAConcurrentAssignment(t *testing.T) {
 
 func TestEndSnoozeReturnsTheEndOfASnoozeThatHasNotEnded(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	r := h.says(number(1), "hi")
 	until := noon.Add(time.Hour)
 	_, err := h.UpdateConversation(t.Context(), h.live(), r.ConversationID, commands.UpdateConversation{

@@ -66,7 +66,7 @@ func (a *App) CreateIdentity(ctx context.Context, req Request, in CreateIdentity
 		i := engine.Begin(u.Unit, a.engine.Identities, identity.Stream(id))
 		i.Record(list...)
 		created.Identity = i.State
-		u.beginAPIKey(&created.Token, []events.Event{&events.APIKeyCreated{
+		u.recordNewAPIKey(&created.Token, []events.Event{&events.APIKeyCreated{
 			KeyID: token.ID, Name: in.Name, Env: string(in.Env), Scopes: apikey.ScopeNames(i.State.Scopes), Prefix: token.Prefix,
 			SecretHash: apikey.Hash(token.Secret), IdentityID: &id, IPAllowlist: allowlist, ExpiresAt: expires,
 		}})

@@ -137,7 +137,7 @@ func (b *importBatch) createFromRow(ctx context.Context, row *importjob.Row, num
 	}
 	n.Person.Phone, n.Person.Fields = row.Phone, row.Fields
 	n.Person.FirstName, n.Person.LastName, n.Person.Company, n.Person.Email = row.Trimmed()
-	c, err := b.beginContact(num, n)
+	c, err := b.recordNewContact(num, n)
 	if err != nil {
 		return err
 	}

@@ -34,14 +34,14 @@ func fileOf(n int) commands.ImportContacts {
 	}
 }
 
-func (h *house) accept(in commands.ImportContacts) uuid.UUID {
+func (h *fixture) accept(in commands.ImportContacts) uuid.UUID {
 	h.t.Helper()
 	accepted, err := h.ImportContacts(h.t.Context(), h.live(), in)
 	require.NoError(h.t, err)
 	return uuid.MustParse(accepted.Ref)
 }
 
-func (h *house) finish(app *commands.App, id uuid.UUID) {
+func (h *fixture) finish(app *commands.App, id uuid.UUID) {
 	h.t.Helper()
 	for done := false; !done; {
 		var err error
@@ -50,16 +50,16 @@ func (h *house) finish(app *commands.App, id uuid.UUID) {
 	}
 }
 
-func (h *house) count(sql string, args ...any) (n int) {
+func (h *fixture) count(sql string, args ...any) (n int) {
 	h.t.Helper()
 	require.NoError(h.t, h.ledger.Pool().QueryRow(h.t.Context(), sql, args...).Scan(&n))
 	return n
 }
 
 // Two workers run at once, as after a lease expired, and are interrupted again and again, also during an append.
-func TestInterruptedImportCarriesOutEachRowOnce(t *testing.T) {
+func TestInterruptedImportAppliesEachRowOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	const n = 2_000
 	id := h.accept(fileOf(n))
 	second, _ := h.node()
@@ -88,7 +88,7 @@ func TestInterruptedImportCarriesOutEachRowOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, job.Finished)
 	require.Equal(t, []int{n, n, 0, 0}, []int{job.Rows, job.Imported, job.Updated, job.Skipped})
-	for what, want := range map[string]int{
+	for query, want := range map[string]int{
 		`select count(*) from ledger_events where type = 'contact.created'`:                                          n,
 		`select count(*) from ledger_events where type = 'number.linked'`:                                            n,
 		`select count(distinct stream) from ledger_events where type = 'number.linked'`:                              n,
@@ -99,13 +99,13 @@ func TestInterruptedImportCarriesOutEachRowOnce(t *testing.T) {
 		`select sum(jsonb_array_length(data::jsonb->'label_ids')) from ledger_events where type = 'contact.created'`: n,
 		`select count(*) from import_files`:                                                                          0,
 	} {
-		require.Equal(t, want, h.count(what), what)
+		require.Equal(t, want, h.count(query), query)
 	}
 }
 
 func TestImportBatchIsOneAppendWithItsProgress(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	id := h.accept(fileOf(250))
 	h.finish(h.App, id)
 	rows, err := h.ledger.Pool().Query(t.Context(), `select (data->>'rows')::int from ledger_events where type = 'import.progressed' order by position`)
@@ -124,7 +124,7 @@ func TestImportBatchIsOneAppendWithItsProgress(t *testing.T) {
 
 func TestRowThatCannotBeStoredDoesNotStopOthers(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	in := fileOf(150)
 	poison := h.ledger.NumberHash(h.org, "+16282000030")
 	for _, sql := range []string{
@@ -144,7 +144,7 @@ func TestRowThatCannotBeStoredDoesNotStopOthers(t *testing.T) {
 
 func TestLabelDeletedBeforeTheImportRunsIsNotAdded(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	in := fileOf(10)
 	in.Labels = []string{"gone", "stays"}
 	id := h.accept(in)
@@ -159,7 +159,7 @@ func TestLabelDeletedBeforeTheImportRunsIsNotAdded(t *testing.T) {
 
 func TestOnlyTheFirstThousandErrorsOfAnImportAreListed(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	id := h.accept(commands.ImportContacts{CSV: "p,q\n" + strings.Repeat("x,y\n", 1_250), Mapping: map[string]string{"p": "phone"}})
 	h.finish(h.App, id)
 	job, err := h.FindImport(t.Context(), id)
@@ -169,7 +169,7 @@ func TestOnlyTheFirstThousandErrorsOfAnImportAreListed(t *testing.T) {
 
 func TestOnlyAbandonedImportFilesAreDeleted(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	waiting := h.accept(fileOf(1))
 	stray := eventstore.NewID()
 	_, err := h.ledger.Pool().Exec(t.Context(), `insert into import_files (job_id, sealed) values ($1, 'x')`, stray)
@@ -186,7 +186,7 @@ func TestOnlyAbandonedImportFilesAreDeleted(t *testing.T) {
 
 func TestRefusedImportLeavesNoFile(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	request := h.live()
 	request.Idempotency = &commands.IdempotencyRecord{Workspace: h.wsp.ID, Key: "k", Fingerprint: []byte("f"), Status: 202}
 	first, err := h.ImportContacts(t.Context(), request, fileOf(1))

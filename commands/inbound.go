@@ -36,9 +36,9 @@ type ReceivedMessage struct {
 	AutomaticReplyID string // id of the automatic text that answers the message; "" for none
 }
 
-// ReceiveMessage records a message from a contact. It finds the line's workspace, makes the contact and starts or opens
-// the conversation where needed, and carries out STOP, START and HELP, all in one append (rules INB-21 to INB-24 and
-// CON-21). The organisation, the workspace and the actor of the request are set here. A message that the carrier
+// ReceiveMessage records a message from a contact. It finds the line's workspace, creates the contact and starts or
+// opens the conversation where needed, and carries out STOP, START and HELP, all in one append (rules INB-21 to INB-24
+// and CON-21). The organisation, the workspace and the actor of the request are set here. A message that the carrier
 // reports again is recorded once. not_found when no line has the number.
 func (a *App) ReceiveMessage(ctx context.Context, req Request, in InboundMessage) (ReceivedMessage, error) {
 	from, err := a.engine.Phone(in.From, "/from")
@@ -97,7 +97,7 @@ func (u *inboundUnit) receive(ctx context.Context, from string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := u.findOrBeginContact(ctx, from); err != nil {
+	if err := u.findOrCreateContact(ctx, from); err != nil {
 		return err
 	}
 	c := &u.contact.State
@@ -142,22 +142,23 @@ func (u *unit) loadLineByPhone(ctx context.Context, e164 string) (*engine.Aggreg
 	}
 }
 
-// findOrBeginContact sets the number that the message came from and its contact, which is made if there is none.
-func (u *inboundUnit) findOrBeginContact(ctx context.Context, from string) (err error) {
+// findOrCreateContact sets u.number and u.contact to the sender of the message. It creates the contact if no contact of
+// the workspace has the number.
+func (u *inboundUnit) findOrCreateContact(ctx context.Context, from string) (err error) {
 	if u.number, err = u.Number(ctx, from); err != nil {
 		return err
 	}
 	if u.contact, err = u.findContact(ctx, u.number); err != nil || u.contact != nil {
 		return err
 	}
-	u.contact, err = u.beginContact(u.number, contact.NewContact{
+	u.contact, err = u.recordNewContact(u.number, contact.NewContact{
 		Person: events.ContactPersonal{Phone: from}, Origin: "inbound", IsTest: u.line.State.IsSandbox,
 	})
 	return err
 }
 
-// recordReply records that the contact has written: the first-message rules do not hold for it any more (rule CON-22),
-// and the line's streak of unanswered contacts ends (rule LIN-15).
+// recordReply records a reply of the contact. It lifts the first-message rules for the contact (rule CON-22) and ends
+// the line's streak of unanswered contacts (rule LIN-15).
 func (u *inboundUnit) recordReply(ctx context.Context) error {
 	contactID, lineID := u.contact.State.ID, u.line.State.ID
 	x, err := engine.Load(ctx, u.Unit, u.Engine.Exchanges, exchange.Stream(contactID))

@@ -16,7 +16,7 @@ import (
 
 func TestMessageFromAnUnknownNumberCreatesAContact(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	before := h.head()
 	r := h.says(number(1), "hi there")
 	happened := h.history(before)
@@ -32,7 +32,7 @@ func TestMessageFromAnUnknownNumberCreatesAContact(t *testing.T) {
 
 func TestContactIsAssignedTheLineThatItWroteToFirst(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	second, err := h.ProvisionLine(t.Context(), h.live(), commands.ProvisionLine{Phone: "+12125550198", State: line.Active})
 	require.NoError(t, err)
 	lines := map[string]string{linePhone: h.line, "+12125550198": second.Ref}
@@ -57,7 +57,7 @@ func TestContactIsAssignedTheLineThatItWroteToFirst(t *testing.T) {
 
 func TestSTOPOptsOutWithFullEvidenceAndOneConfirmation(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	second := h.workspace("Second")
 	_, err := h.CreateContact(t.Context(), h.in(second), commands.CreateContact{Phone: number(1)})
 	require.NoError(t, err)
@@ -68,11 +68,11 @@ func TestSTOPOptsOutWithFullEvidenceAndOneConfirmation(t *testing.T) {
 	require.Equal(t, []string{
 		"conversation.started", "message.received", "contact.replied", "contact.line_assigned", "contact.opted_out", "number.opted_out", "contact.opted_out", "message.queued",
 	}, types(happened))
-	out := as[*events.ContactOptedOut](h, happened[4])
+	optedOut := as[*events.ContactOptedOut](h, happened[4])
 	require.Equal(t, []any{id, "stop", r.MessageID, h.line, "chat", "inbound_message"},
-		[]any{out.ContactID, *out.Keyword, *out.MessageID, *out.LineID, *out.Channel, *out.Source})
-	require.Equal(t, " “Stop.” ", out.Evidence.Text)
-	require.Equal(t, number(1), out.Evidence.Phone)
+		[]any{optedOut.ContactID, *optedOut.Keyword, *optedOut.MessageID, *optedOut.LineID, *optedOut.Channel, *optedOut.Source})
+	require.Equal(t, " “Stop.” ", optedOut.Evidence.Text)
+	require.Equal(t, number(1), optedOut.Evidence.Phone)
 	require.Equal(t, second.ID, happened[6].WorkspaceID)
 	confirmation := as[*events.MessageQueued](h, happened[7])
 	require.Equal(t, []any{"opt_out_confirmation", r.MessageID, h.line, r.AutomaticReplyID}, []any{confirmation.Automatic, *confirmation.ReplyTo, *confirmation.LineID, confirmation.MessageID})
@@ -87,7 +87,7 @@ func TestSTOPOptsOutWithFullEvidenceAndOneConfirmation(t *testing.T) {
 
 func TestSTOPFromAnUnknownNumberCreatesAnOptedOutContact(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	before := h.head()
 	h.says(number(1), "stop")
 	require.Equal(t, []string{
@@ -97,9 +97,9 @@ func TestSTOPFromAnUnknownNumberCreatesAnOptedOutContact(t *testing.T) {
 	require.True(t, fault.Is(err, fault.ContactOptedOut))
 }
 
-func TestSTARTOptsInAndYesOnlyAContactThatIsOptedOut(t *testing.T) {
+func TestSTARTOptsInAnyContactAndYESOnlyOneThatIsOptedOut(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	require.Equal(t, consent.None, h.says(number(1), "yes").Keyword)
 	h.says(number(1), "stop")
 	require.Equal(t, consent.Start, h.says(number(1), "Yes!").Keyword)
@@ -114,7 +114,7 @@ func TestSTARTOptsInAndYesOnlyAContactThatIsOptedOut(t *testing.T) {
 
 func TestHELPIsAnsweredUnlessTheContactIsOptedOut(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	r := h.says(number(1), "help?")
 	require.Equal(t, consent.Help, r.Keyword)
 	a := h.begin(r.AutomaticReplyID)
@@ -132,7 +132,7 @@ func TestHELPIsAnsweredUnlessTheContactIsOptedOut(t *testing.T) {
 
 func TestMessageReportedTwiceByTheCarrierIsReceivedOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	other, _ := h.node()
 	got, errs := make([]commands.ReceivedMessage, 8), make([]error, 8)
 	var all sync.WaitGroup
@@ -162,14 +162,14 @@ func TestMessageReportedTwiceByTheCarrierIsReceivedOnce(t *testing.T) {
 
 func TestMessageToAnUnknownLineIsNotFound(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	_, err := h.ReceiveMessage(t.Context(), system(), commands.InboundMessage{LinePhone: number(9), From: number(1), Body: "x"})
 	require.True(t, fault.Is(err, fault.NotFound))
 }
 
 func TestMessageToTheSandboxLineIsTestTraffic(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	r, err := h.ReceiveMessage(t.Context(), system(), commands.InboundMessage{LinePhone: h.wsp.SandboxPhone, From: "+14155550191", Body: "HELP\x00"})
 	require.NoError(t, err)
 	require.Equal(t, h.wsp.SandboxLineID, h.begin(r.AutomaticReplyID).Line.ID)

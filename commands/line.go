@@ -64,7 +64,7 @@ func (a *App) ProvisionLine(ctx context.Context, req Request, in ProvisionLine) 
 		if err := u.releaseRetiredNumber(ctx, e164); err != nil {
 			return err
 		}
-		err = u.beginLine(events.LineProvisioned{
+		err = u.recordNewLine(events.LineProvisioned{
 			LineID: id, Phone: e164, DisplayName: in.DisplayName, PoolID: &poolID, Carrier: in.Carrier, State: string(in.State),
 		}, func(string) error { return fault.New(fault.Conflict, "A line has this number.") })
 		if err != nil {
@@ -88,9 +88,9 @@ func (u *unit) releaseRetiredNumber(ctx context.Context, e164 string) error {
 	return err
 }
 
-// beginLine records a new line and claims its number. taken decides what happens when another line has the number; see
-// engine.Unit.Claim.
-func (u *unit) beginLine(e events.LineProvisioned, taken func(owner string) error) error {
+// recordNewLine records a new line and claims its number. taken decides what happens when another line has the number;
+// see engine.Unit.Claim.
+func (u *unit) recordNewLine(e events.LineProvisioned, taken func(owner string) error) error {
 	provisioned, err := line.Provision(e)
 	if err != nil {
 		return err

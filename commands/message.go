@@ -78,7 +78,7 @@ func (u *unit) acceptMessage(ctx context.Context, in *AcceptMessage) (*events.Me
 	}
 	c := to.contact
 	if c == nil {
-		c, err = u.beginContact(to.number, contact.NewContact{
+		c, err = u.recordNewContact(to.number, contact.NewContact{
 			Person: events.ContactPersonal{Phone: to.e164}, Origin: "message", IsTest: u.Request.Test,
 		})
 		if err != nil {

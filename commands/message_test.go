@@ -18,7 +18,7 @@ import (
 
 func TestMessageToAnUnknownNumberCreatesContactAndConversation(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	before := h.head()
 	q, err := h.AcceptMessage(t.Context(), h.live(), text("415-555-2671"))
 	require.NoError(t, err)
@@ -38,7 +38,7 @@ func TestMessageToAnUnknownNumberCreatesContactAndConversation(t *testing.T) {
 
 func TestConcurrentMessagesToANewNumberCreateOneContactAndOneConversation(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	other, _ := h.node()
 	errs := make([]error, 64)
 	var all sync.WaitGroup
@@ -58,7 +58,7 @@ func TestConcurrentMessagesToANewNumberCreateOneContactAndOneConversation(t *tes
 
 func TestAllIssuesOfAMessageAreReportedTogether(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	foreign := h.workspace("Other")
 	to, contact, late := "123", "ctc_x", noon.Add(message.MaxScheduleAhead+time.Millisecond)
 	metadata := map[string]any{}
@@ -82,7 +82,7 @@ func TestAllIssuesOfAMessageAreReportedTogether(t *testing.T) {
 
 func TestTestKeySendsToSandboxNumbersThroughTheSandboxLine(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	_, err := h.AcceptMessage(t.Context(), h.test(), text(number(1)))
 	require.Equal(t, "/to", fault.Of(err).Issues[0].Path)
 	id := h.contact(number(1))
@@ -106,7 +106,7 @@ func TestTestKeySendsToSandboxNumbersThroughTheSandboxLine(t *testing.T) {
 
 func TestFutureSendAtSchedulesAndPastSendAtMeansNow(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	in := text(number(1))
 	later := noon.Add(time.Hour)
 	in.SendAt = &later
@@ -133,7 +133,7 @@ func TestFutureSendAtSchedulesAndPastSendAtMeansNow(t *testing.T) {
 
 func TestAnswerCommitsWithTheIdempotencyRecord(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	req, in := h.live(), text(number(1))
 	req.Idempotency = &eventstore.IdempotencyRecord{Workspace: h.wsp.ID, Key: "k", Fingerprint: []byte("f"), Status: 201}
 	in.Answer = func(q commands.AcceptedMessage) ([]byte, error) { return []byte(q.Event.MessageID), nil }
@@ -149,7 +149,7 @@ func TestAnswerCommitsWithTheIdempotencyRecord(t *testing.T) {
 
 func TestWriteWithAChangedCredentialIsRefused(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	other, _ := h.node()
 	k := h.key("live", "send")
 	_, err := other.FindKeyAccess(t.Context(), k.Secret, false)
@@ -169,7 +169,7 @@ func TestWriteWithAChangedCredentialIsRefused(t *testing.T) {
 
 func TestAnUnreachableLedgerIsUnavailable(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.ledger.Pool().Close()
 	_, err := h.CreateContact(t.Context(), h.live(), commands.CreateContact{Phone: number(1)})
 	require.True(t, fault.Is(err, fault.Unavailable), "%v", err)

@@ -19,9 +19,9 @@ import (
 // A node remembers states that another node may have changed since. The tests below change a state through a second
 // node and check that the first node decides by the new state.
 
-func TestAStopWordSetOnAnotherNodeCounts(t *testing.T) {
+func TestStopWordSetOnAnotherNodeTakesEffect(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	other, _ := h.node()
 	h.says(number(1), "hello")
 	words := []string{"BASTA"}
@@ -30,9 +30,9 @@ func TestAStopWordSetOnAnotherNodeCounts(t *testing.T) {
 	require.Equal(t, consent.Stop, h.says(number(1), "basta").Keyword)
 }
 
-func TestAFallbackModeSetOnAnotherNodeCounts(t *testing.T) {
+func TestFallbackModeSetOnAnotherNodeTakesEffect(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	other, _ := h.node()
 	modes := func(on *commands.App, mode line.FallbackMode) {
 		_, err := on.UpdatePool(t.Context(), h.live(), h.wsp.DefaultPoolID, line.PoolChange{Fallback: &mode})
@@ -48,9 +48,9 @@ func TestAFallbackModeSetOnAnotherNodeCounts(t *testing.T) {
 	require.Equal(t, message.Failed, h.complete(second, 1, rejected).Status)
 }
 
-func TestAUserWhoseRoleWasRevokedOnAnotherNodeJoinsNoTeam(t *testing.T) {
+func TestUserWhoseRoleWasRevokedOnAnotherNodeCannotJoinATeam(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	other, _ := h.node()
 	_, err := h.CreateTeam(t.Context(), h.live(), "First", h.user)
 	require.NoError(t, err)
@@ -60,9 +60,9 @@ func TestAUserWhoseRoleWasRevokedOnAnotherNodeJoinsNoTeam(t *testing.T) {
 	require.True(t, fault.Is(err, fault.ValidationFailed), err)
 }
 
-func TestALineRetiredOnAnotherNodeIsAllowedToNoIdentity(t *testing.T) {
+func TestIdentityCannotBeAllowedALineThatWasRetiredOnAnotherNode(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	other, _ := h.node()
 	create := func(name string) error {
 		_, err := h.CreateIdentity(t.Context(), h.live(), commands.CreateIdentity{
@@ -76,9 +76,9 @@ func TestALineRetiredOnAnotherNodeIsAllowedToNoIdentity(t *testing.T) {
 	require.True(t, fault.Is(create("two"), fault.ValidationFailed))
 }
 
-func TestLimitsSetOnAnotherNodeCountForTheUnansweredStreak(t *testing.T) {
+func TestLimitsSetOnAnotherNodeApplyToTheUnansweredStreak(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	other, _ := h.node()
 	id := h.message(number(1))
 	h.begin(id)

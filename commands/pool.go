@@ -42,8 +42,8 @@ func (a *App) CreatePool(ctx context.Context, req Request, in CreatePool) (Resul
 	})
 }
 
-// beginDefaultPool records the pool that every workspace begins with.
-func (u *unit) beginDefaultPool(id string) error {
+// recordDefaultPool records the default pool of a new workspace.
+func (u *unit) recordDefaultPool(id string) error {
 	created, err := line.CreatePool(events.PoolCreated{PoolID: id, Name: "Default", Rotation: string(line.Sticky), Default: true})
 	if err != nil {
 		return err

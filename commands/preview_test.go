@@ -12,10 +12,10 @@ import (
 	"ledgerline/events"
 )
 
-func TestPreviewCountsWhatOtherNodesUsed(t *testing.T) {
+func TestPreviewCountsCapacityThatOtherNodesUsed(t *testing.T) {
 	t.Parallel()
-	for want, set := range map[string]func(h *house, by *commands.Request) commands.AcceptMessage{
-		rules.ReasonNewHour: func(h *house, _ *commands.Request) commands.AcceptMessage {
+	for want, set := range map[string]func(h *fixture, by *commands.Request) commands.AcceptMessage{
+		rules.ReasonNewHour: func(h *fixture, _ *commands.Request) commands.AcceptMessage {
 			limits, err := h.SendingLimits(h.t.Context(), h.live())
 			require.NoError(h.t, err)
 			limits.NewContactsPerHour = 1
@@ -23,7 +23,7 @@ func TestPreviewCountsWhatOtherNodesUsed(t *testing.T) {
 			require.NoError(h.t, err)
 			return text(number(2))
 		},
-		rules.ReasonSendsDay: func(h *house, _ *commands.Request) commands.AcceptMessage { // the text
+		rules.ReasonSendsDay: func(h *fixture, _ *commands.Request) commands.AcceptMessage { // the text
 			limits, err := h.SendingLimits(h.t.Context(), h.live())
 			require.NoError(h.t, err)
 			limits.IdenticalTextMaxPerDay = 1
@@ -31,7 +31,7 @@ func TestPreviewCountsWhatOtherNodesUsed(t *testing.T) {
 			require.NoError(h.t, err)
 			return text(number(2))
 		},
-		rules.ReasonIdentity: func(h *house, by *commands.Request) commands.AcceptMessage {
+		rules.ReasonIdentity: func(h *fixture, by *commands.Request) commands.AcceptMessage {
 			one := int64(1)
 			made, err := h.CreateIdentity(h.t.Context(), h.live(), commands.CreateIdentity{
 				Name: "Bot", Kind: identity.AIAgent, Env: "live", Scopes: []string{"send"}, DailyLimit: &one,
@@ -43,7 +43,7 @@ func TestPreviewCountsWhatOtherNodesUsed(t *testing.T) {
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newFixture(t)
 			by := h.live()
 			ask := set(h, &by)
 			other, _ := h.node()

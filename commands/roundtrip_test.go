@@ -32,9 +32,9 @@ func (q *queryCounter) TraceBatchStart(ctx context.Context, _ *pgx.Conn, _ pgx.T
 func (q *queryCounter) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 func (q *queryCounter) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 
-func TestMessageToAKnownContactIsOneAppendAndNoOtherQuery(t *testing.T) {
+func TestMessageToACachedContactTakesOneAppendAndNoOtherQuery(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	k := h.key("live", "send")
 	config, err := pgxpool.ParseConfig(h.dsn)
 	require.NoError(t, err)

@@ -19,7 +19,7 @@ import (
 	"ledgerline/eventstore"
 )
 
-func (h *house) begin(messageID string) sending.Attempt {
+func (h *fixture) begin(messageID string) sending.Attempt {
 	h.t.Helper()
 	a, err := h.Sending.BeginAttempt(h.t.Context(), system(), messageID, nil)
 	require.NoError(h.t, err)
@@ -44,7 +44,7 @@ func (f othersFirst) Blocked(_ context.Context, lineIDs []string) (map[string]bo
 func (othersFirst) CountBefore(context.Context, []string, int) (int, error) { return 0, nil }
 
 // capacityFor gives the line that a deferred message could leave by now.
-func (h *house) capacityFor(a *sending.Attempt) (lineID string, fits bool) {
+func (h *fixture) capacityFor(a *sending.Attempt) (lineID string, fits bool) {
 	h.t.Helper()
 	wants := a.Message.Deferred.Wants
 	require.NotNil(h.t, wants)
@@ -53,14 +53,14 @@ func (h *house) capacityFor(a *sending.Attempt) (lineID string, fits bool) {
 	return capacity.LineFor(wants)
 }
 
-func (h *house) complete(messageID string, attempt int, out sending.AttemptResult) message.Message {
+func (h *fixture) complete(messageID string, attempt int, result sending.AttemptResult) message.Message {
 	h.t.Helper()
-	m, _, err := h.Sending.CompleteAttempt(h.t.Context(), system(), messageID, attempt, out)
+	m, _, err := h.Sending.CompleteAttempt(h.t.Context(), system(), messageID, attempt, result)
 	require.NoError(h.t, err)
 	return m
 }
 
-func (h *house) receipt(messageID string, kind sending.ReceiptKind) message.Message {
+func (h *fixture) receipt(messageID string, kind sending.ReceiptKind) message.Message {
 	h.t.Helper()
 	m, _, err := h.Sending.RecordReceipt(h.t.Context(), system(), messageID, sending.Receipt{Kind: kind, CarrierID: "c1"})
 	require.NoError(h.t, err)
@@ -71,13 +71,13 @@ var sent = sending.AttemptResult{Sent: &sending.AcceptedByCarrier{CarrierID: "c1
 
 func TestAMessageIsRoutedSentDeliveredAndRead(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	id := h.message(number(1))
 	before := h.head()
 	a := h.begin(id)
 	require.Equal(t, []any{sending.StepSend, 1, h.line, linePhone, "hello", number(1)},
 		[]any{a.Step, a.Number, a.Line.ID, a.Message.FromNumber, a.Message.Content.Body, a.Message.Content.To})
-	require.Equal(t, sending.StepLookup, h.begin(id).Step, "an attempt is under way")
+	require.Equal(t, sending.StepLookup, h.begin(id).Step, "an attempt is in flight")
 	require.Equal(t, message.Sent, h.complete(id, 1, sent).Status)
 	require.Equal(t, message.Sent, h.complete(id, 1, sending.AttemptResult{Retry: "late"}).Status)
 	require.Equal(t, sending.StepNone, h.begin(id).Step)
@@ -93,9 +93,9 @@ func TestAMessageIsRoutedSentDeliveredAndRead(t *testing.T) {
 	}, types(h.history(before)))
 }
 
-func TestALineThatWasResumedOnAnotherNodeSendsHere(t *testing.T) {
+func TestLineThatWasResumedOnAnotherNodeSendsFromThisNode(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	other, _ := h.node()
 	_, err := h.PauseLine(t.Context(), h.live(), h.line, "")
 	require.NoError(t, err)
@@ -105,9 +105,9 @@ func TestALineThatWasResumedOnAnotherNodeSendsHere(t *testing.T) {
 	require.Equal(t, sending.StepSend, h.begin(h.message(number(2))).Step)
 }
 
-func TestAContactKeepsItsLineThatWasResumedOnAnotherNode(t *testing.T) {
+func TestContactKeepsItsLineAfterTheLineWasResumedOnAnotherNode(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	other, _ := h.node()
 	first := h.begin(h.message(number(1)))
 	require.Equal(t, h.line, first.Line.ID)
@@ -121,9 +121,9 @@ func TestAContactKeepsItsLineThatWasResumedOnAnotherNode(t *testing.T) {
 	require.Equal(t, h.line, h.begin(h.message(number(1))).Line.ID)
 }
 
-func TestARoutedMessageKeepsItsLineThatWasResumedOnAnotherNode(t *testing.T) {
+func TestRoutedMessageKeepsItsLineAfterTheLineWasResumedOnAnotherNode(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	other, _ := h.node()
 	pause := func(lineID string) {
 		_, err := h.PauseLine(t.Context(), h.live(), lineID, "")
@@ -148,9 +148,9 @@ func TestARoutedMessageKeepsItsLineThatWasResumedOnAnotherNode(t *testing.T) {
 	require.Equal(t, second.Ref, h.begin(id).Line.ID)
 }
 
-func TestAnUnchangedDeferralHoldsAtOnePositionOfTheLedger(t *testing.T) {
+func TestUnchangedDeferralIsCheckedAtASinglePositionOfTheLedger(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	id := h.message(number(1))
 	look := func(meanwhile func()) sending.Attempt {
 		a, err := h.Sending.BeginAttempt(t.Context(), system(), id, othersFirst(meanwhile))
@@ -160,19 +160,19 @@ func TestAnUnchangedDeferralHoldsAtOnePositionOfTheLedger(t *testing.T) {
 	require.Equal(t, "line_new_contacts_hour", look(func() {}).Message.Deferred.Reason)
 	require.Equal(t, "line_new_contacts_hour", look(func() {}).Message.Deferred.Reason, "nothing is recorded")
 	other, _ := h.node()
-	looks := 0
-	held := look(func() {
-		if looks++; looks == 2 { // first by what is remembered, then by the ledger
+	evaluations := 0
+	deferred := look(func() {
+		if evaluations++; evaluations == 2 { // first from the cache, then from the ledger
 			_, err := other.PauseLine(t.Context(), h.live(), h.line, "")
 			require.NoError(t, err)
 		}
 	})
-	require.Equal(t, "line_unavailable", held.Message.Deferred.Reason, "the line was paused before the place at which this was found")
+	require.Equal(t, "line_unavailable", deferred.Message.Deferred.Reason, "the line was paused before the position at which the deferral was found")
 }
 
-func TestAPoolThatWasChangedOnAnotherNodeIsKnownHere(t *testing.T) {
+func TestPoolThatWasChangedOnAnotherNodeIsReadAgainByThisNode(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	other, _ := h.node()
 	h.begin(h.message(number(1)))
 	made, err := other.CreatePool(t.Context(), h.live(), commands.CreatePool{Name: "Other", Rotation: line.Sticky})
@@ -182,9 +182,9 @@ func TestAPoolThatWasChangedOnAnotherNodeIsKnownHere(t *testing.T) {
 	require.Equal(t, sending.StepWait, h.begin(h.message(number(2))).Step, "there is no line in the default pool any more")
 }
 
-func TestADeferralIsRecordedAfterAnotherNodeRecordedAnother(t *testing.T) {
+func TestDeferralIsRecordedWhenAnotherNodeRecordedADifferentOne(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	other, _ := h.node()
 	link := text(number(1))
 	link.Body = "see https://example.com"
@@ -197,16 +197,16 @@ func TestADeferralIsRecordedAfterAnotherNodeRecordedAnother(t *testing.T) {
 	behind()
 	_, err = other.Sending.BeginAttempt(t.Context(), system(), q.Ref, nil)
 	require.NoError(t, err)
-	held, err := other.FindMessage(t.Context(), q.Ref)
+	deferred, err := other.FindMessage(t.Context(), q.Ref)
 	require.NoError(t, err)
-	require.Equal(t, "first_message_rules", held.Deferred.Reason)
+	require.Equal(t, "first_message_rules", deferred.Deferred.Reason)
 	behind()
 	require.Equal(t, "contact_busy", h.state(q.Ref).Deferred.Reason)
 }
 
-func TestAMessageByAKnownLinePassesMessagesThatWaitForNewContacts(t *testing.T) {
+func TestMessageToAKnownContactOvertakesMessagesThatWaitForNewContactCapacity(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	round := line.RoundRobin
 	_, err := h.UpdatePool(t.Context(), h.live(), h.wsp.DefaultPoolID, line.PoolChange{Rotation: &round})
 	require.NoError(t, err)
@@ -223,9 +223,9 @@ func TestAMessageByAKnownLinePassesMessagesThatWaitForNewContacts(t *testing.T) 
 	require.Equal(t, []any{sending.StepSend, h.line}, []any{known.Step, known.Line.ID}, "the other line is less used, but earlier messages wait for it")
 }
 
-func TestAMessageOfARestrictedIdentityWaitsForTheCapacityOfItsLinesAlone(t *testing.T) {
+func TestMessageOfARestrictedIdentityWaitsOnlyForCapacityOfItsAllowedLines(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	theirs, err := h.ProvisionLine(t.Context(), h.live(), commands.ProvisionLine{Phone: "+12125550198", State: line.Active})
 	require.NoError(t, err)
 	made, err := h.CreateIdentity(t.Context(), h.live(), commands.CreateIdentity{
@@ -238,20 +238,20 @@ func TestAMessageOfARestrictedIdentityWaitsForTheCapacityOfItsLinesAlone(t *test
 	by.Actor = events.Actor{Type: "identity", ID: made.Identity.ID.String()}
 	q, err := h.AcceptMessage(t.Context(), by, text(number(1)))
 	require.NoError(t, err)
-	held := h.begin(q.Ref)
-	require.Equal(t, &events.WantedCapacity{PoolID: h.wsp.DefaultPoolID, IdentityID: by.Actor.ID}, held.Message.Deferred.Wants)
-	_, fits := h.capacityFor(&held)
+	deferred := h.begin(q.Ref)
+	require.Equal(t, &events.WantedCapacity{PoolID: h.wsp.DefaultPoolID, IdentityID: by.Actor.ID}, deferred.Message.Deferred.Wants)
+	_, fits := h.capacityFor(&deferred)
 	require.False(t, fits, "the other line is not for this sender")
 	_, err = h.ResumeLine(t.Context(), h.live(), theirs.Ref, "")
 	require.NoError(t, err)
-	lineID, fits := h.capacityFor(&held)
+	lineID, fits := h.capacityFor(&deferred)
 	require.Equal(t, []any{theirs.Ref, true}, []any{lineID, fits})
 	require.Equal(t, theirs.Ref, h.begin(q.Ref).Line.ID)
 }
 
-func TestAMessageWhoseTextIsUsedUpWantsCapacityForThatText(t *testing.T) {
+func TestMessageBeyondTheLimitOfIdenticalTextsWantsCapacityForItsText(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	second, err := h.ProvisionLine(t.Context(), h.live(), commands.ProvisionLine{Phone: "+12125550198", State: line.Active})
 	require.NoError(t, err)
 	limits := line.DefaultLimits()
@@ -268,18 +268,18 @@ func TestAMessageWhoseTextIsUsedUpWantsCapacityForThatText(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, sending.StepSend, h.begin(q.Ref).Step)
 	}
-	held := h.begin(h.message(number(4)))
-	require.NotEmpty(t, held.Message.Deferred.Wants.TextHash)
-	_, fits := h.capacityFor(&held)
+	deferred := h.begin(h.message(number(4)))
+	require.NotEmpty(t, deferred.Message.Deferred.Wants.TextHash)
+	_, fits := h.capacityFor(&deferred)
 	require.False(t, fits, "the capacity that is left is not for this text")
-	held.Message.Deferred.Wants.TextHash = ""
-	lineID, fits := h.capacityFor(&held)
+	deferred.Message.Deferred.Wants.TextHash = ""
+	lineID, fits := h.capacityFor(&deferred)
 	require.Equal(t, []any{h.line, true}, []any{lineID, fits})
 }
 
 func TestAMessageThatWasRoutedWantsNoCapacityWhileItsLineCanSend(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	limits := line.DefaultLimits()
 	limits.SendsPerDay = 1
 	_, err := h.SetSendingLimits(t.Context(), h.live(), limits)
@@ -303,7 +303,7 @@ func TestAMessageThatWasRoutedWantsNoCapacityWhileItsLineCanSend(t *testing.T) {
 
 func TestAReceiptBeforeTheCarriersAnswerRecordsThatTheMessageWasSent(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	id := h.message(number(1))
 	h.begin(id)
 	before := h.head()
@@ -314,7 +314,7 @@ func TestAReceiptBeforeTheCarriersAnswerRecordsThatTheMessageWasSent(t *testing.
 
 func TestAnUnreachableCarrierIsTriedFourTimes(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	id := h.message(number(1))
 	for i, wait := range []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.Minute} {
 		require.Equal(t, i+1, h.begin(id).Number)
@@ -330,9 +330,9 @@ func TestAnUnreachableCarrierIsTriedFourTimes(t *testing.T) {
 	require.Equal(t, []any{message.Failed, message.CodeCarrierUnreachable}, []any{m.Status, m.ErrorCode})
 }
 
-func TestAnAttemptThatTheCarrierNeverGotIsRepeatedAndDoesNotCount(t *testing.T) {
+func TestAttemptThatNeverReachedTheCarrierIsRepeatedAndIsNoFailure(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	id := h.message(number(1))
 	for i := range 6 {
 		require.Equal(t, i+1, h.begin(id).Number)
@@ -343,12 +343,12 @@ func TestAnAttemptThatTheCarrierNeverGotIsRepeatedAndDoesNotCount(t *testing.T) 
 
 func TestNothingLeavesAfterAnOptOut(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	other, _ := h.node()
 	for i := range 20 {
 		id := h.message(number(i))
 		contact := h.state(id).ContactID
-		_, err := other.FindContact(t.Context(), contact) // remembered as not opted out
+		_, err := other.FindContact(t.Context(), contact) // cached as not opted out
 		require.NoError(t, err)
 		errs := make([]error, 2)
 		var both sync.WaitGroup
@@ -375,7 +375,7 @@ func TestNothingLeavesAfterAnOptOut(t *testing.T) {
 
 func TestAMessageToADeletedContactIsCanceled(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	id := h.message(number(1))
 	_, err := h.DeleteContact(t.Context(), h.live(), h.state(id).ContactID)
 	require.NoError(t, err)
@@ -385,7 +385,7 @@ func TestAMessageToADeletedContactIsCanceled(t *testing.T) {
 
 func TestAMessageWaitsBehindOthersUpToSevenDays(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	id := h.message(number(1))
 	turn := func() sending.Attempt {
 		a, err := h.Sending.BeginAttempt(t.Context(), system(), id, othersFirst(nil))
@@ -402,7 +402,7 @@ func TestAMessageWaitsBehindOthersUpToSevenDays(t *testing.T) {
 
 func TestAMessageThatHasEndedSchedulesNothing(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	id := h.message(number(1))
 	var due time.Time
 	var err error
@@ -422,7 +422,7 @@ func TestAMessageThatHasEndedSchedulesNothing(t *testing.T) {
 
 func TestAMessageWaitsForALineUpToSevenDays(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	id := h.message(number(1))
 	_, err := h.ChangeLineState(t.Context(), h.live(), h.line, line.Quarantined, nil)
 	require.NoError(t, err)
@@ -433,11 +433,11 @@ func TestAMessageWaitsForALineUpToSevenDays(t *testing.T) {
 	}
 	require.Equal(t, []string{"message.deferred"}, types(h.history(before)))
 
-	held := h.message(number(2))
-	h.begin(held)
+	deferred := h.message(number(2))
+	h.begin(deferred)
 	_, err = h.ChangeLineState(t.Context(), h.live(), h.line, line.Ready, nil)
 	require.NoError(t, err)
-	require.Equal(t, sending.StepSend, h.begin(held).Step)
+	require.Equal(t, sending.StepSend, h.begin(deferred).Step)
 	require.Equal(t, "warming", as[*events.LineStateChanged](h, h.history(before, "line.state_changed")[1]).To)
 
 	_, err = h.ChangeLineState(t.Context(), h.live(), h.line, line.Quarantined, nil)
@@ -449,7 +449,7 @@ func TestAMessageWaitsForALineUpToSevenDays(t *testing.T) {
 
 func TestAMissingReceiptIsRecordedOnceAfterADay(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	id := h.message(number(1))
 	h.begin(id)
 	h.complete(id, 1, sent)
@@ -467,9 +467,9 @@ func TestAMissingReceiptIsRecordedOnceAfterADay(t *testing.T) {
 	require.Len(t, h.history(0, "message.receipt_missing"), 1)
 }
 
-func TestARefusedCancellationIsNotStoredAsDone(t *testing.T) {
+func TestRefusedCancellationStoresNoIdempotencyRecord(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	id := h.message(number(1))
 	h.begin(id)
 	req := h.live()
@@ -481,24 +481,24 @@ func TestARefusedCancellationIsNotStoredAsDone(t *testing.T) {
 	require.Nil(t, kept)
 }
 
-func TestAMessageThatACarrierMayHaveCannotBeCanceled(t *testing.T) {
+func TestMessageWithAnAttemptInFlightIsNotCanceled(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	queued, underWay := h.message(number(1)), h.message(number(1))
-	h.begin(underWay)
-	for id, want := range map[string]message.Status{queued: message.Failed, underWay: message.Sending} {
+	h := newFixture(t)
+	queued, inFlight := h.message(number(1)), h.message(number(1))
+	h.begin(inFlight)
+	for id, want := range map[string]message.Status{queued: message.Failed, inFlight: message.Sending} {
 		m, _, err := h.Sending.Cancel(t.Context(), system(), id, message.CodeOptedOut, nil)
 		require.NoError(t, err)
 		require.Equal(t, want, m.Status)
 	}
 }
 
-func TestAnOptOutThatIsCommittedAfterTheAttemptBeganWins(t *testing.T) {
+func TestOptOutThatIsCommittedAfterTheAttemptBeganStopsTheSend(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"nothing", "a field", "an opt-out", "an opt-out of another workspace's contact", "another number", "an erasure"} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newFixture(t)
 			other, _ := h.node()
 			attempt := h.begin(h.message(number(1)))
 			contact, req, next := attempt.Message.ContactID, h.live(), number(2)
@@ -529,16 +529,16 @@ func TestAnOptOutThatIsCommittedAfterTheAttemptBeganWins(t *testing.T) {
 
 func TestAConfirmationReachesAContactThatOptedOutButNotAnErasedOne(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	other, _ := h.node()
-	told := h.says(number(1), "STOP")
-	attempt := h.begin(told.AutomaticReplyID)
-	_, err := other.OptOut(t.Context(), h.live(), told.ContactID, "call", nil)
+	received := h.says(number(1), "STOP")
+	attempt := h.begin(received.AutomaticReplyID)
+	_, err := other.OptOut(t.Context(), h.live(), received.ContactID, "call", nil)
 	require.NoError(t, err)
 	may, err := h.Sending.MayStillSend(t.Context(), &attempt)
 	require.NoError(t, err)
 	require.True(t, may)
-	_, err = other.DeleteContact(t.Context(), h.live(), told.ContactID)
+	_, err = other.DeleteContact(t.Context(), h.live(), received.ContactID)
 	require.NoError(t, err)
 	may, err = h.Sending.MayStillSend(t.Context(), &attempt)
 	require.NoError(t, err)
@@ -547,7 +547,7 @@ func TestAConfirmationReachesAContactThatOptedOutButNotAnErasedOne(t *testing.T)
 
 func TestAssignReservesCapacityAndTheAttemptBeginsLater(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	_, err := h.PauseLine(t.Context(), h.live(), h.line, "")
 	require.NoError(t, err)
 	id := h.message(number(1))

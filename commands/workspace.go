@@ -13,7 +13,7 @@ import (
 	"ledgerline/events"
 )
 
-// CreatedWorkspace is a new workspace with what it begins with.
+// CreatedWorkspace is a new workspace with its default pool and sandbox line.
 type CreatedWorkspace struct {
 	Result
 	ID            uuid.UUID
@@ -40,7 +40,7 @@ func (a *App) CreateWorkspace(ctx context.Context, req Request, name string) (Cr
 			return err
 		}
 		engine.Begin(u.Unit, a.engine.Workspaces, organisation.WorkspaceStream(w.ID)).Record(created...)
-		if err := u.beginDefaultPool(w.DefaultPoolID); err != nil {
+		if err := u.recordDefaultPool(w.DefaultPoolID); err != nil {
 			return err
 		}
 		if w.SandboxPhone, err = a.randomSandboxLinePhone(); err != nil {
@@ -48,7 +48,7 @@ func (a *App) CreateWorkspace(ctx context.Context, req Request, name string) (Cr
 		}
 		displayName := "Sandbox"
 		u.Ref = w.ID.String()
-		return u.beginLine(events.LineProvisioned{
+		return u.recordNewLine(events.LineProvisioned{
 			LineID: w.SandboxLineID, Phone: w.SandboxPhone, DisplayName: &displayName, IsSandbox: true,
 			Carrier: "simulator", State: string(line.Active),
 		}, decideAgain) // with another random number

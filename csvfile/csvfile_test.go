@@ -156,7 +156,7 @@ func TestAWriterReturnsTheErrorOfTheUnderlyingWriter(t *testing.T) {
 	require.ErrorIs(t, w.Write("x"), io.ErrClosedPipe)
 }
 
-func FuzzWhatIsWrittenIsReadBackToTheLetter(f *testing.F) {
+func FuzzWrittenCellsAreReadBackUnchanged(f *testing.F) {
 	f.Add("Anna", "=1+1", "a\r\nb\"c,")
 	f.Add("'", "''=x", "\ufeff\t")
 	f.Add(";", "", " ")

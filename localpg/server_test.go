@@ -73,7 +73,7 @@ func query(t *testing.T, server *Server, sql string) string {
 
 func gone(pid int) func() bool { return func() bool { return !alive(pid) } }
 
-func TestARestartFindsTheData(t *testing.T) {
+func TestDataSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	var lines []string
 	dir := filepath.Join(tempDir(t), "project", ".ledgerline", "postgres")
@@ -166,7 +166,7 @@ func TestStartIgnoresAnEmptyPIDFile(t *testing.T) {
 	require.Equal(t, "1", query(t, start(t, Config{DataDir: dir}), `select '1'`))
 }
 
-func TestALiveServerIsRefusedOrAdopted(t *testing.T) {
+func TestSecondStartOnTheDataOfARunningServerIsRefusedOrAdoptsIt(t *testing.T) {
 	t.Parallel()
 	dir := tempDir(t)
 	owner := start(t, Config{DataDir: dir})
@@ -233,7 +233,7 @@ func TestAKilledOwnerLeavesNoServerBehind(t *testing.T) {
 	require.Eventually(t, gone(pid), 20*time.Second, 10*time.Millisecond)
 }
 
-func TestATakenPortIsReported(t *testing.T) {
+func TestPortInUseIsReported(t *testing.T) {
 	t.Parallel()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp4", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -1,4 +1,4 @@
-// Package processes holds what the service does without a request: it sends messages, wakes snoozed conversations,
+// Package processes holds what the service does without a request: it sends messages, opens snoozed conversations,
 // judges lines, imports contacts, posts webhooks.
 //
 // A process is a consumer of the feed of events. For an event that calls for work it schedules a task (package tasks)

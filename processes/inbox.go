@@ -10,7 +10,7 @@ import (
 	"ledgerline/processes/carrier"
 )
 
-// Inbox implements carrier.Inbox: it takes the reports of carriers into the ledger.
+// Inbox implements carrier.Inbox: it records the reports of carriers in the ledger.
 type Inbox struct{ app *commands.App }
 
 var _ carrier.Inbox = (*Inbox)(nil)

@@ -96,8 +96,8 @@ func (l *Lines) evaluate(ctx context.Context, task tasks.Leased) (tasks.Result, 
 	if err != nil {
 		return tasks.Finished, err
 	}
-	alive, err := l.app.UpdateLineHealth(ctx, l.request(), task.Key, facts)
-	if err != nil || !alive {
+	inService, err := l.app.UpdateLineHealth(ctx, l.request(), task.Key, facts)
+	if err != nil || !inService {
 		return tasks.Finished, err
 	}
 	return tasks.RunAgain(line.DayOf(now).End), nil

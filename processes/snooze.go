@@ -11,7 +11,7 @@ import (
 	"ledgerline/processes/tasks"
 )
 
-// Snooze opens snoozed conversations when their time has come. The key of a task is the conversation. A task run reads
+// Snooze opens snoozed conversations when their snooze ends. The key of a task is the conversation. A task run reads
 // the conversation from the ledger: one that was opened or closed meanwhile stays as it is, and one that was snoozed
 // for longer is due later.
 type Snooze struct {
@@ -25,7 +25,7 @@ const snoozeProcess = "snooze"
 func NewSnooze(cfg Config) (*Snooze, error) {
 	s := &Snooze{app: cfg.App}
 	var err error
-	s.scheduler, err = newScheduler(&cfg, snoozeHandlers, tasks.RunnerConfig{Process: snoozeProcess, Work: s.wake, Workers: 8})
+	s.scheduler, err = newScheduler(&cfg, snoozeHandlers, tasks.RunnerConfig{Process: snoozeProcess, Work: s.endSnooze, Workers: 8})
 	return s, err
 }
 
@@ -41,7 +41,8 @@ func (*Snooze) Name() string { return "process_snooze" }
 // Types implements feed.Consumer.
 func (*Snooze) Types() []string { return snoozeHandlers.Types() }
 
-func (s *Snooze) wake(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
+// endSnooze opens the conversation of a task, or runs the task again when the snooze was extended.
+func (s *Snooze) endSnooze(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
 	until, err := s.app.EndSnooze(ctx, commands.Request{Actor: events.Actor{Type: "system", ID: snoozeProcess}}, task.Key)
 	switch {
 	case fault.Is(err, fault.NotFound): // its contact was erased

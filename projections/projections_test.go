@@ -148,7 +148,7 @@ func (n *node) dump(t *testing.T, schema string) map[string][]string {
 	return dump
 }
 
-func TestReadModelsShowWhatTheEventsSay(t *testing.T) {
+func TestReadModelsShowTheStateThatFollowsFromTheEvents(t *testing.T) {
 	t.Parallel()
 	for _, shards := range []int{1, 4} {
 		t.Run(fmt.Sprint(shards), func(t *testing.T) {
@@ -244,7 +244,7 @@ func TestAReplayGivesTheSameRowsAndReadersNeverSeeAHalfBuiltRevision(t *testing.
 	}
 }
 
-func TestAsOfGivesTheReadModelsAsTheyWere(t *testing.T) {
+func TestAsOfReturnsTheReadModelsOfAnEarlierTime(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	n := newNode(t, 1)

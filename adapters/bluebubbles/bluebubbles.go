@@ -65,11 +65,11 @@ type Config struct {
 
 	SendTimeout time.Duration // for one text or attachment; default 90 s
 	CallTimeout time.Duration // for every other request; default 20 s
-	// Settle is how long after an attempt the server may still accept it: longer than SendTimeout and the server's own
-	// time limit of 5 min together. Default 10 min.
-	Settle   time.Duration
-	Poll     time.Duration // between two polls of a server; default 60 s
-	MaxMedia int64         // bytes of all attachments of a message together; default 100 MiB
+	// AcceptWindow is how long after an attempt the server may still accept it: longer than SendTimeout and the server's
+	// own time limit of 5 min together. Default 10 min.
+	AcceptWindow time.Duration
+	Poll         time.Duration // between two polls of a server; default 60 s
+	MaxMedia     int64         // bytes of all attachments of a message together; default 100 MiB
 }
 
 // Adapter implements carrier.Carrier. It is safe for concurrent use, and several may run on the same database.
@@ -94,7 +94,7 @@ func New(cfg Config) (*Adapter, error) {
 		cfg.Logger = slog.Default()
 	}
 	for value, standard := range map[*time.Duration]time.Duration{
-		&cfg.SendTimeout: 90 * time.Second, &cfg.CallTimeout: 20 * time.Second, &cfg.Settle: 10 * time.Minute, &cfg.Poll: time.Minute,
+		&cfg.SendTimeout: 90 * time.Second, &cfg.CallTimeout: 20 * time.Second, &cfg.AcceptWindow: 10 * time.Minute, &cfg.Poll: time.Minute,
 	} {
 		if *value <= 0 {
 			*value = standard

@@ -55,9 +55,9 @@ func TestTheFirstMessageCreatesAChatAndLaterOnesUseIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	first, second := w.send(t, message("msg_1")), w.send(t, message("msg_2"))
-	sent := w.server.To(contact)
+	sent := w.server.MessagesTo(contact)
 	require.Equal(t, []string{first, second}, []string{sent[0].GUID, sent[1].GUID})
-	sends := slices.DeleteFunc(w.server.Asked(), func(asked string) bool { return strings.HasPrefix(asked, "GET") })
+	sends := slices.DeleteFunc(w.server.Requests(), func(asked string) bool { return strings.HasPrefix(asked, "GET") })
 	require.Equal(t, []string{"POST /api/v1/chat/new", "POST /api/v1/message/text"}, sends)
 }
 
@@ -80,8 +80,8 @@ func TestReachabilityIsUnknownWithoutThePrivateAPI(t *testing.T) {
 	require.Contains(t, fmt.Sprint(w.log), "a message is for a line without an account")
 }
 
-// TestNoErrorAndNoLogContainsAPasswordANumberOrAText makes every kind of failure happen.
-func TestNoErrorAndNoLogContainsAPasswordANumberOrAText(t *testing.T) {
+// TestErrorsAndLogsContainNoPasswordNumberOrText makes every kind of failure happen.
+func TestErrorsAndLogsContainNoPasswordNumberOrText(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		spoil     func(*world)
@@ -90,9 +90,9 @@ func TestNoErrorAndNoLogContainsAPasswordANumberOrAText(t *testing.T) {
 		"the server is gone":        {func(w *world) { w.lines.account.URL = "http://127.0.0.1:1" }, true},
 		"the name does not resolve": {func(w *world) { w.lines.account.URL = "http://mac.invalid" }, true},
 		"the password is wrong":     {func(w *world) { w.lines.account.Password = "another" }, true},
-		"the answer is lost":        {func(w *world) { w.server.Is(bluebubblestest.LosesAnswers) }, false},
-		"the request is lost":       {func(w *world) { w.server.Is(bluebubblestest.LosesRequest) }, false},
-		"the helper is gone":        {func(w *world) { w.server.Is(bluebubblestest.Busy) }, true},
+		"the answer is lost":        {func(w *world) { w.server.SetMode(bluebubblestest.LosesAnswers) }, false},
+		"the request is lost":       {func(w *world) { w.server.SetMode(bluebubblestest.LosesRequests) }, false},
+		"the helper is gone":        {func(w *world) { w.server.SetMode(bluebubblestest.Busy) }, true},
 		"the line has no account":   {func(w *world) { w.lines.account.LineID = "ln_2" }, true},
 		"something between is broken": {func(w *world) {
 			broken := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -124,9 +124,9 @@ func TestNoErrorAndNoLogContainsAPasswordANumberOrAText(t *testing.T) {
 			_, asked := w.adapter.Reachable(t.Context(), carrier.Line{ID: lineID}, contact)
 			_, _, outcome := w.adapter.Lookup(t.Context(), message("msg_1"))
 			read := w.adapter.Poll(t.Context(), lineID)
-			told := fmt.Sprint(sent, asked, outcome, read, w.log)
+			output := fmt.Sprint(sent, asked, outcome, read, w.log)
 			for _, private := range []string{w.server.Password, url.QueryEscape(w.server.Password), "another", contact[1:], "private words", secret} {
-				require.NotContains(t, told, private)
+				require.NotContains(t, output, private)
 			}
 		})
 	}
@@ -144,27 +144,27 @@ func TestAMessageThatTheServerCannotDeliverFails(t *testing.T) {
 
 	w.server.Bounce(contact, 0)
 	w.send(t, message("msg_2"))
-	w.server.Change(contact, true, func(m *bluebubblestest.Message) { m.Error = 22 })
+	w.server.ChangeNewest(contact, true, func(m *bluebubblestest.Message) { m.Error = 22 })
 	w.send(t, message("msg_3"))
-	w.server.Change(contact, false, func(m *bluebubblestest.Message) { m.Error = 1 })
+	w.server.ChangeNewest(contact, false, func(m *bluebubblestest.Message) { m.Error = 1 })
 	w.read(t)
 	for id, code := range map[string]string{"msg_2": "not_on_chat", "msg_3": "carrier_rejected"} {
-		told := w.inbox.Receipts(id)
-		require.Len(t, told, 1, id)
-		require.Equal(t, carrier.ReceiptFailed, told[0].Kind)
-		require.Equal(t, code, told[0].Code)
+		receipts := w.inbox.Receipts(id)
+		require.Len(t, receipts, 1, id)
+		require.Equal(t, carrier.ReceiptFailed, receipts[0].Kind)
+		require.Equal(t, code, receipts[0].Code)
 	}
 }
 
-func TestAPartThatGetsLostAgainAndAgainIsNotSentWithoutEnd(t *testing.T) {
+func TestMessageWhosePartWasLostThreeTimesIsRefusedForNow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.server.Is(bluebubblestest.LosesRequest)
+	w.server.SetMode(bluebubblestest.LosesRequests)
 	for range 3 {
 		_, err := w.adapter.Send(t.Context(), message("msg_1"))
 		require.Error(t, err)
 		require.NotErrorIs(t, err, carrier.ErrTransient)
-		w.settle(t)
+		w.endAcceptWindow(t)
 		_, found, err := w.adapter.Lookup(t.Context(), message("msg_1"))
 		require.NoError(t, err)
 		require.False(t, found)
@@ -205,22 +205,22 @@ func TestAttachmentsFollowTheTextAndAnInterruptedMessageContinues(t *testing.T) 
 
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	w.server.Hook(w.front.URL+"/stop", "new-message")
-	stop := func() { w.server.Is(bluebubblestest.LosesRequest) }
+	w.server.AddHook(w.front.URL+"/stop", "new-message")
+	stop := func() { w.server.SetMode(bluebubblestest.LosesRequests) }
 	once := sync.OnceFunc(stop)
 	w.front.Config.Handler = intercept(w.front.Config.Handler, once)
 	_, err := w.adapter.Send(ctx, out)
 	require.Error(t, err)
-	w.server.Is(bluebubblestest.Well)
+	w.server.SetMode(bluebubblestest.Working)
 	_, _, err = w.adapter.Lookup(t.Context(), out)
 	require.Error(t, err, "the first attachment may be on its way")
-	w.settle(t)
+	w.endAcceptWindow(t)
 	_, found, err := w.adapter.Lookup(t.Context(), out)
 	require.NoError(t, err)
 	require.False(t, found, "the whole is not there")
 
 	first := w.send(t, out)
-	sent := w.server.To(contact)[1:]
+	sent := w.server.MessagesTo(contact)[1:]
 	require.Len(t, sent, 3)
 	require.Equal(t, out.Body, sent[0].Text)
 	require.Equal(t, first, sent[0].GUID)
@@ -234,9 +234,9 @@ func TestAttachmentsFollowTheTextAndAnInterruptedMessageContinues(t *testing.T) 
 
 	w.server.Deliver(contact)
 	w.read(t)
-	told := w.inbox.Receipts("msg_1")
-	require.Len(t, told, 1, "the last part tells of the whole")
-	require.Equal(t, first, told[0].CarrierID)
+	receipts := w.inbox.Receipts("msg_1")
+	require.Len(t, receipts, 1, "the receipt of the last part counts for the message")
+	require.Equal(t, first, receipts[0].CarrierID)
 }
 
 // intercept calls a function when the first webhook about a new message passes.
@@ -280,7 +280,7 @@ func TestNothingIsSentWhenAnAttachmentCannotBeFetched(t *testing.T) {
 		}
 		require.NotContains(t, err.Error(), "private", name)
 	}
-	require.Empty(t, w.server.To(contact))
+	require.Empty(t, w.server.MessagesTo(contact))
 
 	strict := newWorld(t, func(c *bluebubbles.Config) { c.InsideMedia = false })
 	_, err := strict.adapter.Send(t.Context(), out)
@@ -291,23 +291,23 @@ func TestNothingIsSentWhenAnAttachmentCannotBeFetched(t *testing.T) {
 func TestOnlyMessagesFromContactsAreReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.server.PutSilently(bluebubblestest.Message{Address: contact, Text: "of an earlier life", Created: time.Now().Add(-time.Hour)})
+	w.server.AddUnreported(bluebubblestest.Message{Address: contact, Text: "of an earlier life", Created: time.Now().Add(-time.Hour)})
 	w.read(t)
 	for _, m := range []bluebubblestest.Message{
 		{Address: contact, Text: "to many", Group: true},
-		{Address: contact, Text: "Liked “Hello”", About: "A-B"},
+		{Address: contact, Text: "Liked “Hello”", ReactionTo: "A-B"},
 		{Address: contact, Text: "joined", ItemType: 1},
 		{Address: "somebody@example.com", Text: "no number"},
 		{Address: contact, Text: "typed at the Mac", FromMe: true},
 		{Address: contact, Text: ""},
 	} {
-		w.server.Put(m)
+		w.server.AddMessage(m)
 	}
 	w.read(t)
 	require.Empty(t, w.inbox.From(contact))
 	require.Empty(t, w.inbox.From("somebody@example.com"))
-	w.server.Put(bluebubblestest.Message{Address: contact, Text: "  by text message\r\n", Service: "SMS"})
-	w.server.PutSilently(bluebubblestest.Message{Address: contact, Text: "unheard"})
+	w.server.AddMessage(bluebubblestest.Message{Address: contact, Text: "  by text message\r\n", Service: "SMS"})
+	w.server.AddUnreported(bluebubblestest.Message{Address: contact, Text: "unheard"})
 	w.read(t)
 	heard := w.inbox.From(contact)
 	require.Len(t, heard, 2)
@@ -320,7 +320,7 @@ func TestAnAttachmentFromAContactIsServedAtItsAddress(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.read(t)
-	w.server.Put(bluebubblestest.Message{Address: contact, Text: "look", Attachments: []bluebubblestest.Attachment{
+	w.server.AddMessage(bluebubblestest.Message{Address: contact, Text: "look", Attachments: []bluebubblestest.Attachment{
 		{Name: "photo.heic", MIME: "image/heic", Bytes: []byte("a photo")}, {Name: "page.html", MIME: "text/html", Bytes: []byte("<script>")},
 	}})
 	in := w.inbox.From(contact)[0]
@@ -381,8 +381,8 @@ func TestTheWebhookIsSubscribedAndOldSubscriptionsAreRemoved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	theirs := "https://elsewhere.example.com/hook"
-	w.server.Hook(theirs, "*")
-	w.server.Hook(w.front.URL+bluebubbles.ReportPath(lineID, "old"), "new-message")
+	w.server.AddHook(theirs, "*")
+	w.server.AddHook(w.front.URL+bluebubbles.ReportPath(lineID, "old"), "new-message")
 	for range 2 {
 		w.read(t)
 	}
@@ -395,6 +395,6 @@ func TestAServerIsPolledByOneNodeAtATime(t *testing.T) {
 	for range 3 {
 		w.read(t)
 	}
-	reads := slices.DeleteFunc(w.server.Asked(), func(asked string) bool { return asked != "POST /api/v1/message/query" })
+	reads := slices.DeleteFunc(w.server.Requests(), func(asked string) bool { return asked != "POST /api/v1/message/query" })
 	require.Len(t, reads, 1)
 }

@@ -99,7 +99,7 @@ func (w *world) age(t *testing.T, by time.Duration) {
 	require.NoError(t, err)
 }
 
-func (w *world) settle(t *testing.T) {
+func (w *world) endAcceptWindow(t *testing.T) {
 	t.Helper()
 	w.age(t, 11*time.Minute)
 }
@@ -107,7 +107,7 @@ func (w *world) settle(t *testing.T) {
 func (w *world) arrived(t *testing.T, number, text string) int {
 	t.Helper()
 	n := 0
-	for _, m := range w.server.To(number) {
+	for _, m := range w.server.MessagesTo(number) {
 		if m.Text == text {
 			n++
 		}
@@ -130,7 +130,7 @@ func TestBlueBubblesPassesTheCarrierSuite(t *testing.T) {
 						c.BaseURL = ""
 					}
 				})
-				w.server.Off(android)
+				w.server.SetOffIMessage(android)
 				w.read(t)
 				run, stop := context.WithCancel(t.Context())
 				done := make(chan error, 1)
@@ -138,19 +138,19 @@ func TestBlueBubblesPassesTheCarrierSuite(t *testing.T) {
 				t.Cleanup(func() { stop(); <-done })
 				cw := &carriertest.World{
 					Carrier: w.adapter, Inbox: w.inbox, Line: carrier.Line{ID: lineID, Phone: phone}, OnChat: contact, OffChat: android,
-					Arrived: w.arrived, Settle: w.settle,
+					Arrived: w.arrived, EndUncertainty: w.endAcceptWindow,
 				}
-				is := func(mode bluebubblestest.Mode) func(*testing.T) { return func(*testing.T) { w.server.Is(mode) } }
+				is := func(mode bluebubblestest.Mode) func(*testing.T) { return func(*testing.T) { w.server.SetMode(mode) } }
 				cw.Busy = func(t *testing.T) string { is(bluebubblestest.Busy)(t); return contact }
-				cw.Ready, cw.Restore = is(bluebubblestest.Well), is(bluebubblestest.Well)
-				cw.LoseAnswers, cw.LoseRequests = is(bluebubblestest.LosesAnswers), is(bluebubblestest.LosesRequest)
+				cw.Ready, cw.Restore = is(bluebubblestest.Working), is(bluebubblestest.Working)
+				cw.LoseAnswers, cw.LoseRequests = is(bluebubblestest.LosesAnswers), is(bluebubblestest.LosesRequests)
 				cw.Deliver = func(_ *testing.T, number string) { w.server.Deliver(number) }
 				cw.Read = func(_ *testing.T, number string) { w.server.Read(number) }
 				cw.Reply = func(_ *testing.T, text string) string {
-					w.server.Put(bluebubblestest.Message{Address: contact, Text: text})
+					w.server.AddMessage(bluebubblestest.Message{Address: contact, Text: text})
 					return contact
 				}
-				cw.Again = func(*testing.T) { w.server.ReportAll() }
+				cw.RepeatReports = func(*testing.T) { w.server.ReportAll() }
 				return cw
 			})
 		})

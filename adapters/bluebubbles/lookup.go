@@ -9,8 +9,9 @@ import (
 	"ledgerline/processes/carrier"
 )
 
-// errUnsettled says that an attempt is too recent: the server may still accept a message that it does not show yet.
-var errUnsettled = errors.New("bluebubbles: it is too early to know whether the server has accepted the message")
+// errTooEarly says that the AcceptWindow of an attempt is not over: the server may still accept a message that it does
+// not show yet.
+var errTooEarly = errors.New("bluebubbles: it is too early to know whether the server has accepted the message")
 
 const (
 	// skew is how far the clock of a server may be behind that of the database, in milliseconds.
@@ -95,8 +96,8 @@ func (a *Adapter) findPart(ctx context.Context, out *carrier.Outbound, t *attemp
 	switch {
 	case err != nil:
 		return err
-	case guid == "" && !t.Settled:
-		return errUnsettled
+	case guid == "" && !t.WindowOver:
+		return errTooEarly
 	case guid == "":
 		return nil
 	}
@@ -132,7 +133,7 @@ func (a *Adapter) search(ctx context.Context, account Account, to string, t *att
 			return "", nil
 		}
 	}
-	return "", fmt.Errorf("%w: there are too many messages to search", errUnsettled)
+	return "", fmt.Errorf("%w: there are too many messages to search", errTooEarly)
 }
 
 // messages reads a page of the messages of a server since a time (Unix milliseconds), oldest first.

@@ -68,11 +68,11 @@ func (a *Adapter) recordTempGUID(ctx context.Context, lineID, temp, guid string)
 
 // attempt is the latest attempt to send a part.
 type attempt struct {
-	Part    int
-	LineID  string
-	GUID    *string
-	BegunMS int64
-	Settled bool // the attempt is so long ago that the server now shows the part, if it has accepted it
+	Part       int
+	LineID     string
+	GUID       *string
+	BegunMS    int64
+	WindowOver bool // the AcceptWindow has passed: the server shows the part now, if it has accepted it
 }
 
 const attemptsSQL = `
@@ -80,7 +80,7 @@ select part, line_id, guid, (extract(epoch from begun_at) * 1000)::bigint, begun
 from bluebubbles.parts where message_id = $1 order by part`
 
 func (a *Adapter) attempts(ctx context.Context, messageID string) ([]attempt, error) {
-	rows, err := a.cfg.Pool.Query(ctx, attemptsSQL, messageID, a.cfg.Settle.Seconds())
+	rows, err := a.cfg.Pool.Query(ctx, attemptsSQL, messageID, a.cfg.AcceptWindow.Seconds())
 	if err != nil {
 		return nil, fmt.Errorf("bluebubbles: read attempts: %w", err)
 	}

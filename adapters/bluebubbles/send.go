@@ -52,8 +52,8 @@ func (a *Adapter) Send(ctx context.Context, out carrier.Outbound) (carrier.Accep
 }
 
 func (a *Adapter) sendPart(ctx context.Context, account Account, out *carrier.Outbound, i int, parts []part) (guid string, err error) {
-	// The deadline starts before the attempt is recorded, so the attempt has ended when a lookup considers it settled,
-	// Settle later.
+	// The deadline starts before the attempt is recorded, so the attempt has ended before its AcceptWindow
+	// is over.
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.SendTimeout)
 	defer cancel()
 	attempt, err := a.recordAttempt(ctx, out.LineID, out.MessageID, i, len(parts))

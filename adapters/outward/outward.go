@@ -94,7 +94,7 @@ var reserved = []netip.Prefix{
 	netip.MustParsePrefix("198.18.0.0/15"),   // measurements
 	netip.MustParsePrefix("198.51.100.0/24"), // documentation
 	netip.MustParsePrefix("203.0.113.0/24"),  // documentation
-	netip.MustParsePrefix("240.0.0.0/4"),     // kept, and broadcast
+	netip.MustParsePrefix("240.0.0.0/4"),     // reserved for future use, and broadcast
 	netip.MustParsePrefix("2001::/23"),       // protocol assignments, Teredo among them
 	netip.MustParsePrefix("2001:db8::/32"),   // documentation
 	netip.MustParsePrefix("2002::/16"),       // 6to4: an IPv4 address within

@@ -14,7 +14,7 @@ import (
 	"ledgerline/adapters/outward"
 )
 
-func TestWhichAddressesArePublic(t *testing.T) {
+func TestPrivateAndReservedAddressesAreNotPublic(t *testing.T) {
 	t.Parallel()
 	for _, inside := range []string{
 		"127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "255.255.255.255", "224.0.0.1",

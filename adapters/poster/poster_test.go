@@ -185,7 +185,7 @@ func TestALongOrSlowBodyIsNotReadToItsEnd(t *testing.T) {
 	require.Empty(t, post(t, open, slow).Error, "the answer counts, not its body")
 }
 
-func TestConnectionsAreUsedAgain(t *testing.T) {
+func TestConnectionsAreReused(t *testing.T) {
 	t.Parallel()
 	var connections atomic.Int64
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "thanks") }))
@@ -274,7 +274,7 @@ func dnsAnswer(question []byte, asked *atomic.Int64, answers []string) []byte {
 	return append(reply, net.ParseIP(answers[i]).To4()...)
 }
 
-func TestANameThatResolvesToAPrivateAddressIsRefusedEvenIfItWasPublicBefore(t *testing.T) {
+func TestNameThatNowResolvesToAPrivateAddressIsRefused(t *testing.T) {
 	t.Parallel()
 	reached := false
 	url := serve(t, func(http.ResponseWriter, *http.Request) { reached = true })

@@ -54,14 +54,14 @@ func (s *Simulator) play(ctx context.Context) {
 		var due <-chan time.Time
 		stopDue := func() {}
 		wait := s.cfg.Poll
-		taken, failures, next, err := s.steps(ctx)
+		messages, failures, next, err := s.steps(ctx)
 		switch {
 		case err != nil:
 			if ctx.Err() == nil {
 				s.cfg.Logger.Warn("simulator: due steps were not made", "error", err)
 			}
 			wait = min(wait, time.Second)
-		case taken == maxSteps: // there may be more
+		case messages == maxSteps: // there may be more
 			continue
 		case failures > 0:
 			wait = min(wait, time.Second)
@@ -82,7 +82,7 @@ func (s *Simulator) play(ctx context.Context) {
 
 // steps reports the due steps of a batch of messages. It returns how many messages there were, how many reports failed,
 // and when the next step is due; nil when no later one is known.
-func (s *Simulator) steps(ctx context.Context) (taken, failures int, next *time.Time, err error) {
+func (s *Simulator) steps(ctx context.Context) (messages, failures int, next *time.Time, err error) {
 	now := s.cfg.Clock.Now()
 	err = pgx.BeginFunc(context.WithoutCancel(ctx), s.cfg.Pool, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, stepsSQL, now, maxSteps)
@@ -93,8 +93,8 @@ func (s *Simulator) steps(ctx context.Context) (taken, failures int, next *time.
 		if err != nil {
 			return err
 		}
-		taken = len(list)
-		if taken > 0 {
+		messages = len(list)
+		if messages > 0 {
 			failures, err = s.report(ctx, tx, list, now)
 			if err != nil {
 				return err
@@ -113,7 +113,7 @@ func (s *Simulator) steps(ctx context.Context) (taken, failures int, next *time.
 	if err != nil {
 		return 0, 0, nil, fmt.Errorf("simulator: steps: %w", err)
 	}
-	return taken, failures, next, nil
+	return messages, failures, next, nil
 }
 
 // report reports the due steps of messages, several messages at a time, and stores how far each script has come.

@@ -25,12 +25,12 @@ const line = "+12025550000"
 
 // inbox records reports, each one once, and can refuse reports.
 type inbox struct {
-	mu      sync.Mutex
-	seen    map[string]bool
-	told    map[string][]string // by message id, or by sender for what came in
-	replies []carrier.Inbound
-	again   int // reports that told nothing new
-	refuse  func() error
+	mu       sync.Mutex
+	seen     map[string]bool
+	reports  map[string][]string // by message id, or by sender for what came in
+	replies  []carrier.Inbound
+	repeated int // repeated reports
+	refuse   func() error
 }
 
 func (b *inbox) take(key, about, text string) error {
@@ -42,11 +42,11 @@ func (b *inbox) take(key, about, text string) error {
 		}
 	}
 	if b.seen[key] {
-		b.again++
+		b.repeated++
 		return nil
 	}
 	b.seen[key] = true
-	b.told[about] = append(b.told[about], text)
+	b.reports[about] = append(b.reports[about], text)
 	return nil
 }
 
@@ -71,7 +71,7 @@ func (b *inbox) Message(_ context.Context, in carrier.Inbound) (string, error) {
 func (b *inbox) of(about string) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return append([]string{}, b.told[about]...)
+	return append([]string{}, b.reports[about]...)
 }
 
 type world struct {
@@ -92,7 +92,7 @@ func newWorld(t testing.TB) *world {
 	require.NoError(t, err)
 	w := &world{
 		pool: pool, aead: keyring.AEAD(), clock: clock.Frozen(noon),
-		inbox: &inbox{seen: map[string]bool{}, told: map[string][]string{}},
+		inbox: &inbox{seen: map[string]bool{}, reports: map[string][]string{}},
 	}
 	w.start(t)
 	return w
@@ -129,9 +129,9 @@ func (w *world) eventually(t testing.TB, about string, want ...string) {
 	require.Equal(t, want, w.inbox.of(about))
 }
 
-// settled waits until the script of a message that is sent now is over: everything that was due earlier is over then,
-// too.
-func (w *world) settled(t testing.TB) {
+// waitForScripts waits until the script of a message that is sent now is over: everything that was due earlier is over
+// then, too.
+func (w *world) waitForScripts(t testing.TB) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		var due int
@@ -146,7 +146,7 @@ func (w *world) advance(t testing.TB, d time.Duration) {
 	require.NoError(t, err)
 }
 
-func TestReachability(t *testing.T) {
+func TestReachableReportsWhetherANumberIsOnChat(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for last := range 100 {
@@ -161,7 +161,7 @@ func TestReachability(t *testing.T) {
 	}
 }
 
-func TestScriptsOnChat(t *testing.T) {
+func TestSandboxNumbersFollowTheirScriptsOnChat(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		numbers           []int
@@ -200,7 +200,7 @@ func TestScriptsOnChat(t *testing.T) {
 			w := newWorld(t)
 			check := func(want []string) {
 				t.Helper()
-				w.settled(t)
+				w.waitForScripts(t)
 				for _, n := range c.numbers {
 					require.Equal(t, want, w.inbox.of(to(n).MessageID), "%02d", n)
 					require.Equal(t, append([]string{}, c.replies...), w.inbox.of(number(n)), "%02d", n)
@@ -249,8 +249,8 @@ func TestANumberOffChatIsRejectedOnChatAndReachedBySMS(t *testing.T) {
 	out.Channel = "sms"
 	w.send(t, out)
 	w.advance(t, time.Hour)
-	w.eventually(t, out.MessageID, "delivered +0s") // and nobody tells when a text message is read
-	w.settled(t)
+	w.eventually(t, out.MessageID, "delivered +0s") // and no SMS is reported as read
+	w.waitForScripts(t)
 	require.Equal(t, []string{"delivered +0s"}, w.inbox.of(out.MessageID))
 
 	out = to(88)
@@ -278,17 +278,17 @@ func TestAFlakyNumberRefusesTwiceAndThenAccepts(t *testing.T) {
 		require.ErrorIs(t, err, carrier.ErrTransient)
 		_, found, err := w.sim.Lookup(t.Context(), to(86))
 		require.NoError(t, err)
-		require.False(t, found, "refused for now is not taken")
+		require.False(t, found, "a message that is refused for now is not accepted")
 		w.advance(t, time.Minute)
 	}
 	require.Empty(t, w.inbox.of(to(86).MessageID))
 	accepted := w.send(t, to(86))
 	w.advance(t, time.Minute)
 	w.eventually(t, to(86).MessageID, "delivered +2m0s", "read +2m2s")
-	found, taken, err := w.sim.Lookup(t.Context(), to(86))
+	lookedUp, found, err := w.sim.Lookup(t.Context(), to(86))
 	require.NoError(t, err)
-	require.True(t, taken)
-	require.Equal(t, accepted, found)
+	require.True(t, found)
+	require.Equal(t, accepted, lookedUp)
 	list, err := w.sim.List(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 3, list[0].Calls)
@@ -320,7 +320,7 @@ func TestAnyOtherNumberBehavesLikeASandboxNumberWith00(t *testing.T) {
 		w.eventually(t, out.MessageID, "delivered +0s")
 	}
 	w.advance(t, 2*time.Second)
-	w.settled(t)
+	w.waitForScripts(t)
 	require.Empty(t, w.inbox.replies)
 }
 
@@ -371,7 +371,7 @@ func TestEchoHasMediaAndPersonalDataIsStoredEncrypted(t *testing.T) {
 	w.inbox.mu.Unlock()
 	w.eventually(t, number(93), `chat "a very private word"`)
 	require.Equal(t, out.Media, w.inbox.replies[0].Media)
-	w.settled(t)
+	w.waitForScripts(t)
 	_, sealed = rows()
 	require.False(t, sealed, "no longer needed")
 }
@@ -396,7 +396,7 @@ func TestScriptsContinueAfterARestart(t *testing.T) {
 	w.eventually(t, to(89).MessageID, "delivered +30s")
 	w.advance(t, time.Second)
 	w.eventually(t, to(89).MessageID, "delivered +30s", "read +32s")
-	w.settled(t)
+	w.waitForScripts(t)
 	require.Equal(t, []string{"delivered +0s", "read +2s"}, w.inbox.of(to(0).MessageID))
 	require.Len(t, w.inbox.replies, 10+w.repeats())
 	list, err := w.sim.List(t.Context())
@@ -435,7 +435,7 @@ func TestRefusedReportsAreRepeatedInOrder(t *testing.T) {
 func TestReportsThatWereNotStoredAreRepeated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	cut := sync.OnceFunc(func() { // the simulator's connection breaks while a report is under way
+	cut := sync.OnceFunc(func() { // the simulator's connection breaks while a report is in progress
 		_, err := w.pool.Exec(t.Context(), `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`)
 		if err != nil {
 			t.Errorf("cut: %v", err)
@@ -446,12 +446,12 @@ func TestReportsThatWereNotStoredAreRepeated(t *testing.T) {
 	w.eventually(t, number(93), `chat "hello there"`)
 	w.advance(t, 2*time.Second)
 	w.eventually(t, to(93).MessageID, "delivered +0s", "read +2s")
-	w.settled(t)
+	w.waitForScripts(t)
 	require.Len(t, w.inbox.replies, 1+w.repeats())
-	require.Positive(t, w.inbox.again)
+	require.Positive(t, w.inbox.repeated)
 }
 
-func TestManySendsAtOnceThroughTwoSimulators(t *testing.T) {
+func TestConcurrentSendsThroughTwoSimulatorsAreEachAcceptedOnce(t *testing.T) {
 	t.Parallel()
 	const each = 1000
 	w := newWorld(t)
@@ -484,7 +484,7 @@ func TestManySendsAtOnceThroughTwoSimulators(t *testing.T) {
 	require.EqualValues(t, 2*each, total)
 	require.Zero(t, duplicates)
 	require.Len(t, w.inbox.of(number(93)), 2*each)
-	require.Zero(t, w.inbox.again, "nothing was told twice")
+	require.Zero(t, w.inbox.repeated, "no report was repeated")
 	for i := range 2 {
 		for m := range each {
 			require.Equal(t, []string{"delivered +0s", "read +2s"}, w.inbox.of(fmt.Sprintf("%d-%d", i, m)))

@@ -14,10 +14,10 @@ func CountQuota(key string, add, limit int64) eventstore.Quota {
 	return eventstore.Quota{Key: key, Bucket: forever, From: forever, Add: add, Limit: limit}
 }
 
-// LimitPerMinute allows limit operations in any 60 seconds of the service's clock, across all nodes. what is the name
-// of the operation in the message of the refusal rate_limited. Pass the command's error to RetryAfter.
-func (u *Unit) LimitPerMinute(key string, limit int64, what string) {
-	full := fault.New(fault.RateLimited, "There are at most %d %s a minute in a workspace.", limit, what)
+// LimitPerMinute allows limit operations in any 60 seconds of the service's clock, across all nodes. operations
+// names them in the message of the refusal rate_limited. Pass the command's error to RetryAfter.
+func (u *Unit) LimitPerMinute(key string, limit int64, operations string) {
+	full := fault.New(fault.RateLimited, "There are at most %d %s a minute in a workspace.", limit, operations)
 	full.RetryAfter = time.Minute
 	u.Quota(eventstore.Quota{Key: key, Bucket: u.Now.Truncate(time.Second), From: minuteBefore(u.Now), Add: 1, Limit: limit}, full)
 }

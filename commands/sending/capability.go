@@ -35,20 +35,20 @@ type CapabilityAnswer struct {
 // RecordCapability stores a carrier's answer in the request's organisation or, with a MessageID, in the message's. It
 // changes chat_capable of all contacts of the organisation with the number.
 func (s *Sender) RecordCapability(
-	ctx context.Context, req engine.Request, said CapabilityAnswer,
+	ctx context.Context, req engine.Request, answer CapabilityAnswer,
 ) (engine.Result, error) {
 	record := func(ctx context.Context, u *unit, m *engine.Aggregate[message.Message]) error {
-		num, err := u.Number(ctx, said.Phone)
+		num, err := u.Number(ctx, answer.Phone)
 		if err == nil {
-			RecordCapabilityOn(u.Unit, num, m, said.Chat, said.LineID)
+			RecordCapabilityOn(u.Unit, num, m, answer.Chat, answer.LineID)
 		}
 		return err
 	}
-	if said.MessageID == "" {
+	if answer.MessageID == "" {
 		return s.run(ctx, req, func(ctx context.Context, u *unit) error { return record(ctx, u, nil) })
 	}
 	var result engine.Result
-	err := s.onMessage(ctx, req, said.MessageID, &result, record)
+	err := s.onMessage(ctx, req, answer.MessageID, &result, record)
 	return result, err
 }
 

@@ -345,18 +345,18 @@ func (d *evaluation) keepOrder(ctx context.Context, q Queue, inQueueOrder bool, 
 	case v.Decision != rules.Defer || v.Deferral.Reason != rules.ReasonNewHour:
 		return v, nil
 	}
-	day, err := d.dayUsedUp(ctx, q)
+	usedUp, err := d.dayUsedUp(ctx, q)
 	switch {
 	case err != nil:
 		return v, err
-	case day:
+	case usedUp:
 		until := line.DayOf(d.unit.Now).End
 		deferral.Reason, deferral.Until = rules.ReasonNewDay, &until
 	case v.Decision == rules.Defer:
 		return v, nil
 	}
-	waits := rules.Verdict{Decision: rules.Defer, Deferral: deferral, Detail: map[string]any{"queued": true}}
-	return rules.Expire(&d.facts, waits), nil
+	deferred := rules.Verdict{Decision: rules.Defer, Deferral: deferral, Detail: map[string]any{"queued": true}}
+	return rules.Expire(&d.facts, deferred), nil
 }
 
 // usesNew reports whether a candidate needs capacity for a new contact.

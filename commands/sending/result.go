@@ -35,31 +35,31 @@ type RejectedByCarrier struct {
 // CompleteAttempt records the result of an attempt, and returns the changed message. The result of an attempt that is
 // not in flight is late and changes nothing (rule SND-35).
 func (s *Sender) CompleteAttempt(
-	ctx context.Context, req engine.Request, messageID string, attempt int, out AttemptResult,
+	ctx context.Context, req engine.Request, messageID string, attempt int, result AttemptResult,
 ) (message.Message, engine.Result, error) {
 	return s.changeAfter(ctx, req, messageID, func(ctx context.Context, u *unit, m *engine.Aggregate[message.Message]) error {
-		if out.Chat == nil || m.State.Content.To == "" {
+		if result.Chat == nil || m.State.Content.To == "" {
 			return nil
 		}
 		num, err := u.Number(ctx, m.State.Content.To)
 		if err == nil {
-			RecordCapabilityOn(u.Unit, num, m, *out.Chat, m.State.LineID)
+			RecordCapabilityOn(u.Unit, num, m, *result.Chat, m.State.LineID)
 		}
 		return err
 	}, func(m message.Message, now time.Time) []events.Event {
 		switch {
-		case out.Sent != nil:
-			channel := out.Sent.Channel
+		case result.Sent != nil:
+			channel := result.Sent.Channel
 			if channel == "" {
 				channel = m.Channel
 			}
-			return m.RecordAttemptAccepted(attempt, channel, out.Sent.CarrierID, out.Sent.Reconciled)
-		case out.Failed != nil:
-			return m.RecordAttemptRejected(attempt, out.Failed.Code, out.Failed.Details)
-		case out.Lost:
+			return m.RecordAttemptAccepted(attempt, channel, result.Sent.CarrierID, result.Sent.Reconciled)
+		case result.Failed != nil:
+			return m.RecordAttemptRejected(attempt, result.Failed.Code, result.Failed.Details)
+		case result.Lost:
 			return m.RecordAttemptLost(attempt, now)
 		}
-		return m.RecordAttemptFailed(attempt, out.Retry, now)
+		return m.RecordAttemptFailed(attempt, result.Retry, now)
 	})
 }
 

@@ -70,7 +70,7 @@ const (
 	quotaText    = "text"
 )
 
-func lineQuota(lineID, what string) string { return "line:" + lineID + ":" + what }
+func lineQuota(lineID, kind string) string { return "line:" + lineID + ":" + kind }
 
 func identityQuota(id string) string { return "identity:" + id }
 
@@ -246,11 +246,11 @@ func (u *usageCache) quotaExceeded(e *eventstore.QuotaExceeded) {
 	if !ofLine {
 		return
 	}
-	lineID, what, _ := strings.Cut(rest, ":")
+	lineID, kind, _ := strings.Cut(rest, ":")
 	l := u.line(lineID)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if hash, ofText := strings.CutPrefix(what, quotaText+":"); ofText && l.day != "" {
+	if hash, ofText := strings.CutPrefix(kind, quotaText+":"); ofText && l.day != "" {
 		l.texts[hash] = int(e.Used)
 		return
 	}
@@ -268,8 +268,8 @@ func lineQuotas(now time.Time, c *rules.Candidate, limits *line.Limits, textHash
 		}
 		return int64(n)
 	}
-	of := func(what string, bucket, from time.Time, n int) eventstore.Quota {
-		return eventstore.Quota{Key: lineQuota(c.Line.ID, what), Bucket: bucket, From: from, Add: 1, Limit: limit(n)}
+	of := func(kind string, bucket, from time.Time, n int) eventstore.Quota {
+		return eventstore.Quota{Key: lineQuota(c.Line.ID, kind), Bucket: bucket, From: from, Add: 1, Limit: limit(n)}
 	}
 	quotas := []eventstore.Quota{of(quotaSends, day.Start, day.Start, caps.SendsPerDay)}
 	if c.New {

@@ -14,7 +14,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-func TestSecretHasItsFormAndProvesWhichInstallationMadeIt(t *testing.T) {
+func TestOnlyTheInstallationThatIssuedASecretRecognisesIt(t *testing.T) {
 	t.Parallel()
 	random := [apikey.RandomBytes]byte{1, 2, 3}
 	secret := apikey.NewSecret(apikey.Live, random, []byte("ours"))
@@ -80,7 +80,7 @@ func TestScopeAdminDoesNotIncludeRead(t *testing.T) {
 	require.False(t, apikey.Key{Scopes: []apikey.Scope{apikey.Admin}}.HasScope(apikey.Read))
 }
 
-func TestCredentialInheritsTheLimitsOfItsMakerOrHasNarrowerOnes(t *testing.T) {
+func TestNewCredentialHasTheLimitsOfItsCreatorOrNarrowerOnes(t *testing.T) {
 	t.Parallel()
 	later, sooner := noon.Add(2*time.Hour), noon.Add(time.Hour)
 	all := []apikey.Scope{apikey.Read}
@@ -118,7 +118,7 @@ func TestCredentialInheritsTheLimitsOfItsMakerOrHasNarrowerOnes(t *testing.T) {
 	}
 }
 
-func TestTestKeyRevokesNoLiveKeyAndAnIdentityOnlyItsOwn(t *testing.T) {
+func TestTestKeyRevokesNoLiveKeyAndAnIdentityRevokesOnlyItsOwnToken(t *testing.T) {
 	t.Parallel()
 	id := uuid.New()
 	live, sandbox, token := apikey.Key{ID: "key_1", Env: apikey.Live}, apikey.Key{ID: "key_2", Env: apikey.Test}, apikey.Key{ID: "key_3", Env: apikey.Live, Identity: id}

@@ -112,14 +112,14 @@ func (g *Grantor) MayRotate(k Key) error {
 	return g.covers(k.IPAllowlist, k.ExpiresAt)
 }
 
-// Grant returns those of the wanted scopes that the grantor has, or that the credential holds already (rule ACC-24).
+// Grant returns those of the wanted scopes that the grantor has, or that the credential has already (rule ACC-24).
 // If none is left it refuses with forbidden.
-func (g *Grantor) Grant(env Env, wanted, held []Scope) ([]Scope, error) {
+func (g *Grantor) Grant(env Env, wanted, present []Scope) ([]Scope, error) {
 	if err := g.mayManage(env); err != nil || g == nil {
 		return wanted, err
 	}
 	granted := slices.DeleteFunc(slices.Clone(wanted), func(s Scope) bool {
-		return !slices.Contains(g.Scopes, s) && !slices.Contains(held, s)
+		return !slices.Contains(g.Scopes, s) && !slices.Contains(present, s)
 	})
 	if len(granted) == 0 {
 		return nil, fault.New(fault.Forbidden, "You have none of these scopes, so you cannot give them away.")

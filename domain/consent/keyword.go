@@ -47,22 +47,22 @@ func StopWords() []string { return slices.Clone(stopWords) }
 // custom are the organisation's own STOP words (rule CON-20). word is the recognised word in its folded form, "" with
 // None.
 func Recognise(text string, optedOut bool, custom []string) (keyword Keyword, word string) {
-	said := Fold(text)
+	folded := Fold(text)
 	switch {
-	case said == "":
+	case folded == "":
 		return None, ""
-	case builtIn[said] == Stop, isOneOf(said, custom):
-		return Stop, said
-	case optedOut && said == agreeWord:
-		return Start, said
-	case builtIn[said] != None:
-		return builtIn[said], said
+	case builtIn[folded] == Stop, isOneOf(folded, custom):
+		return Stop, folded
+	case optedOut && folded == agreeWord:
+		return Start, folded
+	case builtIn[folded] != None:
+		return builtIn[folded], folded
 	}
 	return None, ""
 }
 
-func isOneOf(said string, words []string) bool {
-	return slices.ContainsFunc(words, func(w string) bool { return said == Fold(w) })
+func isOneOf(folded string, words []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return folded == Fold(w) })
 }
 
 // Fold returns a text as keywords are compared (rule CON-19): it folds case and width, drops accents, punctuation,

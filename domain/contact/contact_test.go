@@ -107,7 +107,7 @@ func TestConsentChangesFromAnyStatusToAnyOther(t *testing.T) {
 	require.Equal(t, "/status", fault.Of(err).Issues[0].Path)
 }
 
-func TestOptOutOfAnotherContactWithTheNumberIsFollowedOnce(t *testing.T) {
+func TestContactFollowsAnOptOutOfItsNumberOnce(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []events.Event{&events.ContactOptedOut{ConsentEvidence: evidence(consent.OptedIn, consent.OptedOut, nil, true)}},
 		with(consent.OptedIn).FollowRegister())

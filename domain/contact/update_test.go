@@ -36,7 +36,7 @@ func TestUpdateRecordsOnlyWhatChanges(t *testing.T) {
 	require.Empty(t, after.Update(contact.Patch{LastName: text("Hopper"), Email: contact.Set[string](nil)}))
 }
 
-func TestUpdateThatChangesNothingIsNoEvent(t *testing.T) {
+func TestUpdateThatChangesNothingRecordsNoEvent(t *testing.T) {
 	t.Parallel()
 	c := named()
 	require.Empty(t, c.Update(contact.Patch{}))

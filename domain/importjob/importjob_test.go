@@ -63,11 +63,11 @@ func TestMappingProblemsAreReportedTogetherAtTheirPointers(t *testing.T) {
 		"long key":                {map[string]string{"Phone": "phone", "Note": "fields." + strings.Repeat("ö", 101)}, []string{"/mapping/Note too_long"}},
 	} {
 		_, err := importjob.NewMapping(header, c.mapping)
-		var told []string
+		var found []string
 		for _, issue := range fault.Of(err).Issues {
-			told = append(told, issue.Path+" "+issue.Code)
+			found = append(found, issue.Path+" "+issue.Code)
 		}
-		require.Equal(t, c.want, told, name)
+		require.Equal(t, c.want, found, name)
 	}
 	_, err := importjob.NewMapping(header, map[string]string{"Phone": "phone", "Name": "ignore", "Company": "ignore", "Note": "fields." + strings.Repeat("ö", 100)})
 	require.NoError(t, err)

@@ -71,7 +71,7 @@ func NewMapping(header []string, mapping map[string]string) (Mapping, error) {
 			m.columns = append(m.columns, column{found[0], target})
 		}
 	}
-	if !taken[targetPhone] && !slices.ContainsFunc(issues, func(i fault.Issue) bool { return i.Path != "" && phoneMeant(mapping, i.Path) }) {
+	if !taken[targetPhone] && !slices.ContainsFunc(issues, func(i fault.Issue) bool { return i.Path != "" && isAboutPhoneColumn(mapping, i.Path) }) {
 		issues = append(issues, fault.Issue{Location: "body", Path: "/mapping", Code: "required", Message: "One column must be mapped to phone."})
 	}
 	if len(issues) > 0 {
@@ -80,9 +80,9 @@ func NewMapping(header []string, mapping map[string]string) (Mapping, error) {
 	return m, nil
 }
 
-// phoneMeant reports whether an issue is about the column that is mapped to phone: then no further issue says that
-// phone is missing.
-func phoneMeant(mapping map[string]string, pointer string) bool {
+// isAboutPhoneColumn reports whether the issue at pointer is about the column that is mapped to phone. Then NewMapping
+// adds no issue about a missing phone.
+func isAboutPhoneColumn(mapping map[string]string, pointer string) bool {
 	for name, target := range mapping {
 		if target == targetPhone && pointer == "/mapping/"+pointerEscaper.Replace(name) {
 			return true

@@ -13,7 +13,7 @@ import (
 	"ledgerline/events"
 )
 
-func TestStatesInWhichALineCanSend(t *testing.T) {
+func TestLineCanSendOnlyWhenReadyWarmingActiveOrThrottled(t *testing.T) {
 	t.Parallel()
 	for _, s := range line.States() {
 		want := slices.Contains([]line.State{line.Ready, line.Warming, line.Active, line.Throttled}, s)

@@ -15,7 +15,7 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-func TestContactCardMergesAndWhatIsSoAlreadyIsNoEvent(t *testing.T) {
+func TestLineUpdateMergesTheContactCardAndRecordsOnlyWhatChanges(t *testing.T) {
 	t.Parallel()
 	l := line.Line{ID: "ln_1", State: line.Active, PoolID: "pool_1", DisplayName: "One", Card: events.ContactCard{Name: "Acme", ImageURL: "https://a/1.png"}}
 	changed, err := l.Update(line.Change{

@@ -79,7 +79,7 @@ func TestScheduledMessageIsQueuedWhenItIsDue(t *testing.T) {
 	require.True(t, fault.Is(err, fault.Conflict))
 }
 
-func TestRoutingToTheSameLineIsNoEvent(t *testing.T) {
+func TestRoutingToTheSameLineRecordsNoEvent(t *testing.T) {
 	t.Parallel()
 	then(t, given(queued).Route("ln_1", "+1", false), routed)
 	then(t, given(queued, routed).Route("ln_1", "+1", false))
@@ -92,7 +92,7 @@ func TestOneAttemptIsInFlightAtATime(t *testing.T) {
 	require.NoError(t, err)
 	then(t, begun, sending)
 	for name, m := range map[string]message.Message{
-		"under way": given(queued, routed, sending), "sent": given(queued, routed, sending, sent), "failed": given(queued, failed),
+		"in flight": given(queued, routed, sending), "sent": given(queued, routed, sending, sent), "failed": given(queued, failed),
 		"too early": given(queued, routed, sending, retried(1, later)), "absent": {}, "inbound": given(&events.MessageReceived{MessageRef: ref}),
 	} {
 		_, err := m.BeginAttempt("ln_1", "chat", noon)
@@ -103,7 +103,7 @@ func TestOneAttemptIsInFlightAtATime(t *testing.T) {
 	then(t, begun, attempt(2))
 }
 
-func TestResultCountsOnceAndOnlyForItsAttempt(t *testing.T) {
+func TestResultIsRecordedOnceAndOnlyForTheAttemptInFlight(t *testing.T) {
 	t.Parallel()
 	m := given(queued, routed, sending)
 	then(t, m.RecordAttemptAccepted(1, "chat", "c", false), sent)
@@ -239,7 +239,7 @@ func TestAutomaticTextIsDeferredForAtMostAnHour(t *testing.T) {
 	require.Equal(t, noon.Add(time.Hour), m.DeferralExpiresAt())
 }
 
-func TestReceiptOfTheChatMessageSaysNothingAboutTheSMS(t *testing.T) {
+func TestReceiptOfTheChatMessageDoesNotChangeTheSMS(t *testing.T) {
 	t.Parallel()
 	fellBack := &events.MessageFellBack{MessageRef: ref, Reason: "carrier_rejected"}
 	bySMS := &events.MessageSending{MessageRef: ref, Attempt: 2, LineID: "ln_1", Channel: "sms", AfterSent: true}
@@ -267,16 +267,16 @@ func TestFallbackSMSIsRetriedLikeAnyOtherMessage(t *testing.T) {
 func TestMessageDeferredForSevenDaysBehindAnotherOneFails(t *testing.T) {
 	t.Parallel()
 	m := given(queued)
-	held := m.DeferBehindEarlier(noon)
-	require.Len(t, held, 1)
-	m = m.Apply(held[0], events.Envelope{At: noon})
+	deferred := m.DeferBehindEarlier(noon)
+	require.Len(t, deferred, 1)
+	m = m.Apply(deferred[0], events.Envelope{At: noon})
 	require.Empty(t, m.DeferBehindEarlier(noon.Add(message.MaxDeferral-time.Millisecond)))
 	then(t, m.DeferBehindEarlier(noon.Add(message.MaxDeferral)), &events.MessageFailed{
 		MessageRef: ref, Code: message.CodeHoldExpired, Details: map[string]any{"reason": message.ReasonContactBusy},
 	})
 }
 
-func TestAutomaticTextStaysAutomaticBySMS(t *testing.T) {
+func TestFallbackSMSOfAnAutomaticTextIsAutomatic(t *testing.T) {
 	t.Parallel()
 	help := *queued
 	help.Automatic = "help"

@@ -20,7 +20,7 @@ func fold(n number.Number, list ...events.Event) number.Number {
 	return n
 }
 
-func TestWorkspaceHasANumberOnce(t *testing.T) {
+func TestNumberBelongsToOneContactInAWorkspace(t *testing.T) {
 	t.Parallel()
 	linked, err := number.Number{}.Link("ctc_1", one)
 	require.NoError(t, err)
@@ -43,7 +43,7 @@ func TestWorkspaceHasANumberOnce(t *testing.T) {
 	require.Empty(t, left.Unlink("ctc_1"))
 }
 
-func TestNumberEntersAndLeavesTheRegisterOfOptOutsOnce(t *testing.T) {
+func TestRepeatedOptOutOfANumberRecordsNoEvent(t *testing.T) {
 	t.Parallel()
 	n := number.Number{}
 	require.Empty(t, n.OptIn("ctc_1"))

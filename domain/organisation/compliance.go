@@ -64,7 +64,7 @@ func (o Organisation) SetCompliance(c ComplianceChange) ([]events.Event, error) 
 	return []events.Event{e}, nil
 }
 
-// EffectiveQuietHours returns the quiet hours that hold: the organisation's, else the platform's (rule CON-24).
+// EffectiveQuietHours returns the quiet hours in effect: the organisation's, else the platform's (rule CON-24).
 func (s Settings) EffectiveQuietHours() events.QuietHours {
 	if s.QuietHours == (events.QuietHours{}) {
 		return rules.PlatformQuietHours()
@@ -72,9 +72,9 @@ func (s Settings) EffectiveQuietHours() events.QuietHours {
 	return s.QuietHours
 }
 
-// quietHoursIssues returns what breaks rule CON-24. The platform's quiet hours pass midnight. Hours that cover them
-// start at or before the platform's start in the evening and end at or after its end in the morning; messages leave
-// between end and start.
+// quietHoursIssues returns the violations of rule CON-24. The platform's quiet hours pass midnight. Hours that cover
+// them start at or before the platform's start in the evening and end at or after its end in the morning; messages
+// leave between end and start.
 func quietHoursIssues(q events.QuietHours) []fault.Issue {
 	if q == (events.QuietHours{}) {
 		return nil
@@ -112,15 +112,15 @@ func stopWordIssues(words []string) []fault.Issue {
 	}
 	for i, word := range words {
 		at := fmt.Sprintf("/stop_keywords/%d", i)
-		meant, said := consent.Recognise(word, true, []string{word})
+		keyword, folded := consent.Recognise(word, true, []string{word})
 		other, _ := consent.Recognise(word, true, nil)
 		switch {
-		case meant == consent.None || said == "":
+		case keyword == consent.None || folded == "":
 			issues = append(issues, issue(at, "invalid_value", "A word needs letters or digits."))
 		case utf8.RuneCountInString(word) > maxStopWord:
 			issues = append(issues, issue(at, "too_long", "A word has at most 40 characters."))
 		case other == consent.Start || other == consent.Help:
-			issues = append(issues, issue(at, "reserved", "This word asks for something else."))
+			issues = append(issues, issue(at, "reserved", "This word is a keyword with another meaning."))
 		}
 	}
 	return issues

@@ -22,7 +22,7 @@ func places(err error) (found []string) {
 	return found
 }
 
-func TestQuietHoursCoverThePlatformsAndLeaveTimeToSend(t *testing.T) {
+func TestQuietHoursMustCoverThePlatformsAndLeaveTimeToSend(t *testing.T) {
 	t.Parallel()
 	set := func(start, end string) []string {
 		_, err := organisation.Organisation{ID: uuid.New()}.SetCompliance(organisation.ComplianceChange{QuietHours: &events.QuietHours{Start: start, End: end}})
@@ -59,7 +59,7 @@ func TestStopWordIsNotAWordOfAnotherKeyword(t *testing.T) {
 	require.Equal(t, []string{"/stop_keywords too_many_items"}, set(many...))
 }
 
-func TestComplianceChangeLeavesOmittedSettings(t *testing.T) {
+func TestComplianceChangeKeepsOmittedSettings(t *testing.T) {
 	t.Parallel()
 	o := organisation.Organisation{ID: uuid.New()}
 	yes, text, words := true, "Bye.", []string{"basta"}

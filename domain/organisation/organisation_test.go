@@ -28,7 +28,7 @@ func TestOrganisationNeedsANameAndATimeZone(t *testing.T) {
 	require.NoError(t, organisation.CheckName("/name", strings.Repeat("ä", 120), 120))
 }
 
-func TestPauseIsRecordedOnceAndLifted(t *testing.T) {
+func TestPauseAndResumeAreEachRecordedOnce(t *testing.T) {
 	t.Parallel()
 	o := organisation.Organisation{ID: uuid.New()}
 	do := func(changed []events.Event, err error) int {
@@ -100,7 +100,7 @@ func TestUserNeedsANameAndAnEmailAddress(t *testing.T) {
 	}
 }
 
-func TestTeamHasAMemberOnce(t *testing.T) {
+func TestTeamMemberIsAddedOnce(t *testing.T) {
 	t.Parallel()
 	made, err := organisation.CreateTeam(uuid.New(), "Support")
 	require.NoError(t, err)

@@ -9,7 +9,7 @@ import (
 	"ledgerline/domain/phone"
 )
 
-func TestNumbersAreReadAsPeopleWriteThem(t *testing.T) {
+func TestNumbersInUsualNotationsAreParsed(t *testing.T) {
 	t.Parallel()
 	for input, want := range map[string]string{
 		"+14155552671":     "+14155552671",

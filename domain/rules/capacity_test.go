@@ -75,7 +75,7 @@ func TestTheLineForAnEntryFollowsTheOrderOfLines(t *testing.T) {
 	}
 }
 
-func TestAPlanGivesCapacityOnce(t *testing.T) {
+func TestReservedCapacityIsNotOfferedAgainUntilItIsReleased(t *testing.T) {
 	t.Parallel()
 	c := plan(nil)
 	w := &events.WantedCapacity{PoolID: "p"}
@@ -91,7 +91,7 @@ func TestAPlanGivesCapacityOnce(t *testing.T) {
 	require.Equal(t, []any{"a", true}, []any{lineID, fits})
 }
 
-func TestAPlanEndsWhenTheFirstLineMayTakeMore(t *testing.T) {
+func TestNextCapacityIsThatOfTheEarliestLine(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 3, 2, 17, 0, 0, 0, time.UTC)
 	c := plan(func(c *rules.Capacity) {

@@ -71,7 +71,7 @@ func TestDigitsOfAllScriptsAreReadAsDigits(t *testing.T) {
 	require.Zero(t, count%10)
 }
 
-func FuzzWhatIsSparedTheSearchHasNoAddressInIt(f *testing.F) {
+func FuzzTextsThatAreNotSearchedContainNoAddress(f *testing.F) {
 	for _, seed := range []string{"see example.com", "a@b.co", "http://x", "é.de", "1.2.3.4", ".a", "a."} {
 		f.Add(seed)
 	}

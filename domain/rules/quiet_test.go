@@ -72,7 +72,7 @@ func TestTheWindowMustBeOpenInAllZonesOfANumber(t *testing.T) {
 	}
 }
 
-func TestANumberOfManyZonesCountsAsOnBothCoasts(t *testing.T) {
+func TestNumberOfMoreThanFourZonesUsesTheTimesOfBothCoasts(t *testing.T) {
 	t.Parallel()
 	for _, tollFree := range []string{"+18005550199", "+18775551234", "+1999", ""} {
 		require.Equal(t, []string{"America/New_York", "America/Los_Angeles"}, phone.TimeZones(tollFree), tollFree)

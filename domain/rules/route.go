@@ -38,8 +38,8 @@ type choice struct {
 const newContactHour = time.Hour
 
 // choose takes the least used of the candidates with capacity (rule SND-41); the tie is broken by the contact's id,
-// so that contacts spread evenly over the lines. Without capacity the message waits for the candidate that has some
-// first.
+// so that contacts spread evenly over the lines. Without capacity the message waits for the candidate whose capacity
+// comes first.
 func choose(f *Facts) choice {
 	day := line.DayOf(f.Now)
 	c := choice{deferral: message.Deferral{Reason: ReasonLineUnavailable, LineID: f.NamedLineID}}
@@ -49,23 +49,23 @@ func choose(f *Facts) choice {
 		if !candidate.Line.CanSend() {
 			continue
 		}
-		lack, byText := candidate.lacks(f, day)
-		if lack == nil {
+		limit, byText := candidate.reachedLimit(f, day)
+		if limit == nil {
 			if c.line == nil || candidate.before(c.line, f.ContactID) {
 				c.line = candidate
 			}
 			continue
 		}
-		if !full || lack.Until.Before(*c.deferral.Until) {
-			full, c.deferral, c.limitedByText = true, *lack, byText
+		if !full || limit.Until.Before(*c.deferral.Until) {
+			full, c.deferral, c.limitedByText = true, *limit, byText
 		}
 	}
 	return c
 }
 
-// lacks gives the limit that the line has reached and when it ends, the latest end first; nil when the line has
-// capacity.
-func (c *Candidate) lacks(f *Facts, day line.Day) (d *message.Deferral, byText bool) {
+// reachedLimit returns the deferral for a limit that the line has reached; of several, that of the limit that ends
+// last. It returns nil when the line has capacity. byText reports the limit of identical texts.
+func (c *Candidate) reachedLimit(f *Facts, day line.Day) (d *message.Deferral, byText bool) {
 	if c.Reserved || c.Line.IsSandbox {
 		return nil, false
 	}
@@ -114,7 +114,7 @@ func weight(lineID, contactID string) uint64 {
 func TextUsedUp(f *Facts) bool {
 	day := line.DayOf(f.Now)
 	return slices.ContainsFunc(f.Candidates, func(c Candidate) bool {
-		_, byText := c.lacks(f, day)
+		_, byText := c.reachedLimit(f, day)
 		return byText
 	})
 }

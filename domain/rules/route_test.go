@@ -33,7 +33,7 @@ func ago(minutes ...int) []time.Time {
 	return times
 }
 
-func TestALineTakesNoMoreThanItsLimits(t *testing.T) {
+func TestLineThatHasReachedALimitIsNotChosen(t *testing.T) {
 	t.Parallel()
 	rollover := line.DayOf(noon).End
 	fifteen := ago(59, 58, 57, 50, 50, 50, 50, 50, 50, 50, 50, 50, 50, 50, 1)
@@ -71,7 +71,7 @@ func TestALineTakesNoMoreThanItsLimits(t *testing.T) {
 	require.Equal(t, rules.Send, check(taken).Decision, "a retry has its place")
 }
 
-func TestATextOfStaffMayBeLikeOthers(t *testing.T) {
+func TestLimitOfIdenticalTextsDoesNotApplyToStaff(t *testing.T) {
 	t.Parallel()
 	f := ready()
 	f.Candidates = []rules.Candidate{using("ln_1", rules.Usage{Identical: 25})}

@@ -40,7 +40,7 @@ func ready() rules.Facts {
 	}
 }
 
-func TestConsentDecidesAtAcceptingAndAgainBeforeLeaving(t *testing.T) {
+func TestConsentIsCheckedWhenAMessageIsAcceptedAndAgainBeforeItLeaves(t *testing.T) {
 	t.Parallel()
 	for _, moment := range []rules.Moment{rules.Accepting, rules.Leaving} {
 		for _, row := range []struct {

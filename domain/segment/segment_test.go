@@ -191,7 +191,7 @@ func TestEveryBadNodeIsReportedAtItsPointer(t *testing.T) {
 	}
 }
 
-func TestDefinitionShowsThePresentNamesOfLabels(t *testing.T) {
+func TestDefinitionShowsTheCurrentNamesOfLabels(t *testing.T) {
 	t.Parallel()
 	var given any
 	require.NoError(t, json.Unmarshal([]byte(`{"all":[{"not":{"field":"labels","op":"in","value":["vip","gold"]}},{"field":"email","op":"eq","value":"vip"}]}`), &given))

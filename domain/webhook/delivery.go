@@ -22,7 +22,7 @@ const (
 	MaxAttempts = 10
 	// Timeout is how long a receiver has to answer, in real time (rule WHK-10).
 	Timeout = 15 * time.Second
-	// MaxInFlight is how many deliveries to one endpoint are under way at once, at most (rule WHK-13).
+	// MaxInFlight is how many deliveries to one endpoint are in flight at once, at most (rule WHK-13).
 	MaxInFlight = 5
 	// MaxPausedWait is how long a delivery waits for a paused endpoint before it fails (rule WHK-4).
 	MaxPausedWait = 72 * time.Hour

@@ -49,7 +49,7 @@ func TestEndpointURLIsHTTPSWithoutCredentials(t *testing.T) {
 	require.Empty(t, webhook.CheckURL("http://localhost:8080", true))
 }
 
-func TestEndpointStatusMovesAsRuleWHK3States(t *testing.T) {
+func TestEndpointStatusFollowsRuleWHK3(t *testing.T) {
 	t.Parallel()
 	to := func(s webhook.Status) webhook.Change { return webhook.Change{Status: &s} }
 	paused, disabled := &events.WebhookPaused{EndpointID: "whk_1"}, &events.WebhookDisabled{EndpointID: "whk_1", Reason: "failing"}

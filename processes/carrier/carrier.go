@@ -40,8 +40,8 @@ type Carrier interface {
 
 	// Lookup reports whether the carrier has accepted a message with which Send was called on any node, perhaps before a
 	// restart. An adapter must find the message by MessageID and Channel; text and recipient alone do not identify it.
-	// found is false only when the message was not accepted and never will be: a request that may still be on its way is
-	// not settled. While the answer is not settled, Lookup returns an error, and the service asks again later.
+	// found is false only when the message was not accepted and never will be. While a request may still be on its way,
+	// Lookup returns an error, and the service calls it again later.
 	Lookup(context.Context, Outbound) (accepted Accepted, found bool, err error)
 
 	// Reachable reports whether a phone number (E.164) can be reached on chat through a line. It returns
@@ -76,7 +76,7 @@ type Accepted struct {
 }
 
 // ErrTransient says that the carrier has not accepted the message and may accept it later.
-var ErrTransient = errors.New("carrier: the carrier cannot take the message now")
+var ErrTransient = errors.New("carrier: the carrier cannot accept the message now")
 
 // ErrReachabilityUnknown says that a carrier cannot find out whether a number is on chat without sending to it.
 var ErrReachabilityUnknown = errors.New("carrier: the carrier cannot find out whether the number is on chat")
@@ -88,14 +88,15 @@ type Rejected struct {
 
 func (e *Rejected) Error() string { return "carrier: the carrier rejected the message: " + e.Code }
 
-// Inbox takes the reports of carriers into the ledger. A report is durable when the method has returned without an
-// error. After an error the carrier makes the same report again, with a pause, until it is taken. Carriers may make a
-// report more than once; repetitions change nothing. The reports about one message come in the order in which they
-// happened; reports about different messages come in any order. An Inbox is safe for concurrent use.
+// Inbox records the reports of carriers in the ledger. A report is durable when the method has returned without an
+// error. After an error the carrier makes the same report again, with a pause, until the Inbox has recorded it.
+// Carriers may make a report more than once; repetitions change nothing. The reports about one message come in the
+// order in which they happened; reports about different messages come in any order. An Inbox is safe for concurrent
+// use.
 type Inbox interface {
-	// Receipt takes what has become of a message that the carrier has accepted.
+	// Receipt records a receipt for a message that the carrier has accepted.
 	Receipt(context.Context, Receipt) error
-	// Message takes a message from a contact. It returns our id of the message, the same one for the same CarrierID.
+	// Message records a message from a contact. It returns our id of the message, the same one for the same CarrierID.
 	Message(context.Context, Inbound) (messageID string, err error)
 }
 

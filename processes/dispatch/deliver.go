@@ -17,7 +17,7 @@ import (
 )
 
 const outboxSQL = `select o.message_id, o.position, o.automatic, o.cancel, o.workspace_id,
-		exists (select from capacity_queue q where q.workspace_id = o.workspace_id) as others_wait
+		exists (select from capacity_queue q where q.workspace_id = o.workspace_id) as queued
 	from sending_outbox o where o.contact_id = $1 and o.position > $2 order by o.position limit $3`
 
 // openMessage is a message that still has to be brought to a carrier.
@@ -27,7 +27,7 @@ type openMessage struct {
 	Automatic   bool
 	Cancel      *string // the error code with which the message is to fail
 	WorkspaceID uuid.UUID
-	OthersWait  bool // messages of the workspace wait for capacity
+	QueueInUse  bool // the capacity queue of the workspace has entries
 }
 
 func (p *Process) outbox(ctx context.Context, contactID string, after int64) ([]openMessage, error) {
@@ -141,7 +141,7 @@ func (p *Process) lookUpBehind(ctx context.Context, messageID string) error {
 // attempt takes one message as far as it goes now.
 func (p *Process) attempt(ctx context.Context, o *openMessage) (sending.Attempt, error) {
 	by := request(sendingProcess)
-	queue := &queueView{process: p, workspace: o.WorkspaceID, position: o.Position, read: !o.OthersWait}
+	queue := &queueView{process: p, workspace: o.WorkspaceID, position: o.Position, read: !o.QueueInUse}
 	for {
 		t, err := p.app.Sending.BeginAttempt(ctx, by, o.MessageID, queue)
 		if fault.Is(err, fault.NotFound) {

@@ -135,16 +135,6 @@ func (r *Runner) takeNextDue() *time.Time {
 	return due
 }
 
-// LeaseHolds reports whether the worker still holds the lease of its task. Ask before an effect that must not happen
-// twice. The lease can be lost right after the answer, so what is appended to the ledger must be guarded as well.
-func (r *Runner) LeaseHolds(ctx context.Context, t Leased) (bool, error) {
-	var holds bool
-	if err := r.cfg.Pool.QueryRow(ctx, leaseHoldsSQL, t.Process, t.Key, t.Fence).Scan(&holds); err != nil {
-		return false, fmt.Errorf("tasks: %s: read lease: %w", t.Process, err)
-	}
-	return holds, nil
-}
-
 // Run runs tasks until ctx ends. Then it leases no more of them, waits up to Grace for those that run, cancels the
 // rest, waits for them to return, and writes all results: finished tasks are removed, cancelled ones lose their lease.
 // It returns an error only if the results could not be written; those tasks are run again when their leases end.

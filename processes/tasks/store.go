@@ -24,9 +24,6 @@ select
   (select due_at from scheduled_tasks where process = $1 and retry_at is null and due_at > $2 order by due_at limit 1),
   (select extract(epoch from retry_at - now())::float8 from scheduled_tasks where process = $1 and retry_at > now()
    order by retry_at limit 1)`
-
-	leaseHoldsSQL = `
-select exists (select from scheduled_tasks where process = $1 and key = $2 and fence = $3 and lease_until > now())`
 )
 
 // LockSQL locks the tasks of a process ($1) with some keys ($2). It comes first in a transaction in which several

@@ -43,7 +43,7 @@ func TestDeliveriesAreFoundByIndexAmongManyOfOtherEndpoints(t *testing.T) {
 			require.NoError(t, err)
 			noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 			one, texts := []int32{1}, []string{"failed"}
-			for what, addTo := range map[string]func(*pgx.Batch){
+			for name, addTo := range map[string]func(*pgx.Batch){
 				"due":      func(b *pgx.Batch) { b.Queue(dueSQL, "whk_3", noon, 64) },
 				"earliest": func(b *pgx.Batch) { b.Queue(earliestDueSQL, "whk_3") },
 				"pending":  func(b *pgx.Batch) { b.Queue(pendingSQL, "whk_3", noon, 500) },
@@ -59,12 +59,12 @@ func TestDeliveriesAreFoundByIndexAmongManyOfOtherEndpoints(t *testing.T) {
 				var b pgx.Batch
 				b.Queue(eventstore.ForceIndexScansSQL)
 				addTo(&b)
-				require.NoError(t, tx.SendBatch(t.Context(), &b).Close(), what)
+				require.NoError(t, tx.SendBatch(t.Context(), &b).Close(), name)
 				var scans, fetched int
 				require.NoError(t, tx.QueryRow(t.Context(), readsSQL).Scan(&scans, &fetched))
 				require.NoError(t, tx.Rollback(t.Context()))
-				require.Zero(t, scans, what)
-				require.Less(t, fetched, 200, what)
+				require.Zero(t, scans, name)
+				require.Less(t, fetched, 200, name)
 			}
 		})
 	}

@@ -50,7 +50,7 @@ func TestStructDefinesTableAndSelection(t *testing.T) {
 	require.Zero(t, v.unrelated)
 }
 
-func TestMistakeInFieldsPanics(t *testing.T) {
+func TestInvalidFieldOrKeyPanics(t *testing.T) {
 	t.Parallel()
 	require.PanicsWithValue(t, "readmodel: readmodel.thing.card.title is no column of table things and has no expression", func() {
 		Select[thing](&Table{Name: "things", Columns: thingsTable.Columns[:3]}, "x", nil)

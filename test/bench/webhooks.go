@@ -105,13 +105,13 @@ func measureWebhooks(ctx context.Context, b *bench) error {
 // latencies creates events at a pace and returns how long each delivery to these paths took.
 func (s *site) latencies(ctx context.Context, r *receiver, from, n int64, pause time.Duration, paths []string) ([]time.Duration, error) {
 	r.keep()
-	told := map[string]time.Time{}
+	created := map[string]time.Time{}
 	for i := range n {
 		event, at, err := s.createEvent(ctx, from+i)
 		if err != nil {
 			return nil, err
 		}
-		told[event] = at
+		created[event] = at
 		time.Sleep(pause)
 	}
 	var all []time.Duration
@@ -119,7 +119,7 @@ func (s *site) latencies(ctx context.Context, r *receiver, from, n int64, pause 
 	for {
 		all = all[:0]
 		r.mu.Lock()
-		for event, at := range told {
+		for event, at := range created {
 			for _, path := range paths {
 				if came, ok := r.arrived[path+" "+event]; ok {
 					all = append(all, came.Sub(at))
@@ -127,11 +127,11 @@ func (s *site) latencies(ctx context.Context, r *receiver, from, n int64, pause 
 			}
 		}
 		r.mu.Unlock()
-		if len(all) == len(told)*len(paths) {
+		if len(all) == len(created)*len(paths) {
 			return all, nil
 		}
 		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("only %d of %d webhooks came in", len(all), len(told)*len(paths))
+			return nil, fmt.Errorf("only %d of %d webhooks came in", len(all), len(created)*len(paths))
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

@@ -49,13 +49,13 @@ type Report struct {
 }
 
 // ErrViolated says that a trial has found violations; they are in its report.
-var ErrViolated = errors.New("crash: what was promised did not hold")
+var ErrViolated = errors.New("crash: a promise of the service was broken")
 
 // Run runs the trials one after the other and prints their reports. The error wraps ErrViolated if a trial found
 // violations; any other error means that a trial could not be run.
 func Run(ctx context.Context, cfg Config) ([]Report, error) {
 	if cfg.Seed == 0 {
-		cfg.Seed = rand.Uint64() //nolint:gosec // a seed to be told is no secret
+		cfg.Seed = rand.Uint64() //nolint:gosec // a seed that is logged is no secret
 	}
 	if cfg.Rounds < 1 || cfg.Callers < 1 || len(cfg.Shards) == 0 || cfg.For <= 0 || len(cfg.Node) == 0 {
 		return nil, errors.New("crash: rounds, callers, shards, a duration and the node's command are needed")

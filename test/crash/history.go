@@ -46,7 +46,7 @@ type lifetime struct {
 	inbound   bool
 	stage     stage
 	attempts  int
-	underway  bool // an attempt is under way
+	inFlight  bool // an attempt is in flight
 	carrierID string
 	failed    bool
 	asked     bool // whether it was looked up at the carrier
@@ -121,29 +121,29 @@ func (h *history) message(r *eventstore.Recorded) {
 		h.sending(r, e)
 	case *events.MessageSent:
 		if m := h.openMessage(r, e.MessageRef, between(trying, trying)); m != nil {
-			if !m.underway {
+			if !m.inFlight {
 				h.wrong(r, "sent without an attempt")
 			}
 			if e.Reconciled {
 				h.reconciled++
 				m.asked = true
 			}
-			m.stage, m.underway, m.carrierID = sent, false, e.CarrierID
+			m.stage, m.inFlight, m.carrierID = sent, false, e.CarrierID
 			h.checkSentOrder(r, m, e.MessageID)
 		}
 	case *events.MessageRetried:
 		if m := h.openMessage(r, e.MessageRef, between(trying, trying)); m != nil {
-			if !m.underway || e.Attempt != m.attempts {
-				h.wrong(r, "a result of an attempt that is not under way")
+			if !m.inFlight || e.Attempt != m.attempts {
+				h.wrong(r, "a result of an attempt that is not in flight")
 			}
-			m.underway = false
+			m.inFlight = false
 		}
 	case *events.MessageRejected:
 		if m := h.openMessage(r, e.MessageRef, between(trying, trying)); m != nil {
-			if !m.underway || e.Attempt != m.attempts {
-				h.wrong(r, "a result of an attempt that is not under way")
+			if !m.inFlight || e.Attempt != m.attempts {
+				h.wrong(r, "a result of an attempt that is not in flight")
 			}
-			m.underway = false
+			m.inFlight = false
 		}
 	case *events.MessageDelivered:
 		if m := h.openMessage(r, e.MessageRef, between(sent, sent)); m != nil {
@@ -155,7 +155,7 @@ func (h *history) message(r *eventstore.Recorded) {
 		}
 	case *events.MessageFailed:
 		if m := h.openMessage(r, e.MessageRef, between(accepted, sent)); m != nil {
-			m.failed, m.underway = true, false
+			m.failed, m.inFlight = true, false
 			c := h.person(m.contact)
 			c.waiting, c.unsent = without(c.waiting, e.MessageID), without(c.unsent, e.MessageID)
 		}
@@ -242,8 +242,8 @@ func (h *history) sending(r *eventstore.Recorded, e *events.MessageSending) {
 	if m == nil {
 		return
 	}
-	if m.underway || e.Attempt != m.attempts+1 {
-		h.wrong(r, "another attempt is under way")
+	if m.inFlight || e.Attempt != m.attempts+1 {
+		h.wrong(r, "another attempt is in flight")
 	}
 	c := h.person(m.contact)
 	if !m.automatic && (c.consent == "opted_out" || h.registered[c.number]) {
@@ -256,7 +256,7 @@ func (h *history) sending(r *eventstore.Recorded, e *events.MessageSending) {
 		}
 		c.waiting, c.unsent = without(c.waiting, e.MessageID), append(c.unsent, e.MessageID)
 	}
-	m.stage, m.underway, m.attempts = trying, true, e.Attempt
+	m.stage, m.inFlight, m.attempts = trying, true, e.Attempt
 }
 
 // checkSentOrder records a sent message: messages that were attempted earlier must have been sent earlier.
@@ -306,7 +306,7 @@ func (h *history) compareWithSimulator(seen []simulator.Seen) {
 		case s.Sends > 1:
 			h.violations.add("a message sent twice", "%s was sent %d times in %d calls", s.MessageID, s.Sends, s.Calls)
 		case m.stage < sent:
-			h.violations.add("a message that was sent and is not told so", "%s is %s", s.MessageID, m.status())
+			h.violations.add("a message that was sent and is not recorded as sent", "%s is %s", s.MessageID, m.status())
 		case m.carrierID != "" && m.carrierID != s.CarrierID:
 			h.violations.add("another carrier id", "%s: %s in the ledger, %s at the simulator", s.MessageID, m.carrierID, s.CarrierID)
 		case !s.Over:

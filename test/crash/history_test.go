@@ -101,7 +101,7 @@ func TestEveryBrokenRuleIsReported(t *testing.T) {
 		"sent out of order":     {list: []events.Event{queue("a"), queue("b"), try("a", 1), try("b", 1), leave("b"), leave("a")}, seen: []simulator.Seen{arrived("a", 1), arrived("b", 1)}, want: overtakes},
 		"after the opt-out":     {list: []events.Event{queue("a"), &events.NumberOptedOut{}, try("a", 1), leave("a")}, seen: []simulator.Seen{arrived("a", 1)}, want: "a message is sent after the opt-out"},
 		"arrived twice":         {list: []events.Event{queue("a"), try("a", 1), leave("a")}, seen: []simulator.Seen{arrived("a", 2)}, want: "a message sent twice"},
-		"arrived and not told":  {list: []events.Event{queue("a"), try("a", 1), fail("a")}, seen: []simulator.Seen{arrived("a", 1)}, want: "a message that was sent and is not told so"},
+		"arrived, not recorded": {list: []events.Event{queue("a"), try("a", 1), fail("a")}, seen: []simulator.Seen{arrived("a", 1)}, want: "a message that was sent and is not recorded as sent"},
 		"reported and not sent": {list: []events.Event{queue("a"), try("a", 1), leave("a")}, want: "a message that is reported as sent and was not sent"},
 		"a lost opt-out":        {expected: []expectation{{"ctc", "opted_out"}}, list: []events.Event{optIn()}, want: "an answered change of consent is not in the ledger"},
 	} {

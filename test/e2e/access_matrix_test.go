@@ -213,7 +213,7 @@ var bodies = map[string]app.Map{
 	"PATCH /v1/workflows/{id}":             {"name": "welcome back"},
 }
 
-func TestWhatBelongsToAnotherWorkspaceIsNotFound(t *testing.T) {
+func TestEveryRouteAnswersNotFoundForResourcesOfAnotherWorkspace(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	protected, _ := readAccessMatrix(t)

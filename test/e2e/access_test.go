@@ -270,7 +270,7 @@ func TestWorkspaceHeaderSelectsTheWorkspaceOfASession(t *testing.T) {
 	nobody.Get("/v1/contacts").Refused(401, "unauthorized")
 }
 
-func TestRevokedRoleCountsAtOnce(t *testing.T) {
+func TestRevokedRoleTakesEffectAtOnce(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.TwoNodes())
 	owner := a.Sessions[organisation.Owner]
@@ -383,7 +383,7 @@ func TestAlteredKeysAreRefused(t *testing.T) {
 	}
 }
 
-func TestIdsOfOtherWorkspacesAreNotFound(t *testing.T) {
+func TestIDsOfOtherWorkspacesAreNotFound(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.Shards(4))
 	strangers := []*app.Workspace{a.NewWorkspace("Other"), a.NewOrganisation("One"), a.NewOrganisation("Two"), a.NewOrganisation("Three")}

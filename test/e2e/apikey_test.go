@@ -214,7 +214,7 @@ func TestLastUseOfAKeyIsWrittenOnceAMinute(t *testing.T) {
 	require.Equal(t, stamp(time.Minute), used())
 }
 
-func TestTestCredentialNeverTouchesALiveOne(t *testing.T) {
+func TestTestCredentialCannotManageALiveOne(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	identity, bot := newIdentity(a, nil)
@@ -238,7 +238,7 @@ func TestTestCredentialNeverTouchesALiveOne(t *testing.T) {
 	bot.Get("/v1/contacts").Refused(401, "unauthorized")
 }
 
-func TestLimitedKeyMakesAndRotatesOnlyCredentialsWithItsLimits(t *testing.T) {
+func TestLimitedKeyCreatesAndRotatesOnlyCredentialsWithItsLimits(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	free := a.Live.Post("/v1/api-keys", app.Map{"name": "free", "scopes": []string{"read"}}).Is(201).Text("id")

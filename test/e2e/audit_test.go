@@ -65,7 +65,7 @@ func targets(log app.Answer) []any {
 	return ids
 }
 
-func TestTheAuditLogIsForAuditorsOfTheWorkspace(t *testing.T) {
+func TestOnlyAuditorsOfTheWorkspaceMayReadItsAuditLog(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	for role, session := range a.Sessions {

@@ -81,11 +81,11 @@ func TestAMessageThatWaitsForAPoolLeavesByAKnownLineThatComesBack(t *testing.T) 
 			row.move(t, a, known, true)
 			a.Settle()
 			ahead := sendSettled(a, app.Map{"to": a.Phone(), "body": "Hello"})
-			held := sendSettled(a, app.Map{"to": phone, "body": "Hello again"})
-			require.Equal(t, []any{"line_new_contacts_hour"}, deferrals(a.Live, held))
+			deferred := sendSettled(a, app.Map{"to": phone, "body": "Hello again"})
+			require.Equal(t, []any{"line_new_contacts_hour"}, deferrals(a.Live, deferred))
 			row.move(t, a, known, false)
 			a.Settle()
-			require.Equal(t, []any{"delivered", known}, []any{status(a.Live, held), message(a.Live, held)["line_id"]})
+			require.Equal(t, []any{"delivered", known}, []any{status(a.Live, deferred), message(a.Live, deferred)["line_id"]})
 			require.Equal(t, "queued", status(a.Live, ahead), "the known line has no capacity for new contacts")
 		})
 	}
@@ -178,7 +178,7 @@ func TestCapacityThatIsReservedForAMessageGoesToNoOther(t *testing.T) {
 }
 
 // A line that is paused and resumed again and again, faster than the assign task runs, ends with every message sent.
-func TestAMessageLeavesByALineThatComesAndGoes(t *testing.T) {
+func TestDeferredMessageLeavesWhenItsLineCanSendAgain(t *testing.T) {
 	t.Parallel()
 	limits := line.DefaultLimits()
 	limits.NewContactsPerHour, limits.PreReplyMaxMessages = 1, 10
@@ -197,15 +197,15 @@ func TestAMessageLeavesByALineThatComesAndGoes(t *testing.T) {
 			}
 			move("pause")
 			a.Settle()
-			held := sendSettled(a, in)
-			require.Equal(t, "queued", status(a.Live, held))
+			deferred := sendSettled(a, in)
+			require.Equal(t, "queued", status(a.Live, deferred))
 			for range 5 {
 				move("resume")
 				move("pause")
 			}
 			move("resume")
 			a.Settle()
-			require.Equal(t, "delivered", status(a.Live, held))
+			require.Equal(t, "delivered", status(a.Live, deferred))
 		})
 	}
 }
@@ -222,8 +222,8 @@ func TestAMessageThatFallsBackWhileItsLineStopsWaitsForALine(t *testing.T) {
 	a.Live.Do("PATCH", "/v1/pools/"+a.PoolID, app.Map{"fallback_sms_mode": "not_chat_or_failed"}).Is(200)
 	a.Live.Post("/v1/lines/"+a.Lines[1].ID+"/pause", app.Map{}).Is(200)
 	sendSettled(a, app.Map{"to": a.Phone(), "body": "Hello", "line_id": own})
-	held := sendSettled(a, app.Map{"to": fake.slow, "body": "Hello"})
-	require.Equal(t, []any{"line_new_contacts_hour"}, deferrals(a.Live, held))
+	deferred := sendSettled(a, app.Map{"to": fake.slow, "body": "Hello"})
+	require.Equal(t, []any{"line_new_contacts_hour"}, deferrals(a.Live, deferred))
 	_, err := a.Clock.Advance(time.Hour) // the hour has capacity again
 	require.NoError(t, err)
 	<-fake.at
@@ -232,12 +232,12 @@ func TestAMessageThatFallsBackWhileItsLineStopsWaitsForALine(t *testing.T) {
 	fake.next.Store(&refusal)
 	fake.on <- struct{}{}
 	a.Settle()
-	require.Equal(t, []any{"line_new_contacts_hour", "line_unavailable"}, deferrals(a.Live, held))
+	require.Equal(t, []any{"line_new_contacts_hour", "line_unavailable"}, deferrals(a.Live, deferred))
 	a.Live.Post("/v1/lines/"+own+"/resume", app.Map{}).Is(200)
 	<-fake.at
 	open()
 	a.Settle()
-	shows(t, message(a.Live, held), app.Map{"status": "sent", "channel": "sms"})
+	shows(t, message(a.Live, deferred), app.Map{"status": "sent", "channel": "sms"})
 }
 
 // sendSettled sends a message, waits until no work is due, and returns the message's id.
@@ -311,19 +311,19 @@ func TestAMessageWaitsUntilThereIsCapacityThatItCanUse(t *testing.T) {
 		a.Live.Post("/v1/messages", app.Map{"to": to, "body": fmt.Sprint("Hello ", i), "line_id": named}).Is(201)
 		a.Settle()
 	}
-	held := send(a.Live, phone, "Hello again")
+	deferred := send(a.Live, phone, "Hello again")
 	a.Settle()
-	require.Equal(t, []any{"line_sends_day"}, deferrals(a.Live, held))
+	require.Equal(t, []any{"line_sends_day"}, deferrals(a.Live, deferred))
 	for _, move := range []string{"pause", "resume"} { // capacity may have become free: the queue is read
 		a.Live.Post("/v1/lines/"+other+"/"+move, app.Map{}).Is(200)
 		a.Settle()
 	}
-	require.Equal(t, "queued", status(a.Live, held), "the other line has capacity, but not for a contact that is new to it")
+	require.Equal(t, "queued", status(a.Live, deferred), "the other line has capacity, but not for a contact that is new to it")
 	a.Advance(23 * time.Hour) // the next day, when it is light
-	require.NotEqual(t, "queued", status(a.Live, held))
+	require.NotEqual(t, "queued", status(a.Live, deferred))
 }
 
-func TestAMessageInQuietHoursLeavesItsCapacityToTheNextAtOnce(t *testing.T) {
+func TestCapacityForAMessageInQuietHoursGoesToTheNextMessageAtOnce(t *testing.T) {
 	t.Parallel()
 	limits := line.DefaultLimits()
 	limits.NewContactsPerHour = 1
@@ -344,7 +344,7 @@ func TestAMessageInQuietHoursLeavesItsCapacityToTheNextAtOnce(t *testing.T) {
 	require.Equal(t, map[any]int{"queued": 3}, counted(t, a.Live, late))
 }
 
-func TestAMessageThatWaitsForItsOwnLineLeavesByAnotherWhenThatIsPaused(t *testing.T) {
+func TestMessageThatWaitsForItsContactsLineLeavesByAnotherWhenThatLineIsPaused(t *testing.T) {
 	t.Parallel()
 	limits := line.DefaultLimits()
 	limits.SendsPerDay = 1
@@ -352,10 +352,10 @@ func TestAMessageThatWaitsForItsOwnLineLeavesByAnotherWhenThatIsPaused(t *testin
 	phone := a.Phone()
 	first := sendSettled(a, app.Map{"to": phone, "body": "Hello"})
 	own := text(message(a.Live, first), "line_id")
-	held := sendSettled(a, app.Map{"to": phone, "body": "Hello again"})
-	require.Equal(t, []any{"line_sends_day"}, deferrals(a.Live, held))
+	deferred := sendSettled(a, app.Map{"to": phone, "body": "Hello again"})
+	require.Equal(t, []any{"line_sends_day"}, deferrals(a.Live, deferred))
 	a.Live.Post("/v1/lines/"+own+"/pause", app.Map{}).Is(200)
 	a.Settle()
-	require.Equal(t, "delivered", status(a.Live, held))
-	require.NotEqual(t, own, message(a.Live, held)["line_id"])
+	require.Equal(t, "delivered", status(a.Live, deferred))
+	require.NotEqual(t, own, message(a.Live, deferred)["line_id"])
 }

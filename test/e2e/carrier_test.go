@@ -29,7 +29,7 @@ func mac(t *testing.T, a *app.App) (server *bluebubblestest.Server, report strin
 	secret, _, err := a.Nodes[0].App.ConfigureCarrier(t.Context(), a.Operator(), a.Lines[0].ID, line.BlueBubbles, account, false)
 	require.NoError(t, err)
 	report = a.Nodes[0].URL + bluebubbles.ReportPath(a.Lines[0].ID, secret)
-	server.Hook(report, "new-message", "updated-message")
+	server.AddHook(report, "new-message", "updated-message")
 	return server, report
 }
 
@@ -41,8 +41,8 @@ func TestAMessageThroughBlueBubblesIsSentDeliveredReadAndAnswered(t *testing.T) 
 	id := a.Live.Post("/v1/messages", app.Map{"to": phone, "body": "Hello there", "line_id": a.Lines[0].ID}).Is(201).Text("id")
 	a.Settle()
 	require.Equal(t, "sent", status(a.Live, id))
-	require.Len(t, server.To(phone), 1)
-	require.Equal(t, "Hello there", server.To(phone)[0].Text)
+	require.Len(t, server.MessagesTo(phone), 1)
+	require.Equal(t, "Hello there", server.MessagesTo(phone)[0].Text)
 	server.Deliver(phone)
 	a.Settle()
 	require.Equal(t, "delivered", status(a.Live, id))
@@ -51,13 +51,13 @@ func TestAMessageThroughBlueBubblesIsSentDeliveredReadAndAnswered(t *testing.T) 
 	a.Settle()
 	require.Equal(t, "read", status(a.Live, id))
 
-	server.Put(bluebubblestest.Message{Address: phone, Text: "STOP"})
+	server.AddMessage(bluebubblestest.Message{Address: phone, Text: "STOP"})
 	server.ReportAll()
 	a.Settle()
 	contact := message(a.Live, id)["contact_id"]
 	require.Equal(t, "opted_out", a.Live.Get("/v1/contacts/"+contact.(string)).Is(200).Text("consent_status")) //nolint:errcheck // an id is a text
-	require.Len(t, a.Live.Get("/v1/messages?direction=inbound").Is(200).Data(), 1, "reported twice, taken once")
-	require.Len(t, server.To(phone), 2, "the opt-out is confirmed")
+	require.Len(t, a.Live.Get("/v1/messages?direction=inbound").Is(200).Data(), 1, "reported twice, recorded once")
+	require.Len(t, server.MessagesTo(phone), 2, "the opt-out is confirmed")
 }
 
 func TestAttachmentOfAContactIsServedUnderTheBaseURL(t *testing.T) {
@@ -66,7 +66,7 @@ func TestAttachmentOfAContactIsServedUnderTheBaseURL(t *testing.T) {
 	server, _ := mac(t, a)
 	s := sink.Start(t)
 	hook(a.Live, s.URL, "message.received")
-	server.Put(bluebubblestest.Message{Address: a.Phone(), Text: "look", Attachments: []bluebubblestest.Attachment{
+	server.AddMessage(bluebubblestest.Message{Address: a.Phone(), Text: "look", Attachments: []bluebubblestest.Attachment{
 		{Name: "photo.heic", MIME: "image/heic", Bytes: []byte("a photo")},
 	}})
 	server.ReportAll()
@@ -89,11 +89,11 @@ func TestSendWithALostAnswerIsFoundAtTheServerAndNotRepeated(t *testing.T) {
 	a := app.Start(t)
 	server, _ := mac(t, a)
 	phone := a.Phone()
-	server.Is(bluebubblestest.LosesAnswers)
+	server.SetMode(bluebubblestest.LosesAnswers)
 	id := a.Live.Post("/v1/messages", app.Map{"to": phone, "body": "Hello there", "line_id": a.Lines[0].ID}).Is(201).Text("id")
 	a.Settle()
 	require.Equal(t, "sent", status(a.Live, id))
-	require.Len(t, server.To(phone), 1)
+	require.Len(t, server.MessagesTo(phone), 1)
 }
 
 func TestAccountOfALineIsSealedAndErasedWithTheLine(t *testing.T) {

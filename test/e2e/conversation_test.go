@@ -142,7 +142,7 @@ func TestMeShowsTheCallerAndTeamsListTheWorkspacesTeams(t *testing.T) {
 
 func (c talk) path(rest string) string { return "/v1/conversations/" + c.conversation + rest }
 
-func TestConversationPatchIsAppliedWhollyOrNotAtAll(t *testing.T) {
+func TestConversationPatchIsAppliedCompletelyOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards)

@@ -108,7 +108,7 @@ func TestErasedPersonalDataIsUnreadableEverywhereAndTheLedgerStillVerifies(t *te
 		for key, path := range map[string]string{"create": "/v1/contacts", "cancel": "/v1/messages/" + canceled + "/cancel"} {
 			answer := c.IdempotencyKey(key).Post(path, nil)
 			for _, secret := range secrets {
-				require.NotContains(t, string(answer.Raw), secret, "%s must not be told by an old answer", secret)
+				require.NotContains(t, string(answer.Raw), secret, "no stored answer may contain %s", secret)
 			}
 		}
 		c.IdempotencyKey("send").Post("/v1/messages", app.Map{

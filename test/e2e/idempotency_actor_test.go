@@ -106,7 +106,7 @@ func TestRotatedKeyAndNewSessionOfAUserGetTheirOwnStoredAnswers(t *testing.T) {
 	require.Equal(t, string(first.Raw), string(session().IdempotencyKey("s").Post("/v1/contacts", body).Is(201).Raw))
 }
 
-func TestAgentThatLostSightOfAResourceGetsNoStoredAnswerAboutIt(t *testing.T) {
+func TestAgentThatMayNoLongerSeeAResourceGetsNoStoredAnswerAboutIt(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.Nodes(app.Everything, app.Everything))
 	agent, manager := a.Sessions[organisation.Agent], a.Sessions[organisation.Manager]
@@ -143,7 +143,7 @@ func TestAgentThatLostSightOfAResourceGetsNoStoredAnswerAboutIt(t *testing.T) {
 	}
 }
 
-func TestCallerThatLostARightGetsNoStoredAnswerOfIt(t *testing.T) {
+func TestCallerThatLostAPermissionGetsNoStoredAnswerThatNeedsIt(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.Nodes(app.Everything, app.Everything))
 	user := a.AddUser("dev", map[uuid.UUID]organisation.Role{a.ID: organisation.Admin})

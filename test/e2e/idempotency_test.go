@@ -80,7 +80,7 @@ func TestIdempotencyRecordIsDroppedAfter24Hours(t *testing.T) {
 	require.Empty(t, second.Header.Get(replayed))
 }
 
-func TestRefusalIsStoredAndRepeatedToARetry(t *testing.T) {
+func TestRetryOfARefusedRequestGetsTheStoredRefusal(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	phone := a.Phone()
@@ -154,7 +154,7 @@ func TestConcurrentRequestsWithOneKeyAreExecutedOnce(t *testing.T) {
 	})
 }
 
-func TestConcurrentCreationsOfOnePhoneMakeOneContact(t *testing.T) {
+func TestConcurrentRequestsForOneNumberCreateOneContact(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.Nodes(app.Everything, app.Everything))
 	phone := a.Phone()

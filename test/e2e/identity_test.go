@@ -52,7 +52,7 @@ func TestIdentityTokenIsShownOnce(t *testing.T) {
 	})
 }
 
-func TestAnIdentityGetsTheScopesThatItsMakerHas(t *testing.T) {
+func TestIdentityGetsOnlyTheScopesThatItsCreatorHas(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	all := []string{"read", "send", "admin"}
@@ -78,7 +78,7 @@ func TestAnIdentityGetsTheScopesThatItsMakerHas(t *testing.T) {
 	a.Test.Do("PATCH", path, app.Map{"daily_limit": 5}).Refused(403, "forbidden")
 }
 
-func TestChangesOfAnIdentityReachItsTokenAtOnce(t *testing.T) {
+func TestChangesOfAnIdentityApplyToItsTokenAtOnce(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.TwoNodes())
 	made, bot := newIdentity(a, nil)
@@ -269,10 +269,10 @@ func TestMessageLeavesByAnotherLineWhenItsIdentityLosesALine(t *testing.T) {
 	if own == other {
 		other = a.Lines[1].ID
 	}
-	held := send(bot, phone, "y")
+	deferred := send(bot, phone, "y")
 	a.Settle()
-	require.Equal(t, "queued", status(a.Live, held))
+	require.Equal(t, "queued", status(a.Live, deferred))
 	a.Live.Do("PATCH", "/v1/service-identities/"+made.Text("id"), app.Map{"allowed_line_ids": []string{other}}).Is(200)
 	a.Settle()
-	shows(t, message(a.Live, held), app.Map{"status": "delivered", "line_id": other})
+	shows(t, message(a.Live, deferred), app.Map{"status": "delivered", "line_id": other})
 }

@@ -54,7 +54,7 @@ func withPhone(t *testing.T, c *app.Client, phone string) app.Map {
 	return rows[0]
 }
 
-func TestAnImportMakesContactsOfItsRows(t *testing.T) {
+func TestImportCreatesContactsFromItsRows(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards)
@@ -115,12 +115,12 @@ func TestBadRowIsSkippedAndReportedWithItsNumberOnly(t *testing.T) {
 		"phone": "phone", "first_name": "first_name", "email": "email", "labels": "labels", "consent_status": "consent_status", "note": "fields.note",
 	}})
 	require.Equal(t, "completed of 13: 2 imported, 0 updated, 11 skipped, 11 errors", outcome(job))
-	told := errorsOf(job)
+	reported := errorsOf(job)
 	for row, want := range map[int]string{
 		2: "phone number", 3: "2 cells", 4: "7 cells", 5: "phone is missing", 6: "first_name has more than 100", 7: "not an e-mail", 8: "at most 64",
 		9: "consent_status", 10: "too long", 11: "consent_source", 13: "exists",
 	} {
-		require.Contains(t, told[row], want, "row %d", row)
+		require.Contains(t, reported[row], want, "row %d", row)
 	}
 	for _, secret := range []string{"not a phone", "555", "nobody", "maybe", "xxx", "ééé"} {
 		require.NotContains(t, string(job.Raw), secret)
@@ -232,7 +232,7 @@ func TestAnImportOfAnExportChangesNothing(t *testing.T) {
 	})
 }
 
-func TestAnExportOfOneWorkspaceMakesTheSameContactsInAnother(t *testing.T) {
+func TestExportOfAWorkspaceImportedIntoAnotherCreatesTheSameContacts(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone(), "first_name": "Anna", "labels": []string{"b;c", "a"}, "fields": app.Map{"city": "Köln", "note": "a\r\nb"}, "consent_status": "opted_in"}).Is(201)
@@ -363,7 +363,7 @@ func TestAnImportIsAcceptedOnceUnderOneKey(t *testing.T) {
 	require.Equal(t, []int{1, 0}, []int{jobs, files})
 }
 
-func TestContactsOfATestKeysImportAreTestContacts(t *testing.T) {
+func TestImportWithATestKeyCreatesTestContacts(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	job := imported(t, a, a.Test, app.Map{"csv": "p\n" + a.Phone() + "\n", "mapping": app.Map{"p": "phone"}})
@@ -412,7 +412,7 @@ func TestImportResumesOnAnotherNodeAndAppliesNoRowTwice(t *testing.T) {
 	})
 }
 
-func TestAnImportAndRequestsForTheSameNumbersMakeEachContactOnce(t *testing.T) {
+func TestImportAndConcurrentRequestsForTheSameNumbersCreateEachContactOnce(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.Nodes(app.Everything, app.Everything))
 	const n = 600

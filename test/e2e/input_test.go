@@ -26,7 +26,7 @@ func texts(n int, text string) []string {
 	return list
 }
 
-func TestEveryLimitOfAContactAtItsEdgeAndPastIt(t *testing.T) {
+func TestContactIsAcceptedAtEachLimitAndRefusedBeyondIt(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	create := func(name string, value any) app.Answer {
@@ -101,7 +101,7 @@ func asJSON(t *testing.T, value any) (back any) {
 	return back
 }
 
-func TestEveryLimitOfAMessageAtItsEdgeAndPastIt(t *testing.T) {
+func TestMessageIsAcceptedAtEachLimitAndRefusedBeyondIt(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	phone := a.Phone()
@@ -295,7 +295,7 @@ func TestPhoneNumbersAreNormalised(t *testing.T) {
 	}
 }
 
-func TestTimesOfAllFormsAreReadOrRefused(t *testing.T) {
+func TestTimesInRFC3339AreAcceptedAndOthersRefused(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	for sendAt, want := range map[string]int{

@@ -52,7 +52,7 @@ func TestLabelIsCreatedRenamedAndDeleted(t *testing.T) {
 	})
 }
 
-func TestALabelsCountIsRightAfterAnySequenceOfChanges(t *testing.T) {
+func TestContactCountOfALabelIsCorrectAfterAnySequenceOfChanges(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	var ids []string

@@ -40,7 +40,7 @@ func TestLineShowsItsPropertiesAndUsage(t *testing.T) {
 	other.Live.Post("/v1/lines/"+l.ID+"/pause", nil).Refused(404, "not_found")
 }
 
-func TestALineThatWarmsUpShowsItsDayAndItsCap(t *testing.T) {
+func TestWarmingLineShowsItsWarmupDayAndCap(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.Limits(line.DefaultLimits()))
 	made, err := a.Nodes[0].App.ProvisionLine(t.Context(), a.Operator(), commands.ProvisionLine{Phone: a.Phone(), State: line.Ready})
@@ -85,12 +85,12 @@ func TestLineIsRenamedMovedToAPoolAndGivenAContactCard(t *testing.T) {
 	require.Equal(t, a.Lines[0].ID, message(a.Live, id)["line_id"], "the pool sends through its line")
 
 	shows(t, patch(app.Map{"display_name": nil, "pool_id": nil}).Is(200).JSON(), app.Map{"display_name": nil, "pool_id": nil})
-	held := a.Live.Post("/v1/messages", app.Map{"to": a.Phone(), "body": "Hello", "pool_id": pool}).Is(201).Text("id")
+	deferred := a.Live.Post("/v1/messages", app.Map{"to": a.Phone(), "body": "Hello", "pool_id": pool}).Is(201).Text("id")
 	a.Settle()
-	require.Equal(t, "queued", status(a.Live, held), "the pool is empty")
+	require.Equal(t, "queued", status(a.Live, deferred), "the pool is empty")
 	patch(app.Map{"pool_id": pool}).Is(200)
 	a.Settle()
-	require.Equal(t, "delivered", status(a.Live, held), "a line that joins the pool takes what waits")
+	require.Equal(t, "delivered", status(a.Live, deferred), "a line that joins the pool takes what waits")
 
 	patch(app.Map{"pool_id": ""}).Refused(400, "validation_failed", "body /pool_id not_found")
 	require.Equal(t, pool, a.Live.Get(path).Is(200).Text("pool_id"))

@@ -46,7 +46,7 @@ func TestLookupIsReusedFor30DaysInTheOrganisation(t *testing.T) {
 	shows(t, other.Live.Get("/v1/contacts/"+text(late, "id")).Is(200).JSON(), app.Map{"capability_checked_at": again["checked_at"]})
 }
 
-func TestALookupIsForReadersAndSendersAndForTestKeysWithinTheSandbox(t *testing.T) {
+func TestLookupNeedsScopeReadOrSendAndATestKeyLooksUpOnlySandboxNumbers(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	phone := a.Phone()
@@ -105,9 +105,9 @@ func TestCapabilityFoundBySendingIsReusedByLookups(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, known)
 	require.False(t, chat.OnChat)
-	told := object(a.Live.Get("/v1/messages/" + id + "/events").Is(200).Data()[1])
-	require.Equal(t, "capability_checked", told["type"])
-	require.Equal(t, app.Map{"chat": false, "cached": false, "checked_at": stamp(0), "line_id": a.Lines[0].ID}, told["detail"])
+	checked := object(a.Live.Get("/v1/messages/" + id + "/events").Is(200).Data()[1])
+	require.Equal(t, "capability_checked", checked["type"])
+	require.Equal(t, app.Map{"chat": false, "cached": false, "checked_at": stamp(0), "line_id": a.Lines[0].ID}, checked["detail"])
 	shows(t, lookup(a.Live, phone).Is(200).JSON(), app.Map{"chat": false, "cached": true})
 	require.Equal(t, false, a.Live.Get("/v1/contacts/"+text(message(a.Live, id), "contact_id")).Is(200).At("chat_capable"))
 }

@@ -160,14 +160,14 @@ func TestMCPRefusalHasCodeAndIssues(t *testing.T) {
 		require.True(t, result.IsError)
 		require.Nil(t, result.StructuredContent)
 		require.InDelta(t, status, result.Meta["status"], 0)
-		told := object(said(t, result)["error"])
-		require.Equal(t, code, told["code"])
-		return told
+		refusal := object(said(t, result)["error"])
+		require.Equal(t, code, refusal["code"])
+		return refusal
 	}
 	refused("get_contact", app.Map{"contact_id": "ctc_1"}, 404, "not_found")
 	refused("send_message", app.Map{"to": a.Phone(), "body": "x"}, 403, "forbidden")
-	told := refused("get_conversation", app.Map{"limit": 0, "nonsense": 1}, 400, "validation_failed")
-	issues, _ := object(told["details"])["issues"].([]any)
+	refusal := refused("get_conversation", app.Map{"limit": 0, "nonsense": 1}, 400, "validation_failed")
+	issues, _ := object(refusal["details"])["issues"].([]any)
 	require.Len(t, issues, 3)
 	refused("get_contact", nil, 400, "validation_failed")
 	_, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "nonsense"})

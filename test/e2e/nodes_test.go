@@ -85,7 +85,7 @@ func TestMetricsShowParkedEventsWaitingTasksAndTheDatabase(t *testing.T) {
 	}
 }
 
-func TestManyChangesOfOneContactAtOnceAreAllCarriedOut(t *testing.T) {
+func TestConcurrentChangesOfOneContactAreAllApplied(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.Nodes(app.Everything, app.Everything))
 	contact := a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201).Text("id")

@@ -54,10 +54,10 @@ func TestScheduledMessageIsQueuedWhenDueEvenBehindADeferredOne(t *testing.T) {
 		require.NoError(t, err)
 	}
 	phone := a.Phone()
-	held := send(a.Live, phone, "held")
+	deferred := send(a.Live, phone, "deferred")
 	scheduled := a.Live.Post("/v1/messages", app.Map{"to": phone, "body": "later", "send_at": stamp(time.Minute)}).Is(201).Text("id")
 	a.Settle()
-	require.Equal(t, []any{"queued", "scheduled"}, []any{status(a.Live, held), status(a.Live, scheduled)})
+	require.Equal(t, []any{"queued", "scheduled"}, []any{status(a.Live, deferred), status(a.Live, scheduled)})
 	a.Advance(time.Minute)
 	require.Equal(t, "queued", status(a.Live, scheduled))
 	require.Equal(t, []any{"contact_busy"}, deferrals(a.Live, scheduled))
@@ -117,9 +117,9 @@ func TestDeferredMessageKeepsTheOrderAndLeavesWhenALineCanSendAgain(t *testing.T
 		sent = append(sent, send(a.Live, phone, fmt.Sprint(i)))
 	}
 	a.Settle()
-	held := a.Live.Get("/v1/messages/" + sent[0] + "/events").Is(200)
-	require.Equal(t, []any{"accepted", "deferred"}, held.Column("type"))
-	require.Equal(t, "line_unavailable", held.Text("data.1.detail.reason"))
+	deferred := a.Live.Get("/v1/messages/" + sent[0] + "/events").Is(200)
+	require.Equal(t, []any{"accepted", "deferred"}, deferred.Column("type"))
+	require.Equal(t, "line_unavailable", deferred.Text("data.1.detail.reason"))
 	_, err := a.Nodes[0].App.ChangeLineState(t.Context(), a.Operator(), a.Lines[0].ID, "ready", nil)
 	require.NoError(t, err)
 	a.Settle()
@@ -134,7 +134,7 @@ func TestMessageDeferredForSevenDaysFails(t *testing.T) {
 		_, err := a.Nodes[0].App.ChangeLineState(t.Context(), a.Operator(), l.ID, "quarantined", nil)
 		require.NoError(t, err)
 	}
-	id := send(a.Live, a.Phone(), "held")
+	id := send(a.Live, a.Phone(), "deferred")
 	a.Settle()
 	a.Advance(7*24*time.Hour - time.Millisecond)
 	require.Equal(t, "queued", status(a.Live, id))
@@ -154,27 +154,27 @@ func TestCancelingADeferredMessageReleasesLaterOnes(t *testing.T) {
 	a := app.Start(t)
 	quarantineFirstLine(t, a)
 	phone := a.Phone()
-	held := a.Live.Post("/v1/messages", app.Map{"to": phone, "body": "held", "line_id": a.Lines[0].ID}).Is(201).Text("id")
+	deferred := a.Live.Post("/v1/messages", app.Map{"to": phone, "body": "deferred", "line_id": a.Lines[0].ID}).Is(201).Text("id")
 	behind := send(a.Live, phone, "behind")
 	a.Settle()
 	require.Equal(t, []any{"contact_busy"}, deferrals(a.Live, behind))
-	a.Live.Post("/v1/messages/"+held+"/cancel", nil).Is(200)
+	a.Live.Post("/v1/messages/"+deferred+"/cancel", nil).Is(200)
 	a.Settle()
 	require.Equal(t, "delivered", status(a.Live, behind))
 }
 
-func TestCanceledMessageLeavesTheCapacityQueue(t *testing.T) {
+func TestCanceledMessageIsRemovedFromTheCapacityQueue(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	quarantineFirstLine(t, a)
-	held := a.Live.Post("/v1/messages", app.Map{"to": a.Phone(), "body": "held", "line_id": a.Lines[0].ID}).Is(201).Text("id")
+	deferred := a.Live.Post("/v1/messages", app.Map{"to": a.Phone(), "body": "deferred", "line_id": a.Lines[0].ID}).Is(201).Text("id")
 	waiting := func() (n int) {
 		a.Settle()
 		a.QueryRow(`select count(*) from capacity_queue`, nil, &n)
 		return n
 	}
 	require.Equal(t, 1, waiting())
-	a.Live.Post("/v1/messages/"+held+"/cancel", nil).Is(200)
+	a.Live.Post("/v1/messages/"+deferred+"/cancel", nil).Is(200)
 	require.Zero(t, waiting())
 }
 

@@ -102,7 +102,7 @@ func TestPlainMessageOvertakesOneDeferredByTheFirstMessageRules(t *testing.T) {
 	shows(t, message(a.Live, link), app.Map{"status": "failed", "error_code": "hold_expired"})
 }
 
-func TestAContactWhoWroteFirstMayGetAnything(t *testing.T) {
+func TestContactWhoWroteFirstIsExemptFromTheFirstMessageRules(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t, app.Limits(line.DefaultLimits()))
 	phone := a.Phone()
@@ -253,12 +253,12 @@ func TestLineWithUnansweredNewContactsIsPausedUntilOneReplies(t *testing.T) {
 	require.Equal(t, "active", state())
 	a.Advance(time.Millisecond)
 	require.Equal(t, "paused", state())
-	held := a.Live.Post("/v1/messages", app.Map{"to": a.Phone(), "body": "Hello again", "line_id": to}).Is(201).Text("id")
+	deferred := a.Live.Post("/v1/messages", app.Map{"to": a.Phone(), "body": "Hello again", "line_id": to}).Is(201).Text("id")
 	a.Settle()
-	shows(t, lastDetail(t, a.Live, held, "deferred"), app.Map{"reason": "line_unavailable", "line_id": to, "until": nil})
+	shows(t, lastDetail(t, a.Live, deferred, "deferred"), app.Map{"reason": "line_unavailable", "line_id": to, "until": nil})
 	a.Inbound(first, a.Lines[0].Phone, "Here I am")
 	a.Settle()
-	require.Equal(t, []any{"active", "delivered"}, []any{state(), status(a.Live, held)})
+	require.Equal(t, []any{"active", "delivered"}, []any{state(), status(a.Live, deferred)})
 }
 
 func TestFailingLineIsThrottledAndRecoversAfterTheBadDays(t *testing.T) {
@@ -277,10 +277,10 @@ func TestFailingLineIsThrottledAndRecoversAfterTheBadDays(t *testing.T) {
 		a.QueryRow(`select state, health_score from read.lines where id = $1`, []any{to}, &state, &score)
 		return state, score
 	}
-	var told []string
+	var recorded []string
 	history := func() []string {
-		a.QueryRow(`select array_agg(type order by position) from ledger_events where stream = $1 and type in ('line.degraded', 'line.recovered')`, []any{to}, &told)
-		return told
+		a.QueryRow(`select array_agg(type order by position) from ledger_events where stream = $1 and type in ('line.degraded', 'line.recovered')`, []any{to}, &recorded)
+		return recorded
 	}
 	throttled, score := state()
 	require.Equal(t, "throttled", throttled)
@@ -346,7 +346,7 @@ func TestDryRunAnswersWhatWouldHappenAndWritesNothing(t *testing.T) {
 	shows(t, ask(app.Map{"to": phone, "body": "Hello"}), app.Map{"outcome": "refuse", "code": "contact_opted_out", "at": nil})
 }
 
-func TestAMessageThatChatCannotCarryGoesBySMSWhereItsPoolAllows(t *testing.T) {
+func TestMessageThatFailsOnChatFallsBackToSMSIfItsPoolAllows(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	a.Settle()

@@ -27,12 +27,12 @@ func onShards(t *testing.T, test func(t *testing.T, shards app.Option)) {
 
 // timeline is the types of a message's timeline, in order.
 func timeline(c *app.Client, messageID string) []any {
-	told := c.Get("/v1/messages/" + messageID + "/events").Is(200).Column("type")
+	entries := c.Get("/v1/messages/" + messageID + "/events").Is(200).Column("type")
 	// The capability of the number is recorded with the carrier's answer, which a fast receipt may overtake.
-	if checked, begun := slices.Index(told, "capability_checked"), slices.Index(told, "sending"); checked > begun && begun >= 0 {
-		told = slices.Insert(slices.Delete(told, checked, checked+1), begun+1, any("capability_checked"))
+	if checked, begun := slices.Index(entries, "capability_checked"), slices.Index(entries, "sending"); checked > begun && begun >= 0 {
+		entries = slices.Insert(slices.Delete(entries, checked, checked+1), begun+1, any("capability_checked"))
 	}
-	return told
+	return entries
 }
 
 // send accepts a message and gives its id.
@@ -255,15 +255,15 @@ func TestOptOutCancelsQueuedMessages(t *testing.T) {
 		_, err := a.Nodes[0].App.ChangeLineState(t.Context(), a.Operator(), l.ID, "quarantined", nil)
 		require.NoError(t, err)
 	}
-	held := send(a.Live, phone, "held")
+	deferred := send(a.Live, phone, "deferred")
 	a.Settle()
-	require.Equal(t, "queued", status(a.Live, held))
-	require.Equal(t, []any{"accepted", "deferred"}, timeline(a.Live, held))
-	contact := text(message(a.Live, held), "contact_id")
+	require.Equal(t, "queued", status(a.Live, deferred))
+	require.Equal(t, []any{"accepted", "deferred"}, timeline(a.Live, deferred))
+	contact := text(message(a.Live, deferred), "contact_id")
 	a.Live.Post("/v1/contacts/"+contact+"/opt-out", app.Map{"source": "phone call", "keyword": "stop"}).Is(200)
 	a.Settle()
-	require.Equal(t, "failed", status(a.Live, held))
-	require.Equal(t, "contact_opted_out", message(a.Live, held)["error_code"])
+	require.Equal(t, "failed", status(a.Live, deferred))
+	require.Equal(t, "contact_opted_out", message(a.Live, deferred)["error_code"])
 	require.Equal(t, []string{"unknown>opted_out phone call stop"}, consentTrail(a.Live, contact))
 }
 

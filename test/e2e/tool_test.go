@@ -59,7 +59,7 @@ func TestReadingToolsAnswerAsTheirEndpointsDo(t *testing.T) {
 	})
 }
 
-func TestAConversationsLastTwoHundredMessagesComeAtOnce(t *testing.T) {
+func TestGetConversationReturnsUpTo200Messages(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	ada := newTalk(a, "Ada")
@@ -75,7 +75,7 @@ func TestAConversationsLastTwoHundredMessagesComeAtOnce(t *testing.T) {
 	}
 }
 
-func TestToolsThatSendAreRepeatedByTheKeyInTheirInput(t *testing.T) {
+func TestRetriedToolCallWithTheSameKeySendsOnce(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	ada := newTalk(a, "Ada")
@@ -137,7 +137,7 @@ func TestProblemsOfAToolCallAreReportedInItsInput(t *testing.T) {
 	use(a.Live, "reply_to_conversation", app.Map{"conversation_id": ada.conversation, "body": "x"}).Refused(422, "contact_opted_out")
 }
 
-func TestUpsertMakesAContactOrChangesTheOneWithTheNumber(t *testing.T) {
+func TestUpsertCreatesAContactOrUpdatesTheOneWithTheNumber(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	phone := a.Phone()
@@ -248,7 +248,7 @@ func TestToolsShareTheLimitsOfTheirKeyWithTheEndpoints(t *testing.T) {
 	t.Fatal("no limit")
 }
 
-func TestToolsShowAnAgentOnlyWhatItSees(t *testing.T) {
+func TestToolsHideConversationsThatAnAgentMayNotSee(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	ada := newTalk(a, "Ada")

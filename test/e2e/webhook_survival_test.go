@@ -16,9 +16,9 @@ import (
 // patience bounds real time while a receiver hangs, when Settle cannot be used.
 const patience = 20 * time.Second
 
-func eventually(t *testing.T, what string, holds func() bool) {
+func eventually(t *testing.T, description string, condition func() bool) {
 	t.Helper()
-	require.Eventually(t, holds, patience, 5*time.Millisecond, what)
+	require.Eventually(t, condition, patience, 5*time.Millisecond, description)
 }
 
 // hanging makes a sink delay its answers until release is called.
@@ -190,7 +190,7 @@ func TestInProductionOnlyPublicAddressesOverTLSAreCalled(t *testing.T) {
 	require.Empty(t, s.Requests())
 }
 
-func TestMovedClockAttemptsEveryDueDeliveryOnce(t *testing.T) {
+func TestMovingTheClockAttemptsEachDueDeliveryOnce(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	s := sink.Start(t)

@@ -34,7 +34,7 @@ func verified(t *testing.T, r sink.Received, secret string) app.Map {
 	return r.JSON(t)
 }
 
-func TestMessageEventsAreSentAsTheAPIShowedTheMessage(t *testing.T) {
+func TestWebhooksOfAMessageShowItAsTheAPIDid(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
 		a := app.Start(t, shards)
@@ -47,7 +47,7 @@ func TestMessageEventsAreSentAsTheAPIShowedTheMessage(t *testing.T) {
 		a.Settle()
 		a.Advance(2 * time.Second)
 
-		var told []string
+		var sent []string
 		last := app.Map{}
 		for _, r := range s.Requests() {
 			body := verified(t, r, text(endpoint, "secret"))
@@ -60,19 +60,19 @@ func TestMessageEventsAreSentAsTheAPIShowedTheMessage(t *testing.T) {
 			switch body["type"] {
 			case "message.status":
 				require.Equal(t, id, data["id"])
-				told = append(told, fmt.Sprintf("%v>%v", data["previous_status"], data["status"]))
+				sent = append(sent, fmt.Sprintf("%v>%v", data["previous_status"], data["status"]))
 				if data["status"] == "read" {
 					last = data
 				}
 			case "message.received":
 				require.Equal(t, message(a.Live, text(data, "id")), data)
-				told = append(told, "received")
+				sent = append(sent, "received")
 			case "contact.created":
 				require.Equal(t, a.Live.Get("/v1/contacts/" + text(data, "id")).Is(200).JSON()["phone"], data["phone"])
-				told = append(told, "created")
+				sent = append(sent, "created")
 			}
 		}
-		require.ElementsMatch(t, []string{"created", "queued>sending", "sending>sent", "sent>delivered", "delivered>read", "received"}, told)
+		require.ElementsMatch(t, []string{"created", "queued>sending", "sending>sent", "sent>delivered", "delivered>read", "received"}, sent)
 		delete(last, "previous_status")
 		require.Equal(t, message(a.Live, id), last, "data is the resource as the API shows it")
 
@@ -154,14 +154,14 @@ func TestConsentAssignmentAndLineEventsAreSent(t *testing.T) {
 	_, err := a.Nodes[0].App.ChangeLineState(t.Context(), a.Operator(), a.Lines[0].ID, "quarantined", nil)
 	require.NoError(t, err)
 	a.Settle()
-	told := map[string]app.Map{}
+	bodies := map[string]app.Map{}
 	for _, r := range s.Requests() {
 		body := verified(t, r, text(endpoint, "secret"))
-		require.NotContains(t, told, body["type"])
-		told[text(body, "type")] = object(body["data"])
+		require.NotContains(t, bodies, body["type"])
+		bodies[text(body, "type")] = object(body["data"])
 	}
-	require.Len(t, told, 4)
-	assigned := told["conversation.assigned"]
+	require.Len(t, bodies, 4)
+	assigned := bodies["conversation.assigned"]
 	require.Equal(t, a.Users[organisation.Manager].String(), assigned["assignee_user_id"])
 	require.Nil(t, assigned["previous_assignee_user_id"])
 	delete(assigned, "previous_assignee_user_id")
@@ -169,11 +169,11 @@ func TestConsentAssignmentAndLineEventsAreSent(t *testing.T) {
 	require.Equal(t, listed, assigned, "data is the resource as the API shows it")
 	shown := a.Live.Get("/v1/lines/" + a.Lines[0].ID).Is(200).JSON()
 	for name, want := range shown {
-		require.Equal(t, want, told["line.state_changed"][name], name)
+		require.Equal(t, want, bodies["line.state_changed"][name], name)
 	}
-	shows(t, told["contact.opted_in"], app.Map{"id": contact, "consent_status": "opted_in", "previous_consent_status": "unknown", "consent_source": "form"})
-	shows(t, told["contact.opted_out"], app.Map{"id": contact, "consent_status": "opted_out", "previous_consent_status": "opted_in", "consent_source": "call"})
-	shows(t, told["line.state_changed"], app.Map{"id": a.Lines[0].ID, "state": "quarantined", "previous_state": "active"})
+	shows(t, bodies["contact.opted_in"], app.Map{"id": contact, "consent_status": "opted_in", "previous_consent_status": "unknown", "consent_source": "form"})
+	shows(t, bodies["contact.opted_out"], app.Map{"id": contact, "consent_status": "opted_out", "previous_consent_status": "opted_in", "consent_source": "call"})
+	shows(t, bodies["line.state_changed"], app.Map{"id": a.Lines[0].ID, "state": "quarantined", "previous_state": "active"})
 }
 
 func TestSandboxEventsAreMarkedAsTest(t *testing.T) {
@@ -346,7 +346,7 @@ func TestAfterARotationBothSecretsSignForADay(t *testing.T) {
 	require.NotContains(t, string(a.Live.Get("/v1/webhooks").Is(200).Raw), "whsec_")
 }
 
-func TestTestEventsAreExamplesThatAreAttemptedOnce(t *testing.T) {
+func TestTestDeliveriesHaveExampleDataAndAreAttemptedOnce(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	s := sink.Start(t)
@@ -374,7 +374,7 @@ func TestTestEventsAreExamplesThatAreAttemptedOnce(t *testing.T) {
 	require.InDelta(t, 0, a.Live.Get("/v1/webhooks").Is(200).Data()[0]["failure_rate_7d"], 0, "tests do not count")
 }
 
-func TestAReplaySendsTheSameEventOnceMore(t *testing.T) {
+func TestReplayDeliversTheSameEventOnceMore(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
 	s := sink.Start(t)

@@ -182,8 +182,8 @@ func (w *World) accept(l *history, out carrier.Outbound, called int64, at time.T
 // scheduleReceipts schedules the receipts of a message. early is one that is sent before the sender has its answer.
 func (w *World) scheduleReceipts(out carrier.Outbound, accepted carrier.Accepted) (early *carrier.Receipt) {
 	now, kind := w.clock.Now(), w.chance("receipts "+out.MessageID+out.Channel, 0)
-	seconds := func(what string, under int) time.Duration {
-		return time.Duration(1+w.chance(what+out.MessageID, 0)*under/100) * time.Second
+	seconds := func(purpose string, under int) time.Duration {
+		return time.Duration(1+w.chance(purpose+out.MessageID, 0)*under/100) * time.Second
 	}
 	schedule := func(after time.Duration, kind, code string) {
 		r := carrier.Receipt{MessageID: out.MessageID, CarrierID: accepted.CarrierID, Kind: kind, Code: code, At: now.Add(min(after, time.Minute))}

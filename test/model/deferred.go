@@ -11,7 +11,7 @@ import (
 
 // deferred checks that the reason, end and line of a deferral are true.
 func (m *Model) deferred(msg *message, e *events.MessageDeferred, at time.Time) {
-	if msg.status == "scheduled" || msg.underway || msg.status == "delivered" || msg.status == "read" || msg.status == "failed" {
+	if msg.status == "scheduled" || msg.inFlight || msg.status == "delivered" || msg.status == "read" || msg.status == "failed" {
 		m.wrong("a deferral out of place", "%s is %s", msg.id, msg.status)
 	}
 	if why := m.untrue(msg, e, at, true); why != "" {
@@ -50,11 +50,11 @@ func (m *Model) untrue(msg *message, e *events.MessageDeferred, at time.Time, un
 		}
 	case "first_message_rules":
 		broken := m.firstRules(msg)
-		told, _ := e.Detail["rules"].([]any)
+		recorded, _ := e.Detail["rules"].([]any)
 		switch {
 		case len(broken) == 0:
 			return "no rule is broken"
-		case until && !same(broken, told):
+		case until && !same(broken, recorded):
 			return "the rules are " + strings.Join(broken, ", ")
 		case e.Until != nil || e.LineID != nil:
 			return "the deferral must name no end and no line"
@@ -64,7 +64,7 @@ func (m *Model) untrue(msg *message, e *events.MessageDeferred, at time.Time, un
 			return other.order < msg.order && !other.mayBeOvertaken() && other.automatic == ""
 		}) {
 			if until && m.at.Position-c.ended < 1000 { // the earlier message was canceled while the deferral was written; the next task run evaluates it again
-				m.Counted["held behind what was just canceled"]++
+				m.Counted["deferred behind a message that was just canceled"]++
 				return ""
 			}
 			return "no earlier message waits"
@@ -82,7 +82,7 @@ func (m *Model) untrue(msg *message, e *events.MessageDeferred, at time.Time, un
 		}
 	case "line_unavailable":
 		if o.paused {
-			m.Counted["held while paused"]++
+			m.Counted["deferred while paused"]++
 			return ""
 		}
 		if !until { // a message keeps this reason if its line can send again and is full
@@ -116,20 +116,20 @@ func (m *Model) untrueCapacity(msg *message, e *events.MessageDeferred, at time.
 		if !l.canSend() {
 			continue
 		}
-		lacks := m.lacks(l, msg, at)
-		if _, known := msg.contact.via[l.id]; known && len(lacks) == 0 && !just && msg.windowChanged {
+		reached := m.reachedLimits(l, msg, at)
+		if _, known := msg.contact.via[l.id]; known && len(reached) == 0 && !just && msg.windowChanged {
 			m.Counted["waits as new by a window that was"]++ // until the assign task evaluates its entry
 			return ""
 		}
-		if len(lacks) == 0 && (!queued || !just) {
+		if len(reached) == 0 && (!queued || !just) {
 			newHour, newDay, sends, _ := l.caps(m.limits(l), m.day(at))
 			return fmt.Sprintf("%s has capacity: %s, %d of %d sends, %d of %d new today, %d of %d in the hour, new to it %v; the contact's own line is %q, the message's %q, named %q, pool %q",
 				l.id, l.state, l.sends, sends, l.newToday, newDay, l.newInHour(at), newHour, m.isNew(msg.contact, l, at), msg.contact.line, msg.line, msg.named, msg.pool)
 		}
 		if just && !queued && e.LineID != nil && *e.LineID == l.id {
 			named = true
-			if !slices.Contains(lacks, e.Reason) {
-				return l.id + " lacks " + strings.Join(lacks, ", ")
+			if !slices.Contains(reached, e.Reason) {
+				return l.id + " has reached " + strings.Join(reached, ", ")
 			}
 		}
 	}

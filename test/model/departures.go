@@ -90,7 +90,7 @@ func (m *Model) checkRecorded(msg *message, times map[string]int) {
 		}
 	}
 	for _, channel := range []string{"chat", "sms"} {
-		if times[msg.id+channel] > 0 && msg.carrierID[channel] == "" && !msg.underway {
+		if times[msg.id+channel] > 0 && msg.carrierID[channel] == "" && !msg.inFlight {
 			m.wrong("left, and is not recorded as sent", "%s on %s is %s %s", msg.id, channel, msg.status, msg.code)
 		}
 	}

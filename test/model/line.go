@@ -157,8 +157,8 @@ func (m *Model) limits(l *line) *events.SendingLimits {
 	return &m.organisations[l.workspace.organisation].limits
 }
 
-// lacks returns the deferral reasons for the capacity that a line does not have for a message; none if it has capacity.
-func (m *Model) lacks(l *line, msg *message, at time.Time) (reasons []string) {
+// reachedLimits returns the deferral reasons of the limits that a line has reached for a message.
+func (m *Model) reachedLimits(l *line, msg *message, at time.Time) (reasons []string) {
 	if l.sandbox || msg.line == l.id { // its capacity is reserved already
 		return nil
 	}
@@ -228,9 +228,9 @@ func (m *Model) routed(msg *message, e *events.MessageRouted, at time.Time) {
 	if !l.canSend() {
 		m.wrong("a line that cannot send is used", "%s by %s, which is %s", msg.id, l.id, l.state)
 	}
-	if lacks := m.lacks(l, msg, at); len(lacks) > 0 && msg.automatic == "" {
+	if reached := m.reachedLimits(l, msg, at); len(reached) > 0 && msg.automatic == "" {
 		newHour, newDay, sends, _ := l.caps(m.limits(l), m.day(at))
-		m.wrong("a line exceeds a limit", "%s by %s (%s): %v; %d of %d sends, %d of %d new today, %d of %d in the hour", msg.id, l.id, l.state, lacks,
+		m.wrong("a line exceeds a limit", "%s by %s (%s): %v; %d of %d sends, %d of %d new today, %d of %d in the hour", msg.id, l.id, l.state, reached,
 			l.sends, sends, l.newToday, newDay, l.newInHour(at), newHour)
 	}
 	isNew := msg.automatic == "" && !l.sandbox && m.isNew(c, l, at)

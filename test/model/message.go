@@ -33,7 +33,7 @@ type message struct {
 	attempts int
 	failures int // failures that count toward carrier_unreachable
 
-	underway      bool
+	inFlight      bool
 	nextAttempt   time.Time // earliest time of the next attempt
 	deferral      *events.MessageDeferred
 	deferredSince time.Time
@@ -114,10 +114,10 @@ func (m *Model) takeMessage(r *eventstore.Recorded) {
 	case *events.MessageRetried:
 		m.retried(msg, e, at)
 	case *events.MessageRejected:
-		if !msg.underway || e.Attempt != msg.attempts || e.LineID != msg.line || e.Channel != msg.channel {
+		if !msg.inFlight || e.Attempt != msg.attempts || e.LineID != msg.line || e.Channel != msg.channel {
 			m.wrong("a result of an attempt that is not in flight", "%s, attempt %d by %s on %s", msg.id, e.Attempt, e.LineID, e.Channel)
 		}
-		msg.underway, msg.rejected = false, e.Code
+		msg.inFlight, msg.rejected = false, e.Code
 		m.Counted["rejected"]++
 	case *events.MessageDelivered:
 		m.to(msg, "delivered", "sent")
@@ -143,7 +143,7 @@ func (m *Model) takeMessage(r *eventstore.Recorded) {
 			msg.order = r.Position
 			msg.contact.open = append(msg.contact.open, msg)
 		}
-		msg.channel, msg.underway, msg.resend, msg.failures, msg.nextAttempt = "sms", false, true, 0, time.Time{}
+		msg.channel, msg.inFlight, msg.resend, msg.failures, msg.nextAttempt = "sms", false, true, 0, time.Time{}
 		m.Counted["fallbacks"]++
 	}
 }
@@ -213,8 +213,8 @@ func (m *Model) sending(msg *message, e *events.MessageSending, at time.Time) {
 	if msg.status != "sent" || !msg.resend {
 		m.to(msg, "sending", "queued", "sending")
 	}
-	if msg.underway || e.Attempt != msg.attempts+1 || at.Before(msg.nextAttempt) {
-		m.wrong("an attempt at the wrong time", "%s, attempt %d at %s; underway %v, %d before, due %s", msg.id, e.Attempt, at, msg.underway, msg.attempts, msg.nextAttempt)
+	if msg.inFlight || e.Attempt != msg.attempts+1 || at.Before(msg.nextAttempt) {
+		m.wrong("an attempt at the wrong time", "%s, attempt %d at %s; inFlight %v, %d before, due %s", msg.id, e.Attempt, at, msg.inFlight, msg.attempts, msg.nextAttempt)
 	}
 	if l := m.lines[e.LineID]; e.LineID != msg.line || e.Channel != msg.channel || !l.canSend() && l.state != "" {
 		m.wrong("a line that cannot send is used", "%s by %s (%s), routed to %s", msg.id, e.LineID, l.state, msg.line)
@@ -238,7 +238,7 @@ func (m *Model) sending(msg *message, e *events.MessageSending, at time.Time) {
 			}
 		}
 	}
-	msg.attempts, msg.underway, msg.deferral, msg.deferredSince, msg.nextAttempt, msg.resend = e.Attempt, true, nil, time.Time{}, time.Time{}, false
+	msg.attempts, msg.inFlight, msg.deferral, msg.deferredSince, msg.nextAttempt, msg.resend = e.Attempt, true, nil, time.Time{}, time.Time{}, false
 	msg.tries = append(msg.tries, try{at, e.LineID, e.Channel, m.of(c).window})
 	m.Counted["attempts"]++
 }

@@ -219,8 +219,8 @@ func (m *Model) erased(c *contact) {
 	c.erased = true
 	m.Counted["erased"]++
 	for _, msg := range c.open {
-		if msg.underway {
-			m.Counted["erased with a message under way"]++
+		if msg.inFlight {
+			m.Counted["erased with a message in flight"]++
 		} else {
 			m.Counted["erased with a message that waits"]++
 		}

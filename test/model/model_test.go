@@ -40,9 +40,9 @@ func setting(t *testing.T, name string, otherwise int) int {
 // rare are the situations that every full run must have met.
 var rare = []string{
 	"kills", "reconciled", "receipts missed", "fallbacks", "opt-outs", "failed contact_opted_out", "failed consent_required",
-	"limits changed", "quiet hours changed", "consent required", "organisations paused", "held while paused", "rotations changed", "lines moved",
+	"limits changed", "quiet hours changed", "consent required", "organisations paused", "deferred while paused", "rotations changed", "lines moved",
 	"by hand", "by identities", "identities changed", "deferred identity_daily_limit", "deferred line_unavailable",
-	"erased with a message that waits", "erased with a message under way", "numbers changed", "canceled for another number",
+	"erased with a message that waits", "erased with a message in flight", "numbers changed", "canceled for another number",
 }
 
 const (
@@ -65,7 +65,7 @@ func TestSendingRulesHoldWithKilledNodesTimeoutsAndAHostileCarrier(t *testing.T)
 }
 
 // run simulates days: bursts of concurrent requests while the clock jumps and nodes are killed, and a comparison of
-// everything with the model when each day has settled.
+// everything with the model after each day.
 func run(t *testing.T, shards, messages, days int, seed uint64) {
 	newYork, err := time.LoadLocation("America/New_York")
 	require.NoError(t, err)
@@ -90,11 +90,11 @@ func run(t *testing.T, shards, messages, days int, seed uint64) {
 		if day%4 == 2 {
 			s.pauseOrganisation(r, s.workspaces[0])
 		}
-		s.comeToRest(r, day == days-1)
+		s.waitUntilIdle(r, day == days-1)
 		t.Logf("day %d: %d accepted, %v", day+1, len(s.model.Accepted), time.Since(began).Round(time.Second/10))
 		if day%3 == 1 { // compare in the night too, just after the usage day has changed
 			s.jumpTo(start.AddDate(0, 0, day+1).Add(-6*time.Hour + time.Second))
-			s.app.Settle() // Rest is not called: the assign task works through a long queue in steps of five seconds
+			s.app.Settle() // Idle is not called: the assign task works through a long queue in steps of five seconds
 			require.NoError(t, s.model.Walk(t.Context(), s.nodes[0].Ledger))
 		}
 		if t.Failed() || len(s.model.Violations) > 0 {
@@ -106,7 +106,7 @@ func run(t *testing.T, shards, messages, days int, seed uint64) {
 		s.sendReceipts(r)
 		s.app.Settle()
 	}
-	s.comeToRest(r, true)
+	s.waitUntilIdle(r, true)
 	s.compare()
 	ends := s.model.Ends()
 	for _, kind := range slices.Sorted(maps.Keys(s.model.Kinds())) {
@@ -196,8 +196,8 @@ func (s *site) replace(which int) {
 	s.model.Counted["kills"]++
 }
 
-// comeToRest waits until nothing changes any more and compares everything with the rules.
-func (s *site) comeToRest(r *rand.Rand, resume bool) {
+// waitUntilIdle waits until no message can leave any more, and compares the deferrals with the rules.
+func (s *site) waitUntilIdle(r *rand.Rand, resume bool) {
 	if resume {
 		for _, ws := range s.workspaces {
 			for _, undo := range ws.org.takeUndos(len(ws.org.undo)) {
@@ -217,7 +217,7 @@ func (s *site) comeToRest(r *rand.Rand, resume bool) {
 		s.app.Settle()
 		require.NoError(s.t, s.model.Walk(s.t.Context(), s.nodes[0].Ledger))
 		before := stuck
-		if stuck = s.model.Rest(s.clock.Now()); len(stuck) == 0 {
+		if stuck = s.model.Idle(s.clock.Now()); len(stuck) == 0 {
 			return
 		}
 		if same++; !slices.Equal(before, stuck) {
@@ -226,8 +226,8 @@ func (s *site) comeToRest(r *rand.Rand, resume bool) {
 		s.advance(5 * time.Second)
 	}
 	s.logQueues()
-	for _, what := range stuck {
-		s.model.Wrong("a message is deferred without a valid reason", "%s, at %s", what, s.clock.Now())
+	for _, message := range stuck {
+		s.model.Wrong("a message is deferred without a valid reason", "%s, at %s", message, s.clock.Now())
 	}
 }
 

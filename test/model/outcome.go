@@ -11,7 +11,7 @@ var retries = []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.Minut
 
 // final removes a message from the open messages of its contact.
 func (m *Model) final(msg *message) {
-	msg.underway, msg.resend, msg.contact.ended = false, false, m.at.Position
+	msg.inFlight, msg.resend, msg.contact.ended = false, false, m.at.Position
 	msg.contact.closed(msg)
 }
 
@@ -25,7 +25,7 @@ func (msg *message) patience() time.Duration {
 
 func (m *Model) sent(msg *message, e *events.MessageSent, at time.Time) {
 	m.to(msg, "sent", "sending", "sent")
-	if !msg.underway || e.LineID != msg.line || e.Channel != msg.channel {
+	if !msg.inFlight || e.LineID != msg.line || e.Channel != msg.channel {
 		m.wrong("sent without an attempt", "%s by %s on %s", msg.id, e.LineID, e.Channel)
 	}
 	msg.sentAt, msg.carrierID[e.Channel] = at, e.CarrierID
@@ -37,10 +37,10 @@ func (m *Model) sent(msg *message, e *events.MessageSent, at time.Time) {
 
 // retried checks the delay of a retry (rule SND-33): 30 s, 2 min, 10 min, and no fourth.
 func (m *Model) retried(msg *message, e *events.MessageRetried, at time.Time) {
-	if !msg.underway || e.Attempt != msg.attempts {
+	if !msg.inFlight || e.Attempt != msg.attempts {
 		m.wrong("a result of an attempt that is not in flight", "%s, attempt %d", msg.id, e.Attempt)
 	}
-	msg.underway, msg.nextAttempt, msg.resend = false, e.Until, msg.status == "sent"
+	msg.inFlight, msg.nextAttempt, msg.resend = false, e.Until, msg.status == "sent"
 	if e.Reason == "lost" {
 		m.Counted["lost"]++
 		if !e.Until.Equal(at) {
@@ -62,7 +62,7 @@ func (m *Model) followsRejection(msg *message, event events.Event) {
 	msg.rejected = ""
 	switch e := event.(type) {
 	case *events.MessageFailed:
-		if msg.underway && e.Code != "carrier_unreachable" {
+		if msg.inFlight && e.Code != "carrier_unreachable" {
 			m.wrong("an attempt in flight that has no result", "%s: %s", msg.id, e.Code)
 		}
 		if code == e.Code {
@@ -87,7 +87,7 @@ func (m *Model) failed(msg *message, e *events.MessageFailed, at time.Time) {
 	}
 	switch e.Code {
 	case "contact_opted_out", "canceled", "consent_required", "hold_expired":
-		if msg.underway {
+		if msg.inFlight {
 			m.wrong("canceled while it may be leaving", "%s: %s", msg.id, e.Code)
 		}
 	}
@@ -107,7 +107,7 @@ func (m *Model) failed(msg *message, e *events.MessageFailed, at time.Time) {
 		}
 	case "hold_expired":
 		if msg.deferredSince.IsZero() || at.Before(msg.deferredSince.Add(msg.patience())) {
-			m.wrong("expired too early", "%s, held since %s", msg.id, msg.deferredSince)
+			m.wrong("expired too early", "%s, deferred since %s", msg.id, msg.deferredSince)
 		}
 	case "carrier_unreachable":
 		if msg.failures != len(retries) {

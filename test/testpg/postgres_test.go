@@ -64,7 +64,7 @@ func TestDatabaseIsDroppedWhenItsTestEnds(t *testing.T) { //nolint:tparallel // 
 	require.ErrorContains(t, err, "does not exist")
 }
 
-func TestServerOfTheEnvironmentIsUsed(t *testing.T) {
+func TestServerNamedInTheEnvironmentIsUsed(t *testing.T) {
 	t.Parallel()
 	address, err := url.Parse(testpg.Database(t))
 	require.NoError(t, err)

@@ -24,7 +24,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("DELETE /api/v1/webhook/{id}", s.deleteHook)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
-		s.asked = append(s.asked, r.Method+" "+r.URL.Path)
+		s.requests = append(s.requests, r.Method+" "+r.URL.Path)
 		mode := s.mode
 		s.mu.Unlock()
 		query := r.URL.Query()
@@ -33,11 +33,11 @@ func (s *Server) routes() http.Handler {
 		switch {
 		case password != s.Password:
 			refuse(w, http.StatusUnauthorized, "You are not authorized to access this resource", "Authentication Error", "Unauthorized", nil)
-		case sends && mode == LosesRequest:
+		case sends && mode == LosesRequests:
 			_, _ = io.Copy(io.Discard, r.Body)
 			panic(http.ErrAbortHandler)
 		case sends && mode == LosesAnswers:
-			mux.ServeHTTP(&silence{http.Header{}}, r)
+			mux.ServeHTTP(&discardedAnswer{http.Header{}}, r)
 			panic(http.ErrAbortHandler)
 		default:
 			mux.ServeHTTP(w, r)
@@ -45,14 +45,15 @@ func (s *Server) routes() http.Handler {
 	})
 }
 
-// silence is where answers go that are lost.
-type silence struct{ header http.Header }
+// discardedAnswer is an http.ResponseWriter that discards the answer.
+type discardedAnswer struct{ header http.Header }
 
-func (s *silence) Header() http.Header         { return s.header }
-func (s *silence) Write(p []byte) (int, error) { return len(p), nil }
-func (s *silence) WriteHeader(int)             {}
+func (s *discardedAnswer) Header() http.Header         { return s.header }
+func (s *discardedAnswer) Write(p []byte) (int, error) { return len(p), nil }
+func (s *discardedAnswer) WriteHeader(int)             {}
 
-func (s *Server) withoutHelper(w http.ResponseWriter) bool {
+// refuseWithoutHelper refuses a request that needs the helper of the private API; false when the helper is connected.
+func (s *Server) refuseWithoutHelper(w http.ResponseWriter) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -67,19 +68,19 @@ func (s *Server) withoutHelper(w http.ResponseWriter) bool {
 }
 
 func (s *Server) availability(w http.ResponseWriter, r *http.Request) {
-	if s.withoutHelper(w) {
+	if s.refuseWithoutHelper(w) {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	succeed(w, map[string]any{"available": !s.off[r.URL.Query().Get("address")]})
+	succeed(w, map[string]any{"available": !s.offIMessage[r.URL.Query().Get("address")]})
 }
 
 func (s *Server) findChat(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	address, ok := strings.CutPrefix(r.PathValue("guid"), "iMessage;-;")
-	if !ok || !s.has(address) {
+	if !ok || !s.hasChat(address) {
 		refuse(w, http.StatusNotFound, "The requested resource was not found", "Database Error", "Chat does not exist!", nil)
 		return
 	}
@@ -113,7 +114,7 @@ func (s *Server) newChat(w http.ResponseWriter, r *http.Request) {
 		invalid(w, "The addresses field is required.")
 		return
 	}
-	if in.Method == "private-api" && s.withoutHelper(w) {
+	if in.Method == "private-api" && s.refuseWithoutHelper(w) {
 		return
 	}
 	if len(in.Addresses) > 1 || in.Message == "" {
@@ -143,7 +144,7 @@ func (s *Server) sendText(w http.ResponseWriter, r *http.Request) {
 	if !read(w, r, &in) {
 		return
 	}
-	s.into(w, in.ChatGUID, in.Method, in.TempGUID, &Message{Text: in.Message}, in.Message != "")
+	s.sendToChat(w, in.ChatGUID, in.Method, in.TempGUID, &Message{Text: in.Message}, in.Message != "")
 }
 
 func (s *Server) sendAttachment(w http.ResponseWriter, r *http.Request) {
@@ -159,17 +160,17 @@ func (s *Server) sendAttachment(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m := &Message{Attachments: []Attachment{{Name: name, MIME: "application/octet-stream", Bytes: content}}}
-	s.into(w, r.FormValue("chatGuid"), r.FormValue("method"), r.FormValue("tempGuid"), m, true)
+	s.sendToChat(w, r.FormValue("chatGuid"), r.FormValue("method"), r.FormValue("tempGuid"), m, true)
 }
 
-// into sends into a chat that is named.
-func (s *Server) into(w http.ResponseWriter, chat, method, temp string, m *Message, whole bool) {
+// sendToChat sends a message to an existing chat. complete is false when a part of the request is missing.
+func (s *Server) sendToChat(w http.ResponseWriter, chat, method, temp string, m *Message, complete bool) {
 	address, ok := strings.CutPrefix(chat, "iMessage;-;")
-	if !ok || !whole || method == "apple-script" && temp == "" {
+	if !ok || !complete || method == "apple-script" && temp == "" {
 		invalid(w, "A 'tempGuid' is required when sending via AppleScript")
 		return
 	}
-	if method == "private-api" && s.withoutHelper(w) {
+	if method == "private-api" && s.refuseWithoutHelper(w) {
 		return
 	}
 	sent, ok := s.send(w, address, temp, m)
@@ -183,14 +184,14 @@ func (s *Server) into(w http.ResponseWriter, chat, method, temp string, m *Messa
 	succeed(w, data)
 }
 
-// send takes a message, reports it and gives it as it is then; false when the refusal was written.
+// send adds a message to the database, reports it and returns it. It returns false when it has written a refusal.
 func (s *Server) send(w http.ResponseWriter, address, temp string, m *Message) (Message, bool) {
 	s.mu.Lock()
 	m.Address, m.FromMe, m.Error = address, true, s.bounce[address]
-	if s.off[address] {
+	if s.offIMessage[address] {
 		m.Error = 22
 	}
-	s.complete(m)
+	s.setDefaults(m)
 	s.messages = append(s.messages, m)
 	sent := *m
 	data := s.serialize(m, true)
@@ -288,7 +289,7 @@ func (s *Server) addHook(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	s.Hook(in.URL, in.Events...)
+	s.AddHook(in.URL, in.Events...)
 	succeed(w, in)
 }
 

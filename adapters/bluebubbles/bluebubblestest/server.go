@@ -1,5 +1,5 @@
 // Package bluebubblestest is a BlueBubbles server for tests: its REST API and webhooks, as far as the adapter uses
-// them, with what can go wrong. It answers in the form that servers 1.9 do, and is as strict.
+// them, with the failures that tests need. Requests and answers have the form of server version 1.9.
 package bluebubblestest
 
 import (
@@ -16,15 +16,15 @@ import (
 	"github.com/google/uuid"
 )
 
-// Mode is what is wrong with a server.
+// Mode is a failure that a server simulates.
 type Mode int
 
 // The modes.
 const (
-	Well         Mode = iota
-	Busy              // the private API's helper is not connected: nothing is sent
-	LosesAnswers      // it does what it is asked and breaks the connection off
-	LosesRequest      // it breaks the connection off and does nothing
+	Working       Mode = iota // no failure
+	Busy                      // the helper of the private API is not connected: nothing is sent
+	LosesAnswers              // it carries out a request and closes the connection without an answer
+	LosesRequests             // it closes the connection and does nothing
 )
 
 // Message is a message in the Mac's database.
@@ -39,7 +39,7 @@ type Message struct {
 	Delivered   time.Time
 	Read        time.Time
 	Error       int
-	About       string // of a reaction: what it is about
+	ReactionTo  string // of a reaction: the message that it is about
 	ItemType    int
 	Attachments []Attachment
 }
@@ -55,17 +55,17 @@ type Server struct {
 	Password   string
 	PrivateAPI bool
 
-	t        testing.TB
-	server   *httptest.Server
-	mu       sync.Mutex
-	mode     Mode
-	off      map[string]bool // not on iMessage
-	bounce   map[string]int  // error of messages to a number
-	messages []*Message
-	hooks    []hook
-	nextHook int
-	asked    []string // path of every request
-	now      func() time.Time
+	t           testing.TB
+	server      *httptest.Server
+	mu          sync.Mutex
+	mode        Mode
+	offIMessage map[string]bool // numbers
+	bounce      map[string]int  // error code of messages to a number
+	messages    []*Message
+	hooks       []hook
+	nextHook    int
+	requests    []string // method and path of every request
+	now         func() time.Time
 }
 
 type hook struct {
@@ -78,7 +78,7 @@ type hook struct {
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{
-		Password: "a password & more", PrivateAPI: true, t: t, off: map[string]bool{}, bounce: map[string]int{}, now: time.Now,
+		Password: "a password & more", PrivateAPI: true, t: t, offIMessage: map[string]bool{}, bounce: map[string]int{}, now: time.Now,
 	}
 	s.server = httptest.NewServer(s.routes())
 	t.Cleanup(s.server.Close)
@@ -88,32 +88,32 @@ func Start(t testing.TB) *Server {
 // URL is the server's address.
 func (s *Server) URL() string { return s.server.URL }
 
-// Is puts the server into a mode.
-func (s *Server) Is(mode Mode) {
+// SetMode sets the failure that the server simulates from now on.
+func (s *Server) SetMode(mode Mode) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mode = mode
 }
 
-// Off takes a number off iMessage.
-func (s *Server) Off(address string) {
+// SetOffIMessage makes a number unreachable by iMessage.
+func (s *Server) SetOffIMessage(address string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.off[address] = true
+	s.offIMessage[address] = true
 }
 
-// Bounce has every message to a number end with an error.
+// Bounce makes every message to a number fail with an error code; 0 ends that.
 func (s *Server) Bounce(address string, code int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bounce[address] = code
 }
 
-// Asked lists the requests so far, as method and path.
-func (s *Server) Asked() []string {
+// Requests lists the requests so far, as method and path.
+func (s *Server) Requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.asked)
+	return slices.Clone(s.requests)
 }
 
 // Hooks are the addresses that the server reports to.
@@ -127,16 +127,16 @@ func (s *Server) Hooks() []string {
 	return list
 }
 
-// Hook adds an address to report to.
-func (s *Server) Hook(url string, events ...string) {
+// AddHook adds an address to report to.
+func (s *Server) AddHook(url string, events ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.nextHook++
 	s.hooks = append(s.hooks, hook{s.nextHook, url, events})
 }
 
-// To lists the messages to a number.
-func (s *Server) To(address string) []Message {
+// MessagesTo lists the messages that were sent to a number.
+func (s *Server) MessagesTo(address string) []Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var list []Message
@@ -148,27 +148,28 @@ func (s *Server) To(address string) []Message {
 	return list
 }
 
-// Put puts a message into the database and reports it as new, once and without looking what becomes of it, as servers
-// do.
-func (s *Server) Put(m Message) Message {
+// AddMessage adds a message to the database and reports it as new, once. Like a real server it ignores whether the
+// report succeeds.
+func (s *Server) AddMessage(m Message) Message {
 	s.mu.Lock()
-	s.complete(&m)
+	s.setDefaults(&m)
 	s.messages = append(s.messages, &m)
 	s.mu.Unlock()
 	s.report("new-message", &m, "")
 	return m
 }
 
-// PutSilently puts a message into the database and reports nothing.
-func (s *Server) PutSilently(m Message) Message {
+// AddUnreported adds a message to the database and reports nothing.
+func (s *Server) AddUnreported(m Message) Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.complete(&m)
+	s.setDefaults(&m)
 	s.messages = append(s.messages, &m)
 	return m
 }
 
-func (s *Server) complete(m *Message) {
+// setDefaults fills in the properties of a message that the test left empty.
+func (s *Server) setDefaults(m *Message) {
 	if m.GUID == "" {
 		m.GUID = strings.ToUpper(uuid.NewString())
 	}
@@ -185,8 +186,8 @@ func (s *Server) complete(m *Message) {
 	}
 }
 
-// Change changes the newest message to a number, and reports that if it is to.
-func (s *Server) Change(address string, report bool, change func(*Message)) {
+// ChangeNewest changes the newest message to a number. With report, it reports the change.
+func (s *Server) ChangeNewest(address string, report bool, change func(*Message)) {
 	s.mu.Lock()
 	var changed *Message
 	for _, m := range s.messages {
@@ -207,14 +208,14 @@ func (s *Server) Change(address string, report bool, change func(*Message)) {
 	}
 }
 
-// Deliver and Read tell what the device of the newest message did.
+// Deliver marks the newest message to a number as delivered.
 func (s *Server) Deliver(address string) {
-	s.Change(address, true, func(m *Message) { m.Delivered = s.now() })
+	s.ChangeNewest(address, true, func(m *Message) { m.Delivered = s.now() })
 }
 
-// Read tells that the newest message to a number was read.
+// Read marks the newest message to a number as read.
 func (s *Server) Read(address string) {
-	s.Change(address, true, func(m *Message) { m.Read = s.now() })
+	s.ChangeNewest(address, true, func(m *Message) { m.Read = s.now() })
 }
 
 // ReportAll reports every message of the database again.
@@ -262,7 +263,7 @@ func milliseconds(t time.Time) any {
 	return t.UnixMilli()
 }
 
-// serialize is a message as servers show it. The lock is held.
+// serialize returns a message in the form of the REST API. The caller holds the lock.
 func (s *Server) serialize(m *Message, chats bool) map[string]any {
 	attachments := []any{}
 	for _, a := range m.Attachments {
@@ -279,8 +280,8 @@ func (s *Server) serialize(m *Message, chats bool) map[string]any {
 	if !m.FromMe {
 		handle = map[string]any{"originalROWID": 7, "address": m.Address, "service": m.Service, "uncanonicalizedId": nil, "country": "us"}
 	}
-	if m.About != "" {
-		about = "p:0/" + m.About
+	if m.ReactionTo != "" {
+		about = "p:0/" + m.ReactionTo
 	}
 	data := map[string]any{
 		"originalROWID": slices.Index(s.messages, m) + 1, "guid": m.GUID, "text": text, "attributedBody": nil, "handle": handle, "handleId": 7,
@@ -307,8 +308,8 @@ func (s *Server) chat(address string, group bool) map[string]any {
 	}
 }
 
-// has tells whether there is a chat with an address. The lock is held.
-func (s *Server) has(address string) bool {
+// hasChat reports whether there is a chat with an address. The caller holds the lock.
+func (s *Server) hasChat(address string) bool {
 	return slices.ContainsFunc(s.messages, func(m *Message) bool { return m.Address == address && !m.Group })
 }
 

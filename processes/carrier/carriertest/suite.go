@@ -32,15 +32,16 @@ type World struct {
 	LoseAnswers  func(t *testing.T)
 	LoseRequests func(t *testing.T)
 	Restore      func(t *testing.T)
-	// Settle lets the time pass after which the carrier is certain about a lost request or answer.
-	Settle func(t *testing.T)
+	// EndUncertainty lets the time pass after which the carrier knows whether it accepted a message whose request or
+	// answer was lost.
+	EndUncertainty func(t *testing.T)
 	// Deliver and Read make the device of the number deliver and read its newest message.
 	Deliver func(t *testing.T, number string)
 	Read    func(t *testing.T, number string)
 	// Reply makes a contact write to the line, and returns the contact's number.
 	Reply func(t *testing.T, text string) (number string)
-	// Again makes the outside world report everything again that it has reported.
-	Again func(t *testing.T)
+	// RepeatReports makes the outside world repeat all its reports.
+	RepeatReports func(t *testing.T)
 }
 
 // patience is how long the suite waits for a report, in real time.
@@ -86,21 +87,21 @@ func (w *World) send(t *testing.T, out carrier.Outbound) carrier.Accepted {
 	return accepted
 }
 
-// lookup looks a message up; when the carrier is not certain yet, again after Settle.
+// lookup looks a message up. If the carrier does not know the result yet, it looks again after EndUncertainty.
 func (w *World) lookup(t *testing.T, out carrier.Outbound) (carrier.Accepted, bool) {
 	t.Helper()
 	accepted, found, err := w.Carrier.Lookup(t.Context(), out)
-	if err != nil && w.Settle != nil {
-		w.Settle(t)
+	if err != nil && w.EndUncertainty != nil {
+		w.EndUncertainty(t)
 		accepted, found, err = w.Carrier.Lookup(t.Context(), out)
 	}
 	require.NoError(t, err)
 	return accepted, found
 }
 
-func (w *World) eventually(t *testing.T, what string, holds func() bool) {
+func (w *World) eventually(t *testing.T, description string, condition func() bool) {
 	t.Helper()
-	require.Eventually(t, holds, patience, 2*time.Millisecond, what)
+	require.Eventually(t, condition, patience, 2*time.Millisecond, description)
 }
 
 func acceptedOnce(t *testing.T, w *World) {
@@ -225,7 +226,7 @@ func lostRequest(t *testing.T, w *World) {
 	w.Restore(t)
 	_, _, err = w.Carrier.Lookup(t.Context(), out)
 	require.Error(t, err, "the request may still be on its way")
-	w.Settle(t)
+	w.EndUncertainty(t)
 	_, found, err := w.Carrier.Lookup(t.Context(), out)
 	require.NoError(t, err)
 	require.False(t, found)
@@ -265,8 +266,8 @@ func replies(t *testing.T, w *World) {
 		from = w.Reply(t, text)
 	}
 	w.eventually(t, "the replies", func() bool { return len(w.Inbox.From(from)) == 3 })
-	if w.Again != nil {
-		w.Again(t)
+	if w.RepeatReports != nil {
+		w.RepeatReports(t)
 	}
 	texts := []string{}
 	for _, in := range w.Inbox.From(from) {

@@ -27,7 +27,7 @@ type WebhookEvent[T any] struct {
 	Timestamp   string    `json:"timestamp" format:"date-time" doc:"When it happened"`
 	WorkspaceID uuid.UUID `json:"workspace_id"`
 	IsTest      bool      `json:"is_test" doc:"True for sandbox traffic and for test events"`
-	Sequence    int64     `json:"sequence" minimum:"0" doc:"Place in the ledger: of two events of a workspace, the greater one happened later. Deliveries need not come in this order. 0 for test events"`
+	Sequence    int64     `json:"sequence" minimum:"0" doc:"Position in the ledger: of two events of a workspace, the greater one happened later. Deliveries need not come in this order. 0 for test events"`
 	Data        T         `json:"data"`
 }
 
@@ -41,7 +41,7 @@ type Payload struct {
 	Body    []byte // JSON of a WebhookEvent; exactly these bytes are signed and posted
 }
 
-// rendered is what a rule makes of an event of the ledger.
+// rendered is the content of a payload that a rule made from an event of the ledger.
 type rendered struct {
 	data    any
 	isTest  bool
@@ -169,8 +169,8 @@ func WebhookTypes(ledgerType string) []string {
 }
 
 // Render renders some events of one shard, in their order. It waits until the read models that it reads show the last
-// of the events, so that a resource is shown with what happened to it. What an event itself says of a resource goes
-// before what came later. Events of contacts that were erased meanwhile are left out.
+// of the events, so that each resource includes the changes that the events made. Values that an event contains itself
+// take precedence over later ones. Events of contacts that were erased meanwhile are omitted.
 func Render(ctx context.Context, store *projections.Store, recorded []*eventstore.Recorded) ([]Payload, error) {
 	if len(recorded) == 0 {
 		return nil, nil

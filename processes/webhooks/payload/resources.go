@@ -13,7 +13,8 @@ import (
 	"ledgerline/projections"
 )
 
-// resources are the resources that a batch of events is rendered with. They are collected first and then read together.
+// resources are the resources with which a batch of events is rendered. They are collected first and then read
+// together.
 type resources struct {
 	store         *projections.Store
 	streams       map[string][]eventstore.Recorded // of messages, and of contacts for their first event; by id
@@ -42,7 +43,7 @@ func (res *resources) addLine(r *eventstore.Recorded, id string) {
 	res.lineIDs[r.OrganisationID] = append(res.lineIDs[r.OrganisationID], id)
 }
 
-// addConsent adds what a change of consent is rendered with.
+// addConsent adds the resources with which a change of consent is rendered.
 func (res *resources) addConsent(r *eventstore.Recorded, e *events.ConsentEvidence) {
 	res.addContact(e.ContactID)
 	res.addStream(e.ContactID)

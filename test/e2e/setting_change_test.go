@@ -12,7 +12,7 @@ import (
 	"ledgerline/test/app"
 )
 
-func TestLoosenedRuleReleasesItsDeferredMessages(t *testing.T) {
+func TestChangedSettingReleasesTheMessagesThatItNowAllows(t *testing.T) {
 	t.Parallel()
 	set := func(t *testing.T, a *app.App, hours events.QuietHours) {
 		t.Helper()
@@ -82,7 +82,7 @@ func TestContactInQuietHoursKeepsItsPositionAndReservesNoCapacity(t *testing.T) 
 	a.Settle()
 	second := sendOn(a.Phone(), "second")
 	a.Settle()
-	require.Equal(t, []any{"line_new_contacts_hour"}, deferrals(a.Live, second), "the one who rests does not use up the day")
+	require.Equal(t, []any{"line_new_contacts_hour"}, deferrals(a.Live, second), "a contact in quiet hours uses no capacity of the day")
 	a.Advance(time.Hour)
 	require.Equal(t, "delivered", status(a.Live, second))
 	require.NotContains(t, []any{"delivered", "read"}, status(a.Live, far))

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Rest checks every open message when no work is due: the reason of its deferral must hold. It returns the messages
+// Idle checks every open message when no work is due: the reason of its deferral must be true. It returns the messages
 // that could leave and do not. The assign task works through a long queue in steps of some seconds, so these messages
 // are violations only if moving the clock by some seconds does not change the result.
-func (m *Model) Rest(now time.Time) (stuck []string) {
+func (m *Model) Idle(now time.Time) (stuck []string) {
 	for _, c := range m.contacts {
 		blocked := ""
 		for _, msg := range c.open {
@@ -36,13 +36,13 @@ func (m *Model) waits(msg *message, now time.Time, blocked string) string {
 			return "its send_at was " + msg.sendAt.String()
 		}
 		return ""
-	case msg.underway:
+	case msg.inFlight:
 		return "an attempt has no result"
 	case now.Before(msg.nextAttempt):
 		return ""
 	case blocked != "" && msg.automatic == "" && msg.attempts > 0:
 		return "" // a message that was attempted and waits behind another one is not deferred again
-	case msg.automatic == "" && m.refused(msg.contact) == "contact_opted_out": // a message that lacks an opt-in fails at its next evaluation
+	case msg.automatic == "" && m.refused(msg.contact) == "contact_opted_out": // a message without an opt-in fails at its next evaluation
 		return "it should have failed"
 	case msg.deferral == nil:
 		return "no deferral was recorded"
@@ -64,7 +64,7 @@ func (m *Model) Ends() map[string]int {
 		switch _, known := m.Accepted[id]; {
 		case known || msg.automatic != "":
 		case msg.contact.erased: // the node was killed before it answered, and the contact was erased before the retry
-			m.Counted["erased before it was told that they were accepted"]++
+			m.Counted["erased before the request was answered"]++
 		default:
 			m.wrong("a message that nobody sent", "%s %s", id, strings.Join(msg.trace, ", "))
 		}
@@ -79,7 +79,7 @@ func (m *Model) Ends() map[string]int {
 	return ends
 }
 
-// Statuses compares what readers see of messages with the ledger: nothing of those whose contact was erased.
+// Statuses compares the statuses in the read model with the ledger. A message of an erased contact has none.
 func (m *Model) Statuses(seen map[string]string) {
 	for id, msg := range m.messages {
 		if status, known := seen[id]; known == msg.contact.erased || known && status != msg.status {
@@ -95,12 +95,12 @@ func (m *Model) Canceled(id string) {
 		return
 	}
 	msg.canceled = true
-	if msg.status != "failed" || msg.attempts > 0 && msg.underway {
+	if msg.status != "failed" || msg.attempts > 0 && msg.inFlight {
 		m.wrong("a canceled message that is not failed", "%s is %s", id, msg.status)
 	}
 }
 
-// Contact is what readers must see of a contact.
+// Contact is the state of a contact that the read models must show.
 type Contact struct {
 	Consent    string
 	Unread     int
@@ -122,7 +122,7 @@ func (m *Model) Contacts() map[string]Contact {
 // SND-37).
 func (m *Model) MissedReceipts(now time.Time) {
 	for _, msg := range m.messages {
-		if msg.status == "sent" && !msg.missed && !now.Before(msg.sentAt.Add(24*time.Hour)) && !msg.resend && !msg.underway {
+		if msg.status == "sent" && !msg.missed && !now.Before(msg.sentAt.Add(24*time.Hour)) && !msg.resend && !msg.inFlight {
 			m.wrong("a missing receipt that is not recorded", "%s, sent at %s", msg.id, msg.sentAt)
 		}
 	}
