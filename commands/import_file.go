@@ -47,7 +47,7 @@ func (a *App) storeImportFile(ctx context.Context, id uuid.UUID, file *importFil
 	if err != nil {
 		return fmt.Errorf("commands: encrypt an import file: %w", err)
 	}
-	if _, err := a.engine.Ledger.Pool().Exec(ctx, insertImportFileSQL, id, sealed); err != nil {
+	if _, err := a.engine.Ledger.DB(ctx).Exec(ctx, insertImportFileSQL, id, sealed); err != nil {
 		return engine.Unreadable(fmt.Errorf("commands: store an import file: %w", err))
 	}
 	return nil
@@ -56,7 +56,7 @@ func (a *App) storeImportFile(ctx context.Context, id uuid.UUID, file *importFil
 // readImportFile returns the file of a job, or an error that wraps errImportFileUnusable.
 func (a *App) readImportFile(ctx context.Context, id uuid.UUID) (*importFile, error) {
 	var sealed []byte
-	err := a.engine.Ledger.Pool().QueryRow(ctx, selectImportFileSQL, id).Scan(&sealed)
+	err := a.engine.Ledger.DB(ctx).QueryRow(ctx, selectImportFileSQL, id).Scan(&sealed)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fmt.Errorf("%w: it is missing", errImportFileUnusable)
 	}
@@ -79,7 +79,7 @@ func (a *App) readImportFile(ctx context.Context, id uuid.UUID) (*importFile, er
 func (a *App) deleteImportFile(ctx context.Context, id uuid.UUID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if _, err := a.engine.Ledger.Pool().Exec(ctx, deleteImportFileSQL, id); err != nil {
+	if _, err := a.engine.Ledger.DB(ctx).Exec(ctx, deleteImportFileSQL, id); err != nil {
 		a.engine.Log.WarnContext(ctx, "commands: file of an import not deleted", "job", importjob.Stream(id), "error", err)
 	}
 }
@@ -87,7 +87,7 @@ func (a *App) deleteImportFile(ctx context.Context, id uuid.UUID) {
 // DeleteAbandonedImportFiles deletes files that are older than age and have no job: their request ended before the job
 // was accepted.
 func (a *App) DeleteAbandonedImportFiles(ctx context.Context, age time.Duration) error {
-	if _, err := a.engine.Ledger.Pool().Exec(ctx, deleteAbandonedImportFilesSQL, age); err != nil {
+	if _, err := a.engine.Ledger.DB(ctx).Exec(ctx, deleteAbandonedImportFilesSQL, age); err != nil {
 		return fmt.Errorf("commands: delete abandoned import files: %w", err)
 	}
 	return nil

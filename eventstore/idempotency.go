@@ -56,7 +56,7 @@ func (l *Ledger) decryptRecord(r *IdempotencyRecord) error {
 // FindIdempotencyRecord returns the record of an idempotency key; nil when the key was not used, or not within
 // IdempotencyRecordLifetime.
 func (l *Ledger) FindIdempotencyRecord(ctx context.Context, workspace uuid.UUID, key string) (*IdempotencyRecord, error) {
-	rows, err := l.pool.Query(ctx, findRecordSQL, workspace, key)
+	rows, err := l.DB(ctx).Query(ctx, findRecordSQL, workspace, key)
 	if err != nil {
 		return nil, fmt.Errorf("eventstore: find idempotency record: %w", err)
 	}
@@ -81,7 +81,7 @@ func (l *Ledger) CompleteIdempotencyRecord(ctx context.Context, workspace uuid.U
 	if err != nil {
 		return err
 	}
-	if _, err := l.pool.Exec(ctx, completeRecordSQL, workspace, key, sealed, subject, actor); err != nil {
+	if _, err := l.DB(ctx).Exec(ctx, completeRecordSQL, workspace, key, sealed, subject, actor); err != nil {
 		return fmt.Errorf("eventstore: complete idempotency record: %w", err)
 	}
 	return nil

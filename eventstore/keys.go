@@ -24,7 +24,7 @@ func (e *SubjectErased) Error() string {
 // keyStore holds the keys of subjects. Keys are cached for a short time only, so that an erasure on one node soon takes
 // effect on all.
 type keyStore struct {
-	pool  *pgxpool.Pool
+	db    func(context.Context) *pgxpool.Pool
 	wrap  tink.AEAD
 	cache *expirable.LRU[string, tink.AEAD]
 }
@@ -43,8 +43,8 @@ const (
 	keyInsertSQL = `insert into ledger_keys (subject, wrapped) values ($1, $2) on conflict do nothing`
 )
 
-func newKeyStore(pool *pgxpool.Pool, wrap tink.AEAD, size int) *keyStore {
-	return &keyStore{pool: pool, wrap: wrap, cache: expirable.NewLRU[string, tink.AEAD](size, nil, keyCacheLifetime)}
+func newKeyStore(db func(context.Context) *pgxpool.Pool, wrap tink.AEAD, size int) *keyStore {
+	return &keyStore{db: db, wrap: wrap, cache: expirable.NewLRU[string, tink.AEAD](size, nil, keyCacheLifetime)}
 }
 
 // create returns a new key and its stored form. It does not store the key.
@@ -91,7 +91,7 @@ func (s *keyStore) find(ctx context.Context, subjects []string) (map[string]tink
 	if len(missing) == 0 {
 		return found, nil
 	}
-	rows, err := s.pool.Query(ctx, keysSelectSQL, missing)
+	rows, err := s.db(ctx).Query(ctx, keysSelectSQL, missing)
 	if err != nil {
 		return nil, fmt.Errorf("eventstore: read keys: %w", err)
 	}
@@ -122,7 +122,7 @@ var ErrForeignKeyring = errors.New("eventstore: the keys file does not belong to
 
 // checkKeyset returns ErrForeignKeyring for a keyring with another keyset, before anything is encrypted with it.
 func checkKeyset(ctx context.Context, pool *pgxpool.Pool, keyring *Keyring) error {
-	s := newKeyStore(pool, keyring.wrap, 1)
+	s := newKeyStore(func(context.Context) *pgxpool.Pool { return pool }, keyring.wrap, 1)
 	found, err := s.find(ctx, []string{checkSubject})
 	if err != nil {
 		return err

@@ -23,6 +23,7 @@ const MaxBatch = 512
 // Config is what a ledger needs.
 type Config struct {
 	Pool     *pgxpool.Pool
+	Requests *pgxpool.Pool // connections for contexts of ForRequest; default: Pool
 	Keyring  *Keyring
 	Clock    clock.Clock
 	Registry *events.Registry // default: events.Default
@@ -33,6 +34,7 @@ type Config struct {
 // Ledger appends and reads events. It is safe for concurrent use.
 type Ledger struct {
 	pool     *pgxpool.Pool
+	requests *pgxpool.Pool // nil: pool
 	writers  *pgxpool.Pool // connections of the committers, see newWriterPool
 	keyring  *Keyring
 	keys     *keyStore
@@ -104,9 +106,10 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	}
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l := &Ledger{
-		pool: cfg.Pool, writers: writers, keyring: cfg.Keyring, keys: newKeyStore(cfg.Pool, cfg.Keyring.wrap, keyCacheSize), clock: cfg.Clock,
+		pool: cfg.Pool, requests: cfg.Requests, writers: writers, keyring: cfg.Keyring, clock: cfg.Clock,
 		registry: cfg.Registry, log: cfg.Logger, shards: found, heads: newHeads(found), stop: stop, closed: run.Done(),
 	}
+	l.keys = newKeyStore(l.DB, cfg.Keyring.wrap, keyCacheSize)
 	for shard := range found {
 		c := &committer{ledger: l, shard: shard, queue: make(chan *pendingAppend, 4*MaxBatch), stopped: make(chan struct{})}
 		l.committers = append(l.committers, c)
@@ -160,7 +163,7 @@ func (l *Ledger) NumberHash(organisation uuid.UUID, e164 string) string {
 // Head reads a shard's last position from the database.
 func (l *Ledger) Head(ctx context.Context, shard int) (int64, error) {
 	var head int64
-	if err := l.pool.QueryRow(ctx, headSQL, shard).Scan(&head); err != nil {
+	if err := l.DB(ctx).QueryRow(ctx, headSQL, shard).Scan(&head); err != nil {
 		return 0, fmt.Errorf("eventstore: head of shard %d: %w", shard, err)
 	}
 	l.heads.advance(shard, head)
@@ -179,7 +182,7 @@ func (l *Ledger) VerifyGuards(ctx context.Context, shard int, guards []Guard) (i
 	}
 	var head int64
 	conflict := &VersionConflict{Guard: true}
-	err := l.pool.QueryRow(ctx, verifyGuardsSQL, shard, streams, versions).Scan(&head, &conflict.Stream, &conflict.Expected, &conflict.Actual)
+	err := l.DB(ctx).QueryRow(ctx, verifyGuardsSQL, shard, streams, versions).Scan(&head, &conflict.Stream, &conflict.Expected, &conflict.Actual)
 	if err != nil {
 		return 0, fmt.Errorf("eventstore: head of shard %d: %w", shard, err)
 	}
@@ -193,7 +196,8 @@ func (l *Ledger) VerifyGuards(ctx context.Context, shard int, guards []Guard) (i
 // Now is the time of the service's clock.
 func (l *Ledger) Now() time.Time { return l.clock.Now() }
 
-// Pool is the database of the ledger, for projections and processes that have their tables there.
+// Pool is the database of the ledger, for projections and processes that have their tables there. Code that requests may
+// run uses DB.
 func (l *Ledger) Pool() *pgxpool.Pool { return l.pool }
 
 // Keyring returns the installation's secrets, from which callers derive further keys.
@@ -202,8 +206,9 @@ func (l *Ledger) Keyring() *Keyring { return l.keyring }
 // ReadOnly returns a ledger that reads over another pool. Long-running readers use it, so that they do not take the
 // connections that requests need. It cannot append and must not be closed.
 func (l *Ledger) ReadOnly(pool *pgxpool.Pool) *Ledger {
+	own := func(context.Context) *pgxpool.Pool { return pool }
 	return &Ledger{
-		pool: pool, keyring: l.keyring, keys: newKeyStore(pool, l.keyring.wrap, readerKeyCacheSize), clock: l.clock,
+		pool: pool, keyring: l.keyring, keys: newKeyStore(own, l.keyring.wrap, readerKeyCacheSize), clock: l.clock,
 		registry: l.registry, log: l.log, shards: l.shards, heads: newHeads(l.shards),
 	}
 }

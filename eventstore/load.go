@@ -55,7 +55,7 @@ func scanEvent(row pgx.CollectableRow) (Recorded, error) {
 }
 
 func (l *Ledger) query(ctx context.Context, sql string, args ...any) ([]Recorded, error) {
-	rows, err := l.pool.Query(ctx, sql, args...)
+	rows, err := l.DB(ctx).Query(ctx, sql, args...)
 	if err != nil {
 		return nil, fmt.Errorf("eventstore: read events: %w", err)
 	}
@@ -159,7 +159,7 @@ func (e *UndecodableError) Unwrap() error { return e.Cause }
 
 // ClaimOwner returns the owner of a claim; found is false when it is free.
 func (l *Ledger) ClaimOwner(ctx context.Context, scope, key string) (owner string, found bool, err error) {
-	err = l.pool.QueryRow(ctx, claimSQL, scope, key).Scan(&owner)
+	err = l.DB(ctx).QueryRow(ctx, claimSQL, scope, key).Scan(&owner)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", false, nil
 	}

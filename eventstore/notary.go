@@ -63,7 +63,7 @@ func (l *Ledger) CloseBlocks(ctx context.Context, shard int) (closed int, err er
 // not signed.
 func (l *Ledger) LastTreeHead(ctx context.Context, shard int) (TreeHead, error) {
 	h := TreeHead{Shard: shard}
-	err := l.pool.QueryRow(ctx, lastHeadSQL, shard).Scan(&h.Size, &h.Position, &h.Root, &h.At, &h.Signature)
+	err := l.DB(ctx).QueryRow(ctx, lastHeadSQL, shard).Scan(&h.Size, &h.Position, &h.Root, &h.At, &h.Signature)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return h, fmt.Errorf("eventstore: last block: %w", err)
 	}
@@ -121,11 +121,11 @@ func (l *Ledger) closeBlock(ctx context.Context, last TreeHead, tree *compact.Ra
 	if b.Head.Root, err = rootOf(tree); err != nil {
 		return nil, err
 	}
-	if err := l.pool.QueryRow(ctx, wallClockSQL).Scan(&b.Head.At); err != nil {
+	if err := l.DB(ctx).QueryRow(ctx, wallClockSQL).Scan(&b.Head.At); err != nil {
 		return nil, fmt.Errorf("eventstore: close block: %w", err)
 	}
 	l.keyring.signHead(&b.Head)
-	_, err = l.pool.Exec(ctx, insertBlockSQL, b.Shard, b.Number, b.From, b.To, b.Leaves, b.EventsRoot, b.Nodes, b.Head.Root, b.Head.At, b.Head.Signature)
+	_, err = l.DB(ctx).Exec(ctx, insertBlockSQL, b.Shard, b.Number, b.From, b.To, b.Leaves, b.EventsRoot, b.Nodes, b.Head.Root, b.Head.At, b.Head.Signature)
 	if isUniqueViolation(err) {
 		return nil, nil //nolint:nilnil // see above
 	}
@@ -179,7 +179,7 @@ const hashesSQL = `select p, substring(b.leaves from ((p - b.from_position) * 32
 
 // LeafHashes returns the hashes of events by position. Events whose block is not closed yet are not in the map.
 func (l *Ledger) LeafHashes(ctx context.Context, shard int, positions []int64) (map[int64][]byte, error) {
-	rows, err := l.pool.Query(ctx, hashesSQL, shard, positions)
+	rows, err := l.DB(ctx).Query(ctx, hashesSQL, shard, positions)
 	if err != nil {
 		return nil, fmt.Errorf("eventstore: leaf hashes: %w", err)
 	}

@@ -155,7 +155,7 @@ func leafOf(r *Recorded) []*string {
 
 // blocksOf reads the blocks that contain these positions, with their leaves.
 func (l *Ledger) blocksOf(ctx context.Context, shard int, positions []int64) ([]Block, error) {
-	rows, err := l.pool.Query(ctx, proofLeavesSQL, shard, positions)
+	rows, err := l.DB(ctx).Query(ctx, proofLeavesSQL, shard, positions)
 	if err != nil {
 		return nil, fmt.Errorf("eventstore: blocks: %w", err)
 	}

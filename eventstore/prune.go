@@ -16,11 +16,11 @@ const (
 // deletes a limited number of rows and returns how many; call it again until that is 0.
 func (l *Ledger) Prune(ctx context.Context, quotaLifetime time.Duration) (int64, error) {
 	now := l.clock.Now()
-	records, err := l.pool.Exec(ctx, pruneRecordsSQL, now.Add(-IdempotencyRecordLifetime))
+	records, err := l.DB(ctx).Exec(ctx, pruneRecordsSQL, now.Add(-IdempotencyRecordLifetime))
 	if err != nil {
 		return 0, fmt.Errorf("eventstore: prune idempotency records: %w", err)
 	}
-	quotas, err := l.pool.Exec(ctx, pruneQuotasSQL, now.Add(-quotaLifetime))
+	quotas, err := l.DB(ctx).Exec(ctx, pruneQuotasSQL, now.Add(-quotaLifetime))
 	if err != nil {
 		return 0, fmt.Errorf("eventstore: prune quotas: %w", err)
 	}

@@ -32,7 +32,7 @@ func (l *Ledger) QuotaUsage(ctx context.Context, windows []QuotaWindow) ([][]Quo
 	for i, w := range windows {
 		keys[i], since[i] = w.Key, w.From
 	}
-	rows, err := l.pool.Query(ctx, bucketsSQL, keys, since)
+	rows, err := l.DB(ctx).Query(ctx, bucketsSQL, keys, since)
 	if err != nil {
 		return nil, fmt.Errorf("eventstore: quotas: %w", err)
 	}
@@ -54,7 +54,7 @@ const oldestBucketSQL = `select bucket from ledger_quotas where key = $1 and buc
 // OldestQuotaBucket returns the oldest bucket of a counter, from a moment on, that is not 0; found is false when there
 // is none.
 func (l *Ledger) OldestQuotaBucket(ctx context.Context, key string, from time.Time) (bucket time.Time, found bool, err error) {
-	err = l.pool.QueryRow(ctx, oldestBucketSQL, key, from).Scan(&bucket)
+	err = l.DB(ctx).QueryRow(ctx, oldestBucketSQL, key, from).Scan(&bucket)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return bucket, false, nil
 	}

@@ -36,7 +36,7 @@ func (l *Ledger) nodes(shard int) treeNodes {
 		for i, id := range ids {
 			numbers[i], levels[i] = int64(id.Index+1)<<id.Level, int32(id.Level) //nolint:gosec // both are small
 		}
-		rows, err := l.pool.Query(ctx, nodesSQL, shard, numbers, levels)
+		rows, err := l.DB(ctx).Query(ctx, nodesSQL, shard, numbers, levels)
 		if err != nil {
 			return nil, fmt.Errorf("eventstore: tree of blocks: %w", err)
 		}

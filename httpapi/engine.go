@@ -49,6 +49,8 @@ type Config struct {
 	RequestTimeout time.Duration
 	// StallTimeout ends a download whose client has taken nothing for this long; a minute when 0.
 	StallTimeout time.Duration
+	// Classify converts an error that is not a fault into one; nil for an error that it does not know. Default: none is.
+	Classify func(error) *fault.Fault
 }
 
 func (c *Config) fill() error {

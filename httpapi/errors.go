@@ -61,8 +61,12 @@ func (d ErrorDetails) MarshalJSON() ([]byte, error) {
 // faultOf converts any error into the fault that the client sees. An error that is not a fault is a failure of the
 // service: exceeded deadlines and credentials that keep changing are service_unavailable, everything else is
 // internal_error without the error's text.
-func faultOf(err error) *fault.Fault {
-	if f := fault.Of(err); f != nil {
+func (a *API) faultOf(err error) *fault.Fault {
+	f := fault.Of(err)
+	if f == nil && a.cfg.Classify != nil {
+		f = a.cfg.Classify(err)
+	}
+	if f != nil {
 		if _, known := statuses[f.Code]; known {
 			return f
 		}
@@ -121,7 +125,7 @@ func (a *API) refuse(c *gin.Context, err error) {
 		c.Abort()
 		return
 	}
-	f := faultOf(err)
+	f := a.faultOf(err)
 	status := statuses[f.Code].status
 	if status >= http.StatusInternalServerError {
 		a.cfg.Logger.LogAttrs(c.Request.Context(), slog.LevelError, "httpapi: request failed",

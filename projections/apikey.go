@@ -119,7 +119,7 @@ const (
 
 // RecordKeyUse records that a key was used.
 func (s *Store) RecordKeyUse(ctx context.Context, id string, at time.Time) error {
-	if _, err := s.DB().Exec(ctx, keyUsedSQL, id, at); err != nil {
+	if _, err := s.DB(ctx).Exec(ctx, keyUsedSQL, id, at); err != nil {
 		return fmt.Errorf("projections: key used: %w", err)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -13,6 +14,9 @@ import (
 // FieldColumns is how many custom fields get a column of their own in an export. Address books have a few dozen. Keys
 // that were created by mistake, such as one for each contact, must not make a file of a million columns.
 const FieldColumns = 200
+
+// exportTimeout bounds the statements of an export. Their time includes that in which the client takes the file.
+const exportTimeout = 30 * time.Minute
 
 // longestFieldColumn is the longest key, in characters, that gets a column.
 const longestFieldColumn = 100
@@ -38,7 +42,10 @@ func (s *Store) ExportContacts(ctx context.Context, v Viewer, by ContactFilter, 
 	if empty {
 		return to.Begin(nil, false)
 	}
-	err = pgx.BeginTxFunc(ctx, s.DB(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+	err = pgx.BeginTxFunc(ctx, s.DB(ctx), pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, readmodel.StatementTimeout(exportTimeout)); err != nil {
+			return err
+		}
 		fields, more, err := fieldColumns(ctx, tx, f)
 		if err != nil {
 			return err

@@ -63,7 +63,7 @@ func (s *Store) countVisible(ctx context.Context, v Viewer, labels []Label) erro
 		return nil
 	}
 	f := v.contacts()
-	rows, err := s.DB().Query(ctx, `select cl.label_id::text, count(*) from read.contact_labels cl join read.contacts c on c.id = cl.contact_id`+
+	rows, err := s.DB(ctx).Query(ctx, `select cl.label_id::text, count(*) from read.contact_labels cl join read.contacts c on c.id = cl.contact_id`+
 		f.Where()+` group by cl.label_id`, f.Args...)
 	if err != nil {
 		return fmt.Errorf("projections: count labels: %w", err)

@@ -137,7 +137,7 @@ func (s *Store) withCounts(ctx context.Context, v Viewer, rows []segmentRow) ([]
 	}
 	names := map[uuid.UUID]string{}
 	if len(ids) > 0 {
-		found, err := s.DB().Query(ctx, labelNamesSQL, v.Workspace, ids)
+		found, err := s.DB(ctx).Query(ctx, labelNamesSQL, v.Workspace, ids)
 		if err != nil {
 			return nil, fmt.Errorf("projections: labels of segments: %w", err)
 		}

@@ -6,9 +6,11 @@ import (
 	"sync"
 	"time"
 
-	"ledgerline/projections/readmodel"
-
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"ledgerline/eventstore"
+	"ledgerline/projections/readmodel"
 )
 
 // Segments are counted on request, over the contacts that the viewer may see. A count is kept until the workspace's
@@ -51,7 +53,7 @@ type segmentCount struct {
 }
 
 func newSegmentCounts() *segmentCounts {
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(eventstore.ForRequest(context.Background()))
 	return &segmentCounts{known: map[countKey]*segmentCount{}, slots: make(chan struct{}, concurrentCounts), ctx: ctx, close: cancel}
 }
 
@@ -64,7 +66,7 @@ func (sc *segmentCounts) fill(ctx context.Context, s *Store, v Viewer, rows []se
 		return nil
 	}
 	var changes string
-	if err := s.DB().QueryRow(ctx, contactChangesSQL, v.Workspace).Scan(&changes); err != nil {
+	if err := s.DB(ctx).QueryRow(ctx, contactChangesSQL, v.Workspace).Scan(&changes); err != nil {
 		return fmt.Errorf("projections: changes of contacts: %w", err)
 	}
 	wait := time.NewTimer(countWait)
@@ -129,7 +131,13 @@ func (sc *segmentCounts) count(s *Store, v Viewer, row *segmentRow, changes stri
 }
 
 func (s *Store) countContacts(ctx context.Context, f *readmodel.Filter) (count int64, err error) {
-	if err := s.DB().QueryRow(ctx, `select count(*) from read.contacts c`+f.Where(), f.Args...).Scan(&count); err != nil {
+	err = pgx.BeginTxFunc(ctx, s.DB(ctx), pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, readmodel.StatementTimeout(countTimeout)); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, `select count(*) from read.contacts c`+f.Where(), f.Args...).Scan(&count)
+	})
+	if err != nil {
 		return 0, fmt.Errorf("projections: count a segment: %w", err)
 	}
 	return count, nil

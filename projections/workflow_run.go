@@ -144,7 +144,7 @@ func (s *Store) countRuns(ctx context.Context, list []Workflow) error {
 	for i := range list {
 		ids[i], byID[list[i].ID] = list[i].ID, &list[i]
 	}
-	rows, err := s.DB().Query(ctx, countRunsSQL, ids, s.Ledger().Now().Add(-runsPeriod))
+	rows, err := s.DB(ctx).Query(ctx, countRunsSQL, ids, s.Ledger().Now().Add(-runsPeriod))
 	if err != nil {
 		return fmt.Errorf("projections: count runs: %w", err)
 	}
@@ -165,7 +165,7 @@ const contactTimesSQL = `select c.created_at, c.last_inbound_at, c.last_outbound
 // ContactTimes reads the times of a contact of any workspace, and whether it is on chat. For a contact that does not
 // exist it sets nothing.
 func (s *Store) ContactTimes(ctx context.Context, contactID string, into *segment.Contact) error {
-	rows, err := s.DB().Query(ctx, contactTimesSQL, contactID)
+	rows, err := s.DB(ctx).Query(ctx, contactTimesSQL, contactID)
 	if err != nil {
 		return fmt.Errorf("projections: times of a contact: %w", err)
 	}

@@ -45,10 +45,13 @@ func (n *Node) openCarriers(run context.Context) (err error) {
 	return nil
 }
 
+// carriersPath begins the paths of the routes of serveCarriers.
+const carriersPath = "/carriers/"
+
 // serveCarriers adds the routes to which carriers report and from which attachments are downloaded. They need no API
 // key: the addresses contain a secret.
 func (n *Node) serveCarriers() {
-	routes := n.API.Engine().Group("/carriers/bluebubbles/:line", n.API.LimitAddress)
+	routes := n.API.Engine().Group(carriersPath+"bluebubbles/:line", n.API.LimitAddress)
 	notFound := fault.New(fault.NotFound, "There is nothing here.")
 	if n.cfg.Roles.Write {
 		routes.POST("/:secret", func(c *gin.Context) {

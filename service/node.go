@@ -5,10 +5,10 @@ package service
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -50,8 +50,11 @@ type Config struct {
 	Clock   clock.Clock // default: the real one
 	Roles   Roles
 	Shards  int // only for a new installation; default 1
-	// MaxConns is the maximal number of connections to PostgreSQL; default 32.
+	// MaxConns is the maximal number of connections to PostgreSQL, without those of the committers and of the feed's
+	// notifications; default 32, at least 4. Requests have a part of them, projections and processes the rest.
 	MaxConns int
+	// StatementTimeout bounds the statements of requests; default 10 s. Exports and counts have bounds of their own.
+	StatementTimeout time.Duration
 	// Sessions says which session tokens are valid; without an issuer none are.
 	Sessions   auth.SessionConfig
 	RateLimits bool
@@ -98,7 +101,8 @@ type Node struct {
 	Runner    *feed.Runner         // nil when the node neither projects nor processes
 
 	cfg      Config
-	pool     *pgxpool.Pool
+	pool     *pgxpool.Pool // of projections and processes
+	requests *pgxpool.Pool // of HTTP requests
 	carriers processes.Carriers
 	bubbles  *bluebubbles.Adapter
 	progress *feed.Progress
@@ -118,17 +122,27 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if err := migrations.Up(ctx, cfg.DSN); err != nil {
 		return nil, err
 	}
-	pool, err := Connect(ctx, cfg.DSN, cfg.MaxConns)
+	forRequests := cfg.requestConns()
+	pool, err := Connect(ctx, cfg.DSN, cfg.MaxConns-forRequests, 0)
 	if err != nil {
+		return nil, err
+	}
+	requests, err := Connect(ctx, cfg.DSN, forRequests, cfg.StatementTimeout)
+	if err != nil {
+		pool.Close()
 		return nil, err
 	}
 	watch := newOutage(cfg.Logger.Handler(), reachDatabase(pool.Config().ConnConfig))
 	cfg.Logger = watch.logger()
-	n := &Node{Clock: cfg.Clock, cfg: cfg, outage: watch, pool: pool, progress: feed.NewProgress(), metrics: prometheus.NewRegistry(), failed: make(chan error, 8)}
+	n := &Node{
+		Clock: cfg.Clock, cfg: cfg, outage: watch, pool: pool, requests: requests, progress: feed.NewProgress(), metrics: prometheus.NewRegistry(),
+		failed: make(chan error, 8),
+	}
 	n.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	n.metrics.MustRegister(nodeMetrics{n})
 	if err := n.assemble(ctx); err != nil {
 		pool.Close()
+		requests.Close()
 		watch.close()
 		return nil, err
 	}
@@ -142,8 +156,12 @@ func (c *Config) fill() {
 	if c.MaxConns == 0 {
 		c.MaxConns = 32
 	}
+	c.MaxConns = max(c.MaxConns, 4)
+	if c.StatementTimeout == 0 {
+		c.StatementTimeout = 10 * time.Second
+	}
 	if c.Requests.PerOrganisation == 0 {
-		c.Requests.PerOrganisation = max(4, c.MaxConns/4)
+		c.Requests.PerOrganisation = max(4, c.requestConns()/2)
 	}
 	if c.Requests.Total == 0 {
 		c.Requests.Total = 8 * c.Requests.PerOrganisation
@@ -162,27 +180,10 @@ func (c *Config) fill() {
 	}
 }
 
-// Connect opens the pool of connections that all components of a node share.
-func Connect(ctx context.Context, dsn string, connections int) (*pgxpool.Pool, error) {
-	cfg, err := pgxpool.ParseConfig(dsn)
-	if err != nil {
-		return nil, errors.New("the database address is not valid") // the error of the library contains the address with its password
-	}
-	cfg.MaxConns = int32(connections) //nolint:gosec // a configured, small number
-	cfg.ConnConfig.RuntimeParams["application_name"] = "ledgerline"
-	cfg.ConnConfig.RuntimeParams["timezone"] = "UTC"
-	cfg.ConnConfig.RuntimeParams["jit"] = "off" // compiling takes longer than any query here, and estimated costs alone would start it
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the database: %w", err)
-	}
-	return pool, nil
-}
-
 func (n *Node) assemble(ctx context.Context) (err error) {
 	cfg := &n.cfg
 	if n.Ledger, err = eventstore.Open(ctx, eventstore.Config{
-		Pool: n.pool, Keyring: cfg.Keyring, Clock: cfg.Clock, Shards: cfg.Shards, Logger: cfg.Logger,
+		Pool: n.pool, Requests: n.requests, Keyring: cfg.Keyring, Clock: cfg.Clock, Shards: cfg.Shards, Logger: cfg.Logger,
 	}); err != nil {
 		return err
 	}
@@ -318,7 +319,7 @@ func (n *Node) serve() error {
 	n.API, err = httpapi.New(httpapi.Config{
 		Version: cfg.Version, BaseURL: cfg.BaseURL, Documentation: documentation(), Authenticator: auth, IdempotencyRecords: idempotencyRecords{n.App, n.Ledger, cfg.Logger}, Limiter: limiter,
 		Logger: cfg.Logger, AccessLog: cfg.AccessLog, LogAddresses: cfg.LogAddresses, Metrics: n.metrics, TrustedProxies: cfg.TrustedProxies,
-		Tracing: cfg.Tracing, Requests: cfg.Requests, SeparateOps: cfg.SeparateOps,
+		Tracing: cfg.Tracing, Requests: cfg.Requests, SeparateOps: cfg.SeparateOps, Classify: databaseFault,
 	})
 	if err != nil {
 		return err
@@ -359,7 +360,15 @@ func (n *Node) caughtUp(context.Context) error {
 }
 
 // Handler serves the routes of the node's roles, and health, readiness and metrics.
-func (n *Node) Handler() http.Handler { return n.API.Handler() }
+func (n *Node) Handler() http.Handler {
+	api := n.API.Handler()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasPrefix(r.URL.Path, carriersPath) { // carriers' reports must not wait for requests of clients
+			r = r.WithContext(eventstore.ForRequest(r.Context()))
+		}
+		api.ServeHTTP(w, r)
+	})
+}
 
 // OpsHandler serves health, readiness and metrics; with Config.SeparateOps only it does.
 func (n *Node) OpsHandler() http.Handler { return n.API.OpsHandler() }
@@ -380,5 +389,6 @@ func (n *Node) Stop() {
 	n.Store.Close()
 	n.Ledger.Close()
 	n.pool.Close()
+	n.requests.Close()
 	n.outage.close()
 }

@@ -124,7 +124,7 @@ func (d dataDir) keyring(ctx context.Context, dsn string) (*eventstore.Keyring, 
 	if !errors.Is(err, fs.ErrNotExist) {
 		return keyring, err
 	}
-	pool, err := service.Connect(ctx, dsn, 1)
+	pool, err := service.Connect(ctx, dsn, 1, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -6,9 +6,16 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
+
+// StatementTimeout is the statement that bounds the other statements of its transaction, in place of the bound that the
+// connections of requests have.
+func StatementTimeout(d time.Duration) string {
+	return fmt.Sprintf("set local statement_timeout = %d", d.Milliseconds())
+}
 
 // Filter builds the where clause of a query from the conditions that apply. The zero value has none.
 type Filter struct {
@@ -91,7 +98,7 @@ const PageBytes = 1 << 20
 func ReadPage[T any](
 	ctx context.Context, r *Reader, name string, limit int, scan pgx.RowToFunc[T], key func(*T) Cursor, sql string, args ...any,
 ) (Page[T], error) {
-	rows, err := r.pool.Query(ctx, sql, args...)
+	rows, err := r.DB(ctx).Query(ctx, sql, args...)
 	if err != nil {
 		return Page[T]{}, fmt.Errorf("projections: %s: %w", name, err)
 	}
@@ -120,7 +127,7 @@ func ReadPage[T any](
 
 // List reads all rows of a query. The name identifies the query in errors.
 func List[T any](ctx context.Context, r *Reader, name string, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
-	rows, err := r.pool.Query(ctx, sql, args...)
+	rows, err := r.DB(ctx).Query(ctx, sql, args...)
 	if err != nil {
 		return nil, fmt.Errorf("projections: %s: %w", name, err)
 	}
@@ -133,7 +140,7 @@ func List[T any](ctx context.Context, r *Reader, name string, scan pgx.RowToFunc
 
 // One reads the only row of a query; found is false when there is none.
 func One[T any](ctx context.Context, r *Reader, name string, scan pgx.RowToFunc[T], sql string, args ...any) (row T, found bool, err error) {
-	rows, err := r.pool.Query(ctx, sql, args...)
+	rows, err := r.DB(ctx).Query(ctx, sql, args...)
 	if err == nil {
 		row, err = pgx.CollectExactlyOneRow(rows, scan)
 	}

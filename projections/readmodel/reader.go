@@ -23,21 +23,20 @@ const pollInterval = 100 * time.Millisecond
 // Reader runs queries on the read models, and waits until they show the events in the ledger: a caller that got the
 // answer to a write sees it in every later read, on any node. A Reader may be used concurrently.
 type Reader struct {
-	pool     *pgxpool.Pool
 	ledger   *eventstore.Ledger
 	progress *feed.Progress
 }
 
 // NewReader makes a reader of a ledger's read models. progress is what this process knows of its consumers.
 func NewReader(ledger *eventstore.Ledger, progress *feed.Progress) *Reader {
-	return &Reader{pool: ledger.Pool(), ledger: ledger, progress: progress}
+	return &Reader{ledger: ledger, progress: progress}
 }
 
 // Ledger is the ledger that the read models are built from.
 func (r *Reader) Ledger() *eventstore.Ledger { return r.ledger }
 
-// DB is the connection pool of the database with the read models.
-func (r *Reader) DB() *pgxpool.Pool { return r.pool }
+// DB returns the connections to the database with the read models for work in this context.
+func (r *Reader) DB(ctx context.Context) *pgxpool.Pool { return r.ledger.DB(ctx) }
 
 // WaitForHead waits until the projections show every event that is in the ledger now. After WaitLimit it fails with
 // fault.Unavailable.
@@ -94,7 +93,7 @@ func (r *Reader) wait(ctx context.Context, shard int, position int64, consumers 
 	for {
 		var head, epoch int64
 		var reached []string
-		if err := r.pool.QueryRow(ctx, reachedSQL, shard, consumers, position).Scan(&head, &epoch, &reached); err != nil {
+		if err := r.DB(ctx).QueryRow(ctx, reachedSQL, shard, consumers, position).Scan(&head, &epoch, &reached); err != nil {
 			return unavailable(ctx, err)
 		}
 		if position < 0 {

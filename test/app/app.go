@@ -5,6 +5,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -110,6 +111,9 @@ type options struct {
 	killable   bool
 	lease      time.Duration
 	carrier    func(*Node) carrier.Carrier
+
+	statementTimeout time.Duration
+	requests         int
 }
 
 // Unlimited returns sending limits that no test reaches.
@@ -142,6 +146,12 @@ func RateLimits() Option { return func(o *options) { o.rateLimits = true } }
 func TrustedProxies(addresses ...string) Option {
 	return func(o *options) { o.proxies = addresses }
 }
+
+// StatementTimeout bounds the statements of requests. The default is that of the service.
+func StatementTimeout(d time.Duration) Option { return func(o *options) { o.statementTimeout = d } }
+
+// OrganisationRequests bounds the requests of an organisation that a node works on at the same time. The default is 32.
+func OrganisationRequests(n int) Option { return func(o *options) { o.requests = n } }
 
 // BaseURL sets the public address of the service.
 func BaseURL(base string) Option { return func(o *options) { o.base = base } }
@@ -200,8 +210,8 @@ func (a *App) StartNode(roles service.Roles) *Node {
 	}
 	var err error
 	n.Node, err = service.Start(context.WithoutCancel(a.t.Context()), service.Config{
-		DSN: dsn, Keyring: a.Ring, Clock: a.Clock, Roles: roles, Shards: o.shards, MaxConns: 16, RateLimits: o.rateLimits,
-		Requests: httpapi.Requests{PerOrganisation: 32}, TrustedProxies: o.proxies, Inside: !o.guarded, BaseURL: o.base, Version: "test", Logger: logger, Workers: 8, Lease: o.lease,
+		DSN: dsn, Keyring: a.Ring, Clock: a.Clock, Roles: roles, Shards: o.shards, MaxConns: 24, StatementTimeout: o.statementTimeout, RateLimits: o.rateLimits,
+		Requests: httpapi.Requests{PerOrganisation: cmp.Or(o.requests, 32)}, TrustedProxies: o.proxies, Inside: !o.guarded, BaseURL: o.base, Version: "test", Logger: logger, Workers: 8, Lease: o.lease,
 		Sessions: auth.SessionConfig{Issuer: Issuer, Audience: Audience, Secret: Secret},
 		Carriers: func(all processes.Carriers) {
 			if o.carrier != nil {

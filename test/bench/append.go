@@ -32,7 +32,7 @@ func measureAppend(ctx context.Context, b *bench) error {
 	if err := migrations.Up(ctx, dsn); err != nil {
 		return err
 	}
-	pool, err := service.Connect(ctx, dsn, b.Callers+4)
+	pool, err := service.Connect(ctx, dsn, b.Callers+4, 0)
 	if err != nil {
 		return err
 	}

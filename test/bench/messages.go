@@ -179,7 +179,7 @@ func (b *bench) singleRowInserts(ctx context.Context) (rate float64, how string,
 	if err != nil {
 		return 0, "", err
 	}
-	pool, err := service.Connect(ctx, dsn, b.Callers)
+	pool, err := service.Connect(ctx, dsn, b.Callers, 0)
 	if err != nil {
 		return 0, "", err
 	}
@@ -225,7 +225,7 @@ func (b *bench) handwritten(ctx context.Context) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	pool, err := service.Connect(ctx, dsn, 32)
+	pool, err := service.Connect(ctx, dsn, 32, 0)
 	if err != nil {
 		return 0, err
 	}

@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -71,4 +72,20 @@ func TestEveryMCPMessageCountsAlsoAMalformedOne(t *testing.T) {
 		}
 		answer.Refused(429, "rate_limited")
 	}
+}
+
+func TestASlowQueryIsRefusedWithAClearError(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t, app.StatementTimeout(200*time.Millisecond))
+	blocker, err := a.Pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = blocker.Rollback(t.Context()) }()
+	var table string
+	a.QueryRow(`select format('%I.%I', v.view_schema, v.table_name) from (
+		select table_schema as view_schema, table_name from information_schema.view_table_usage where view_schema = 'read' and view_name = 'contacts') v`, nil, &table)
+	_, err = blocker.Exec(t.Context(), `lock table `+table+` in access exclusive mode`)
+	require.NoError(t, err)
+	refused := a.Live.Get("/v1/contacts").Refused(503, "service_unavailable")
+	require.Equal(t, "5", refused.Header.Get("retry-after"))
+	require.Contains(t, refused.Text("error.message"), "Narrow the search")
 }
