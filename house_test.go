@@ -34,7 +34,7 @@ var allowedImports = map[string][]string{
 	"commands/...":   {"csvfile", "domain/...", "eventstore/...", "events", "clock", "commands/..."},
 	// Projections and the read side use only values of the domain. They must not call methods of aggregates that decide,
 	// which this test cannot check.
-	"projections/...": {"events", "eventstore/...", "domain/...", "clock", "projections/..."},
+	"projections/...": {"fairqueue", "events", "eventstore/...", "domain/...", "clock", "projections/..."},
 	"processes/...":   {"commands/...", "projections/...", "events", "eventstore/...", "domain/...", "clock", "processes/..."},
 	// The packages that declare the ports which adapters implement.
 	"adapters/...": {"processes/carrier", "processes/webhooks", "events", "domain/fault", "clock", "adapters/..."},

@@ -273,9 +273,9 @@ func render[Out any](out *Out, fill filler) ([]byte, error) {
 // stream answers with a download. A failure before the first byte is an ordinary refusal.
 func (a *API) stream(q *request, e *endpoint, download Download) {
 	connection := http.NewResponseController(q.gin.Writer)
-	extend := func() { _ = connection.SetWriteDeadline(time.Now().Add(a.cfg.StallTimeout)) }
-	w := &downloadWriter{q: q, e: e, download: download, extend: extend}
-	_ = connection.SetWriteDeadline(time.Time{})                    // a download may take any time
+	end, _ := q.ctx.Deadline()
+	w := &downloadWriter{q: q, e: e, download: download, connection: connection, end: end, pace: pace{stall: a.cfg.StallTimeout}}
+	_ = connection.SetWriteDeadline(end)                            // a download may take longer than other answers
 	defer func() { _ = connection.SetWriteDeadline(time.Time{}) }() // for the next request of the connection
 	err := download.Write(w)
 	if err == nil {
@@ -295,16 +295,17 @@ func (a *API) stream(q *request, e *endpoint, download Download) {
 	panic(http.ErrAbortHandler) // the client must not take a partial file for a complete one
 }
 
-// downloadWriter sends the header with the first byte. Every write waits for the client at most StallTimeout, because a
-// download holds a database connection.
+// downloadWriter sends the header with the first byte. It ends a download whose client is slower than its pace, because
+// a download holds a database connection.
 type downloadWriter struct {
-	q        *request
-	e        *endpoint
-	download Download
-	extend   func()
-
+	q          *request
+	e          *endpoint
+	download   Download
+	connection *http.ResponseController
+	end        time.Time
+	pace       pace
 	started    bool
-	clientLeft bool // the client closed the connection, or took nothing for StallTimeout
+	clientLeft bool // the client closed the connection, or read too slowly
 }
 
 func (w *downloadWriter) start() {
@@ -322,9 +323,15 @@ func (w *downloadWriter) start() {
 }
 
 func (w *downloadWriter) Write(p []byte) (int, error) {
-	w.extend()
+	begun := time.Now()
+	deadline := begun.Add(w.pace.left())
+	if deadline.After(w.end) {
+		deadline = w.end
+	}
+	_ = w.connection.SetWriteDeadline(deadline)
 	w.start()
 	n, err := w.q.gin.Writer.Write(p)
+	w.pace.add(n, time.Since(begun))
 	w.clientLeft = w.clientLeft || err != nil
 	return n, err
 }

@@ -49,6 +49,8 @@ type Config struct {
 	RequestTimeout time.Duration
 	// StallTimeout ends a download whose client has taken nothing for this long; a minute when 0.
 	StallTimeout time.Duration
+	// DownloadTimeout bounds a download as a whole; 15 minutes when 0.
+	DownloadTimeout time.Duration
 	// Classify converts an error that is not a fault into one; nil for an error that it does not know. Default: none is.
 	Classify func(error) *fault.Fault
 }
@@ -74,6 +76,9 @@ func (c *Config) fill() error {
 	}
 	if c.StallTimeout == 0 {
 		c.StallTimeout = time.Minute
+	}
+	if c.DownloadTimeout == 0 {
+		c.DownloadTimeout = 15 * time.Minute
 	}
 	return nil
 }

@@ -105,7 +105,10 @@ func (a *API) middleware(e *endpoint) func(huma.Context, func(huma.Context)) {
 		q := &request{humaContext: hc, gin: c, body: &noBody}
 		c.Set(callKey, &q.call)
 		ctx, cancel := c.Request.Context(), context.CancelFunc(func() {})
-		if !e.stream && a.cfg.RequestTimeout > 0 {
+		switch {
+		case e.stream:
+			ctx, cancel = context.WithTimeout(ctx, a.cfg.DownloadTimeout)
+		case a.cfg.RequestTimeout > 0:
 			ctx, cancel = context.WithTimeout(ctx, a.cfg.RequestTimeout)
 		}
 		defer cancel()

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ledgerline/eventstore"
+	"ledgerline/fairqueue"
 	"ledgerline/projections/readmodel"
 )
 
@@ -19,19 +20,21 @@ import (
 // counted, so that the next request gets them.
 
 const (
-	countWait        = 1500 * time.Millisecond
-	countTimeout     = 30 * time.Second
-	concurrentCounts = 2
-	timedCountAge    = time.Minute // by the service's clock
-	maxCounts        = 10_000
+	countWait     = 1500 * time.Millisecond
+	countTimeout  = 30 * time.Second
+	maxCounting   = 2                // counts at the same time; one of a workspace
+	maxUncounted  = 1000             // counts of a workspace that wait
+	uncountedWait = 10 * time.Minute // for their turn
+	timedCountAge = time.Minute      // by the service's clock
+	maxCounts     = 10_000
 )
 
 // segmentCounts keeps the counts of segments in memory.
 type segmentCounts struct {
 	mu    sync.Mutex
 	known map[countKey]*segmentCount
-	slots chan struct{}
-	ctx   context.Context //nolint:containedctx // a count outlives the request that started it, but not the store
+	slots *fairqueue.Queue[uuid.UUID] // workspaces take turns
+	ctx   context.Context             //nolint:containedctx // a count outlives the request that started it, but not the store
 	close context.CancelFunc
 }
 
@@ -54,7 +57,8 @@ type segmentCount struct {
 
 func newSegmentCounts() *segmentCounts {
 	ctx, cancel := context.WithCancel(eventstore.ForRequest(context.Background()))
-	return &segmentCounts{known: map[countKey]*segmentCount{}, slots: make(chan struct{}, concurrentCounts), ctx: ctx, close: cancel}
+	slots := fairqueue.New[uuid.UUID](fairqueue.Config{Total: maxCounting, PerOwner: 1, Waiting: maxUncounted, Wait: uncountedWait})
+	return &segmentCounts{known: map[countKey]*segmentCount{}, slots: slots, ctx: ctx, close: cancel}
 }
 
 // The state of the contacts: the number of their changes, and the revision of the read model, which counts from 0.
@@ -121,8 +125,12 @@ func (sc *segmentCounts) count(s *Store, v Viewer, row *segmentRow, changes stri
 	f.Conditions = append(f.Conditions, segmentSQL(row.node, f, now))
 	go func() {
 		defer close(c.done)
-		sc.slots <- struct{}{}
-		defer func() { <-sc.slots }()
+		leave, err := sc.slots.Enter(sc.ctx, v.Workspace, 1)
+		if err != nil {
+			c.err = err
+			return
+		}
+		defer leave()
 		ctx, cancel := context.WithTimeout(sc.ctx, countTimeout)
 		defer cancel()
 		c.count, c.err = s.countContacts(ctx, f)

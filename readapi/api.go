@@ -6,6 +6,7 @@ package readapi
 import (
 	"github.com/google/uuid"
 
+	"ledgerline/fairqueue"
 	"ledgerline/httpapi"
 	"ledgerline/httpapi/auth"
 	"ledgerline/projections"
@@ -16,12 +17,13 @@ import (
 type API struct {
 	store   *projections.Store
 	cursors *httpapi.Cursors
-	exports chan struct{} // holds a value for each export that runs
+	exports *fairqueue.Queue[uuid.UUID]
+	proofs  *fairqueue.Queue[uuid.UUID]
 }
 
 // Register adds all read endpoints to a router. It is the complete table of their paths and of who may call them.
 func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors) {
-	a := &API{store, cursors, make(chan struct{}, maxExports)}
+	a := New(store, cursors)
 	reads := []auth.Scope{auth.ScopeRead}
 	admin := []auth.Scope{auth.ScopeAdmin}
 

@@ -99,7 +99,7 @@ func (a *API) exportConsent(ctx context.Context, c *httpapi.Call, in *ExportCons
 		ContentType: "text/csv; charset=utf-8; header=present",
 		Filename:    "consent-" + a.store.Ledger().Now().Format(time.DateOnly) + ".csv",
 		Write: func(w io.Writer) error {
-			end, err := a.startExport(ctx)
+			end, err := startSlow(ctx, a.exports, c, "exports")
 			if err != nil {
 				return err
 			}
@@ -154,5 +154,10 @@ func (a *API) proveConsent(ctx context.Context, c *httpapi.Call, in *ProveConsen
 	if err := a.store.WaitForHead(ctx, v.Shard, projections.Consent); err != nil {
 		return projections.ConsentProof{}, err
 	}
+	end, err := startSlow(ctx, a.proofs, c, "proofs")
+	if err != nil {
+		return projections.ConsentProof{}, err
+	}
+	defer end()
 	return a.store.ProveConsent(ctx, v, c.OrganisationID, e164, in.HeadSize)
 }

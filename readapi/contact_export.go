@@ -28,13 +28,6 @@ type ExportContacts struct {
 	ConsentStatus string                      `query:"consent_status" enum:"unknown,opted_in,opted_out"`
 }
 
-const (
-	// maxExports is how many exports a node runs at a time. Each occupies a connection to the database (rule CON-43).
-	maxExports = 4
-	// exportWait is how long an export waits for another one to end before it is refused.
-	exportWait = 10 * time.Second
-)
-
 // exportContacts answers GET /v1/contacts/export.
 func (a *API) exportContacts(ctx context.Context, c *httpapi.Call, in *ExportContacts) (httpapi.Download, error) {
 	by := projections.ContactFilter{Label: in.Label, ConsentStatus: in.ConsentStatus}
@@ -53,7 +46,7 @@ func (a *API) exportContacts(ctx context.Context, c *httpapi.Call, in *ExportCon
 		ContentType: "text/csv; charset=utf-8; header=present",
 		Filename:    "contacts-" + a.store.Ledger().Now().Format(time.DateOnly) + ".csv",
 		Write: func(w io.Writer) error {
-			end, err := a.startExport(ctx)
+			end, err := startSlow(ctx, a.exports, c, "exports")
 			if err != nil {
 				return err
 			}
@@ -65,23 +58,6 @@ func (a *API) exportContacts(ctx context.Context, c *httpapi.Call, in *ExportCon
 			return file.csv.Flush()
 		},
 	}, nil
-}
-
-// startExport waits until fewer than maxExports run. After exportWait it returns fault.Unavailable. The caller calls
-// end when its export has ended.
-func (a *API) startExport(ctx context.Context) (end func(), err error) {
-	wait := time.NewTimer(exportWait)
-	defer wait.Stop()
-	select {
-	case a.exports <- struct{}{}:
-		return func() { <-a.exports }, nil
-	case <-wait.C:
-		busy := fault.New(fault.Unavailable, "Too many exports are running. Try again shortly.")
-		busy.RetryAfter = exportWait
-		return nil, busy
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }
 
 // exportedFields are the fields of a contact that have a column in an export. The custom fields are not among them:

@@ -12,7 +12,7 @@ import (
 
 // New returns the endpoints without registering them.
 func New(store *projections.Store, cursors *httpapi.Cursors) *API {
-	return &API{store, cursors, make(chan struct{}, maxExports)}
+	return &API{store, cursors, newSlowQueue(maxExports), newSlowQueue(maxProofs)}
 }
 
 // Contact is GET /v1/contacts/{id}.
