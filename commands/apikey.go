@@ -83,6 +83,7 @@ func (u *unit) recordNewAPIKey(issued *IssuedAPIKey, created []events.Event) {
 	key.Record(created...)
 	issued.Key = key.State
 	u.claimSecret(issued)
+	u.countInWorkspace("API key", 1, maxAPIKeys)
 }
 
 func (u *unit) claimSecret(issued *IssuedAPIKey) {
@@ -161,7 +162,10 @@ func (a *App) RevokeAPIKey(ctx context.Context, req Request, keyID string, grant
 		if err != nil {
 			return err
 		}
-		key.Record(revoked...)
+		if len(revoked) > 0 {
+			key.Record(revoked...)
+			u.countInWorkspace("API key", -1, maxAPIKeys)
+		}
 		u.Ref = keyID
 		return nil
 	})

@@ -12,7 +12,7 @@ import (
 )
 
 var labels = named[uuid.UUID, label.Label]{
-	noun: "label", nameField: "name",
+	noun: "label", nameField: "name", most: maxLabels,
 	kind:         func(e *engine.Engine) engine.Kind[label.Label] { return e.Labels },
 	stream:       label.Stream,
 	exists:       label.Label.Exists,

@@ -17,6 +17,7 @@ import (
 type named[ID, S any] struct {
 	noun      string // what refusals call the resource: "label"
 	nameField string // what refusals call its name: "name" or "title"
+	most      int64  // how many a workspace may have (rule API-39)
 
 	kind         func(*engine.Engine) engine.Kind[S]
 	stream       func(ID) string
@@ -47,6 +48,16 @@ func (n *named[ID, S]) begin(u *unit, id ID, created []events.Event, taken func(
 	resource.Record(created...)
 	scope, key := n.claim(resource.State)
 	u.Claim(scope, key, fmt.Sprint(id), taken)
+	n.count(u, 1)
+}
+
+// count adds to the number of the workspace's resources of this kind, within its limit.
+func (n *named[ID, S]) count(u *unit, add int64) { u.countInWorkspace(n.noun, add, n.most) }
+
+// countInWorkspace adds to the number of the workspace's resources of a kind. More than most are refused with conflict.
+func (u *unit) countInWorkspace(noun string, add, most int64) {
+	u.Quota(engine.CountQuota(noun+":"+u.Request.Workspace.String(), add, most),
+		fault.New(fault.Conflict, "A workspace has at most %d resources of the kind %s. Delete one first.", most, noun).With("limit", most))
 }
 
 // load loads a resource of the request's workspace; not_found when there is none.
@@ -92,6 +103,7 @@ func (n *named[ID, S]) remove(ctx context.Context, a *App, req Request, id ID) (
 		scope, key := n.claim(resource.State)
 		u.ReleaseClaim(scope, key, u.Ref)
 		resource.Record(n.deleteEvents(resource.State)...)
+		n.count(u, -1)
 		return nil
 	})
 }

@@ -12,7 +12,7 @@ import (
 )
 
 var pools = named[string, line.Pool]{
-	noun: "pool", nameField: "name",
+	noun: "pool", nameField: "name", most: maxPools,
 	kind:      func(e *engine.Engine) engine.Kind[line.Pool] { return e.Pools },
 	stream:    func(id string) string { return id },
 	exists:    func(p line.Pool) bool { return p.ID != "" },

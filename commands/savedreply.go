@@ -11,7 +11,7 @@ import (
 )
 
 var savedReplies = named[uuid.UUID, savedreply.SavedReply]{
-	noun: "saved reply", nameField: "title",
+	noun: "saved reply", nameField: "title", most: maxSavedReplies,
 	kind:         func(e *engine.Engine) engine.Kind[savedreply.SavedReply] { return e.SavedReplies },
 	stream:       savedreply.Stream,
 	exists:       savedreply.SavedReply.Exists,

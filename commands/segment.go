@@ -12,7 +12,7 @@ import (
 )
 
 var segments = named[uuid.UUID, segment.Segment]{
-	noun: "segment", nameField: "name",
+	noun: "segment", nameField: "name", most: maxSegments,
 	kind:         func(e *engine.Engine) engine.Kind[segment.Segment] { return e.Segments },
 	stream:       segment.Stream,
 	exists:       segment.Segment.Exists,

@@ -89,3 +89,28 @@ func TestASlowQueryIsRefusedWithAClearError(t *testing.T) {
 	require.Equal(t, "5", refused.Header.Get("retry-after"))
 	require.Contains(t, refused.Text("error.message"), "Narrow the search")
 }
+
+func TestSavedRepliesOfAWorkspaceAreBounded(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	reply := func(title string) app.Answer {
+		return a.Live.Post("/v1/saved-replies", app.Map{"title": title, "body": "x"})
+	}
+	reply("first").Is(201)
+	a.Exec(`update ledger_quotas set used = 2000 where key = $1`, "saved reply:"+a.ID.String())
+	refused := reply("second").Refused(409, "conflict")
+	require.InDelta(t, 2000, refused.At("error.details.limit"), 0)
+}
+
+func TestARevokedKeyMakesRoomForAnother(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	key := a.NewKey(apikey.Live, nil, apikey.Read)
+	a.Exec(`update ledger_quotas set used = 500 where key = $1`, "API key:"+a.ID.String())
+	create := app.Map{"name": "x", "scopes": []string{"read"}}
+	a.Live.Post("/v1/api-keys", create).Refused(409, "conflict")
+	a.Live.Delete("/v1/api-keys/" + key.ID).Is(200)
+	a.Live.Delete("/v1/api-keys/" + key.ID).Is(200)
+	a.Live.Post("/v1/api-keys", create).Is(201)
+	a.Live.Post("/v1/api-keys", create).Refused(409, "conflict")
+}
