@@ -1,8 +1,12 @@
 package e2e_test
 
 import (
+	"context"
+	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -113,4 +117,62 @@ func TestARevokedKeyMakesRoomForAnother(t *testing.T) {
 	a.Live.Delete("/v1/api-keys/" + key.ID).Is(200)
 	a.Live.Post("/v1/api-keys", create).Is(201)
 	a.Live.Post("/v1/api-keys", create).Refused(409, "conflict")
+}
+
+// hostileClients is how many clients attack at the same time.
+const hostileClients = 50
+
+// attack repeats a request until ctx ends, and does not read the answers.
+func attack(ctx context.Context, address, method, body, token string) {
+	for ctx.Err() == nil {
+		r, err := http.NewRequestWithContext(ctx, method, address, strings.NewReader(body))
+		if err != nil {
+			return
+		}
+		r.Header = http.Header{"Authorization": {"Bearer " + token}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+		if answer, err := http.DefaultClient.Do(r); err == nil {
+			_ = answer.Body.Close()
+		}
+	}
+}
+
+// TestATenantCannotStarveAnother has hostile clients of one organisation, which repeat heavy requests of every kind
+// as fast as they are answered, while another organisation does its daily work.
+func TestATenantCannotStarveAnother(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t, app.RateLimits(), app.OrganisationRequests(4))
+	b := a.NewOrganisation("Victim")
+	for i := range 5 {
+		a.Live.Post("/v1/segments", app.Map{"name": fmt.Sprint(i), "definition": app.Map{"field": "first_name", "op": "contains", "value": "a"}}).Is(201)
+	}
+	batch := "[" + strings.Repeat(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_conversations","arguments":{}}},`, 19) +
+		`{"jsonrpc":"2.0","id":2,"method":"ping"}]`
+	kinds := []struct{ method, path, body string }{
+		{"GET", "/v1/segments", ""},
+		{"GET", "/v1/contacts/export", ""},
+		{"POST", "/mcp", batch},
+		{"POST", "/v1/contacts/import", `{"csv":"` + strings.Repeat("phone\\n", 100_000) + `","mapping":{"phone":"phone"}}`},
+		{"POST", "/v1/contacts", `{"phone":` + strings.Repeat("[", 100_000)},
+		{"POST", "/v1/api-keys", `{"name":"flood","scopes":["read"]}`},
+		{"GET", "/v1/contacts?q=a", ""},
+	}
+	secret := a.NewKey(apikey.Live, nil, apikey.Read, apikey.Send, apikey.Admin).Secret
+	other := a.NewKey(apikey.Live, nil, apikey.Read, apikey.Send, apikey.Admin).Secret
+	ctx, stop := context.WithCancel(t.Context())
+	var attackers sync.WaitGroup
+	defer func() { stop(); attackers.Wait() }()
+	for i := range hostileClients {
+		kind, token := kinds[i%len(kinds)], []string{secret, other, "ll_live_nonsense"}[i%3]
+		attackers.Go(func() { attack(ctx, a.Nodes[0].URL+kind.path, kind.method, kind.body, token) })
+	}
+	for i := range 10 {
+		phone := a.Phone()
+		made := b.Live.Post("/v1/contacts", app.Map{"phone": phone, "first_name": fmt.Sprint("Ada ", i)}).Is(201)
+		sent := b.Live.Post("/v1/messages", app.Map{"to": phone, "body": fmt.Sprint("Hello ", i)}).Is(201)
+		b.Live.Get("/v1/contacts/" + made.Text("id")).Is(200)
+		b.Live.Get("/v1/contacts?q=ada").Is(200)
+		require.Eventually(t, func() bool {
+			return b.Live.Get("/v1/messages/"+sent.Text("id")).Is(200).Text("sent_at") != ""
+		}, time.Minute, 50*time.Millisecond, "the message does not leave")
+	}
 }
