@@ -62,9 +62,9 @@ const (
 type StreamEvents struct {
 	Stream   string
 	Expected int // NoStream, AnyVersion, or the version at which the command decided
-	// Workspace replaces the append's workspace when it is not uuid.Nil. Events of a workspace other than the append's get
-	// the actor system, and neither the request nor the causation nor the correlation of the append: what happens in one
-	// workspace is not shown in another one.
+	// Workspace replaces the append's workspace when it is not uuid.Nil. If the append has another workspace, the events
+	// get the actor system, and neither the request nor the causation nor the correlation of the append: what happens in
+	// one workspace is not shown in another one. Events of an append of the whole organisation keep its cause.
 	Workspace uuid.UUID
 	Events    []events.Event
 }
