@@ -196,8 +196,8 @@ func (l *Ledger) VerifyGuards(ctx context.Context, shard int, guards []Guard) (i
 // Now is the time of the service's clock.
 func (l *Ledger) Now() time.Time { return l.clock.Now() }
 
-// Pool is the database of the ledger, for projections and processes that have their tables there. Code that requests may
-// run uses DB.
+// Pool is the database of the ledger, for projections and processes that have their tables there. Code that requests
+// may run uses DB.
 func (l *Ledger) Pool() *pgxpool.Pool { return l.pool }
 
 // Keyring returns the installation's secrets, from which callers derive further keys.

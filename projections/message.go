@@ -289,9 +289,9 @@ func (s *Store) messagesSQL(ctx context.Context, v Viewer, by *MessageFilter, af
 const numberOwnerSQL = `select c.id from read.contacts c where c.workspace_id = $1 and c.phone = $2
 	union all select '' from read.lines l where l.workspace_id = $1 and l.phone = $2 limit 1`
 
-// requireNumber requires a number in a column of the messages; "" requires nothing. There is no index by number, because
-// the sender of a message changes when the message is routed. Instead the number's contact is found, and its messages
-// are read by index. A number of neither a contact nor a line of the workspace matches nothing.
+// requireNumber requires a number in a column of the messages; "" requires nothing. There is no index by number,
+// because the sender of a message changes when the message is routed. Instead the number's contact is found, and its
+// messages are read by index. A number of neither a contact nor a line of the workspace matches nothing.
 func (s *Store) requireNumber(ctx context.Context, v Viewer, f *readmodel.Filter, column, number string) error {
 	if number == "" {
 		return nil
