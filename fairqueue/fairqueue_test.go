@@ -32,7 +32,7 @@ func TestOneOwnerCannotTakeMoreThanItsShare(t *testing.T) {
 	first() // again changes nothing
 	enter(t, q, "c", 1)
 	_, err = q.Enter(t.Context(), "a", 1)
-	require.ErrorIs(t, err, fairqueue.ErrFull)
+	require.ErrorIs(t, err, fairqueue.ErrBusy, "a has room in its share, but the queue has none")
 }
 
 func TestWaitingOwnersTakeTurns(t *testing.T) {

@@ -88,6 +88,7 @@ func TestDevSaysThatItsClockStartsBeforeEventsOfAnEarlierRun(t *testing.T) {
 	p, _ = startDev(t, dir, "--clock", "2020-03-02T17:00:00Z")
 	require.Eventually(t, func() bool { return strings.Contains(p.err.String(), "note: the clock starts at 2020-03-02T17:00:00Z") }, patience, tick)
 	require.NotContains(t, p.err.String(), "was moved")
+	require.Equal(t, exitOK, p.signal(syscall.SIGINT))
 }
 
 func TestDevReportsWhyItCannotStart(t *testing.T) {
