@@ -14,7 +14,7 @@ import (
 type Webhook struct {
 	ID             string   `json:"id" doc:"whk_ id" sql:"text collate \"C\" not null"`
 	URL            string   `json:"url" sql:"text not null"`
-	Events         []string `json:"events" nullable:"false" enum:"*,message.received,message.status,contact.created,contact.opted_out,contact.opted_in,conversation.assigned,line.state_changed,line.degraded,line.recovered,workflow.run.completed,agent.handoff,workflow.webhook" sql:"text[] not null"`
+	Events         []string `json:"events" nullable:"false" enum:"message.received,message.status,contact.created,contact.opted_out,contact.opted_in,conversation.assigned,line.state_changed,line.degraded,line.recovered,workflow.run.completed,agent.handoff,workflow.webhook" sql:"text[] not null"`
 	Status         string   `json:"status" enum:"active,paused,disabled" sql:"text not null"`
 	DisabledAt     *string  `json:"disabled_at" format:"date-time" sql:"timestamptz"`
 	DisabledReason *string  `json:"disabled_reason" doc:"failing: nothing succeeded for 120 hours; gone: the receiver answered 410" sql:"text"`

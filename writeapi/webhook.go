@@ -14,7 +14,7 @@ import (
 type CreateWebhook struct {
 	Body struct {
 		URL    string   `json:"url" format:"uri" maxLength:"2048" doc:"https://"`
-		Events []string `json:"events" nullable:"false" enum:"*,message.received,message.status,contact.created,contact.opted_out,contact.opted_in,conversation.assigned,line.state_changed,line.degraded,line.recovered,workflow.run.completed,agent.handoff,workflow.webhook" doc:"What it is told of: at least one type, or * for all, also those of later versions"`
+		Events []string `json:"events" nullable:"false" enum:"message.received,message.status,contact.created,contact.opted_out,contact.opted_in,conversation.assigned,line.state_changed,line.degraded,line.recovered,workflow.run.completed,agent.handoff,workflow.webhook" doc:"What it is told of: at least one type"`
 	}
 }
 
@@ -43,7 +43,7 @@ type UpdateWebhook struct {
 	httpapi.IDParam
 	Body struct {
 		URL    httpapi.Optional[string]   `json:"url,omitzero" format:"uri" maxLength:"2048" doc:"https://"`
-		Events httpapi.Optional[[]string] `json:"events,omitzero" enum:"*,message.received,message.status,contact.created,contact.opted_out,contact.opted_in,conversation.assigned,line.state_changed,line.degraded,line.recovered,workflow.run.completed,agent.handoff,workflow.webhook" doc:"In place of those so far"`
+		Events httpapi.Optional[[]string] `json:"events,omitzero" enum:"message.received,message.status,contact.created,contact.opted_out,contact.opted_in,conversation.assigned,line.state_changed,line.degraded,line.recovered,workflow.run.completed,agent.handoff,workflow.webhook" doc:"In place of those so far"`
 		Status httpapi.Optional[string]   `json:"status,omitzero" enum:"active,paused" doc:"active also enables a disabled endpoint again, at most once in ten minutes"`
 	}
 }

@@ -53,9 +53,6 @@ func Types() []string {
 	}
 }
 
-// AllTypes subscribes to every event type, also to those of later versions.
-const AllTypes = "*"
-
 // Endpoint is the state of one endpoint. The zero value does not exist.
 type Endpoint struct {
 	ID                  string
@@ -158,13 +155,12 @@ func isPrivateHost(host string) bool {
 	return ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() || ip.IsUnspecified()
 }
 
-// CheckEvents returns what is wrong with a list of event types: it must name at least one, and only those of Types and
-// AllTypes.
+// CheckEvents returns what is wrong with a list of event types: it must name at least one, and only those of Types.
 func CheckEvents(types []string) []fault.Issue {
 	if len(types) == 0 {
 		return []fault.Issue{{Location: "body", Path: "/events", Code: "required", Message: "Name at least one event type."}}
 	}
-	known := append(Types(), AllTypes)
+	known := Types()
 	for _, t := range types {
 		if !slices.Contains(known, t) {
 			return []fault.Issue{{Location: "body", Path: "/events", Code: "invalid_value", Message: "There is no such event type."}}
@@ -173,18 +169,7 @@ func CheckEvents(types []string) []fault.Issue {
 	return nil
 }
 
-// sorted sorts event types and drops repetitions, and types besides AllTypes.
-func sorted(types []string) []string {
-	if slices.Contains(types, AllTypes) {
-		return []string{AllTypes}
-	}
-	return slices.Compact(slices.Sorted(slices.Values(types)))
-}
-
-// Subscribes reports whether a list of subscriptions includes an event type.
-func Subscribes(subscriptions []string, eventType string) bool {
-	return slices.Contains(subscriptions, eventType) || slices.Contains(subscriptions, AllTypes)
-}
+func sorted(types []string) []string { return slices.Compact(slices.Sorted(slices.Values(types))) }
 
 // Create creates an endpoint. A bad address and bad event types are refused together, with validation_failed. inside
 // allows http and private addresses.

@@ -99,7 +99,7 @@ func (p *Process) WriteContext(ctx context.Context, b *pgx.Batch, _ int, recorde
 		matched := false
 		for _, webhookType := range payload.WebhookTypes(r.Type) {
 			for _, e := range endpoints {
-				if e.Workspace == r.WorkspaceID && e.Status != webhook.Deleted && webhook.Subscribes(e.Events, webhookType) {
+				if e.Workspace == r.WorkspaceID && e.Status != webhook.Deleted && slices.Contains(e.Events, webhookType) {
 					asOfEvent := *e // later events of the batch may change its status
 					k := payloadKey{r.Position, webhookType}
 					receivers[k] = append(receivers[k], &asOfEvent)

@@ -542,21 +542,3 @@ func TestWebhookAndDeliveryAreShownOneByOneWithWhatIsSent(t *testing.T) {
 		other.Live.Get("/v1/webhooks/"+text(endpoint, "id")).Refused(404, "not_found")
 	})
 }
-
-func TestEndpointCanSubscribeToAllEvents(t *testing.T) {
-	t.Parallel()
-	a := app.Start(t)
-	s := sink.Start(t)
-	endpoint := hook(a.Live, s.URL, "contact.created", "*", "message.status")
-	require.Equal(t, []any{"*"}, endpoint["events"])
-	contact := a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201).Text("id")
-	a.Live.Post("/v1/contacts/"+contact+"/opt-out", app.Map{"source": "form"}).Is(200)
-	a.Settle()
-	var types []any
-	for _, d := range deliveries(a.Live, endpoint, "") {
-		types = append(types, d["event_type"])
-	}
-	require.ElementsMatch(t, []any{"contact.created", "contact.opted_out"}, types)
-	a.Live.Do("PATCH", "/v1/webhooks/"+text(endpoint, "id"), app.Map{"events": []string{"contact.created"}}).Is(200)
-	a.Live.Post("/v1/webhooks/"+text(endpoint, "id")+"/test", app.Map{"type": "*"}).Is(400)
-}
