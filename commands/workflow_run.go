@@ -189,7 +189,7 @@ func (u *unit) inSegment(ctx context.Context, id uuid.UUID, c *engine.Aggregate[
 	if found, err := foundUnless(err); err != nil || !found {
 		return false, err
 	}
-	node, err := segment.Parse(map[string]any(s.State.Definition), "")
+	node, err := segment.Parse(s.State.Definition, "")
 	if err != nil {
 		return false, fmt.Errorf("commands: the definition of a segment: %w", err)
 	}
@@ -551,7 +551,7 @@ func (r *runUnit) label(ctx context.Context, s *workflow.Step) error {
 	changed, err := r.contact.State.ChangeLabels(ids[0], ids[1], "/add")
 	if f := fault.Of(err); f != nil { // too many labels
 		r.fail(s, string(f.Code))
-		return nil
+		return nil //nolint:nilerr // the failure is recorded with the step
 	}
 	r.contact.Record(changed...)
 	r.complete(s, completedIf(len(changed) > 0), "", nil)

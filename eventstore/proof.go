@@ -109,7 +109,8 @@ func (l *Ledger) Prove(ctx context.Context, shard int, headSize int64, streams .
 	if err != nil {
 		return p, err
 	}
-	return p, p.addEntries(ctx, l.nodes(shard), head.Size, blocks, all)
+	err = p.addEntries(ctx, l.nodes(shard), head.Size, blocks, all)
+	return p, err
 }
 
 // NoSuchHead is returned for a proof that shall extend a head which the ledger does not have.

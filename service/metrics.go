@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ledgerline/eventstore/feed"
@@ -21,7 +22,8 @@ var (
 	databaseUp = prometheus.NewDesc("ledgerline_database_up",
 		"1 while the node reaches its database, else 0.", nil, nil)
 	databaseConnections = prometheus.NewDesc("ledgerline_database_connections",
-		"Connections of the node's pool by state: in use, idle, and the greatest number allowed (max).", []string{"state"}, nil)
+		"Connections of the node's pools, of processes and of requests, by state: in use, idle, and the greatest number allowed (max).",
+		[]string{"pool", "state"}, nil)
 	parkedEvents = prometheus.NewDesc("ledgerline_feed_parked_events",
 		"Events that a consumer could not apply, until an operator retries or skips them. The same on every node.", []string{"consumer"}, nil)
 	tasksOverdue = prometheus.NewDesc("ledgerline_tasks_overdue_seconds",
@@ -43,10 +45,12 @@ func (m nodeMetrics) Collect(metrics chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
-	stat := n.pool.Stat()
-	gauge(databaseConnections, float64(stat.AcquiredConns()), "in_use")
-	gauge(databaseConnections, float64(stat.IdleConns()), "idle")
-	gauge(databaseConnections, float64(stat.MaxConns()), "max")
+	for name, pool := range map[string]*pgxpool.Pool{"processes": n.pool, "requests": n.requests} {
+		stat := pool.Stat()
+		gauge(databaseConnections, float64(stat.AcquiredConns()), name, "in_use")
+		gauge(databaseConnections, float64(stat.IdleConns()), name, "idle")
+		gauge(databaseConnections, float64(stat.MaxConns()), name, "max")
+	}
 	if n.outage.away.Load() {
 		gauge(databaseUp, 0)
 		return

@@ -14,7 +14,7 @@ const (
 	MaxWait = 365 * 24 * time.Hour
 )
 
-var errDuration = errors.New("Expected a duration as ISO 8601 writes it, from PT1M to P365D, without years and months.") //nolint:staticcheck // shown to people as it is
+var errDuration = errors.New("Expected a duration as ISO 8601 writes it, from PT1M to P365D, without years and months.") //nolint:staticcheck,revive // shown to people as it is
 
 // ParseDuration reads the duration of a wait: ISO 8601 in weeks, days, hours, minutes and seconds, from MinWait to
 // MaxWait. Years and months have no fixed length and are refused. The error's text is for the author of the draft.

@@ -188,7 +188,7 @@ func TestADraftListsWhatItRefersTo(t *testing.T) {
 	}, p.References)
 	require.Equal(t, "/graph/nodes/4/config/agent_id reference_missing", p.References[7].Issue().Path+" "+p.References[7].Issue().Code)
 	require.Equal(t, "n1", p.Start.Next(""))
-	require.Equal(t, "", p.Steps["n4"].Next(workflow.LabelDone))
+	require.Empty(t, p.Steps["n4"].Next(workflow.LabelDone))
 }
 
 func TestAConditionComparesTheContactAndTheMessage(t *testing.T) {

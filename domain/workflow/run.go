@@ -138,7 +138,7 @@ func (r Run) BeginWait(s *Step, now time.Time) events.Event {
 // EndWait records the end of the wait of a waiting run: by a reply, or because its time has come. It returns nil while
 // the run goes on waiting.
 func (r Run) EndWait(s *Step, reply *string, now time.Time) events.Event {
-	outcome, label := "", ""
+	var outcome, label string
 	switch {
 	case r.ResumeAt == nil:
 		return nil

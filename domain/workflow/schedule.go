@@ -21,8 +21,8 @@ func At(at time.Time) *Schedule { return &Schedule{at: at} }
 
 var (
 	cronParser = cron.MustNewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.DowOrDom)
-	errCron    = errors.New("Expected a cron expression of five fields: minute, hour, day, month, weekday.") //nolint:staticcheck // shown to people as it is
-	errNever   = errors.New("The cron expression never fires.")                                              //nolint:staticcheck // as above
+	errCron    = errors.New("Expected a cron expression of five fields: minute, hour, day, month, weekday.") //nolint:staticcheck,revive // shown to people as it is
+	errNever   = errors.New("The cron expression never fires.")                                              //nolint:staticcheck,revive // as above
 )
 
 // ParseCron reads a cron expression of five fields. With both a day and a weekday, either of them suffices; 0 and 7 are

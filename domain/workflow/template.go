@@ -21,8 +21,8 @@ type part struct {
 }
 
 var (
-	errUnclosed = errors.New("A variable begins with {{ and has no }}.")                                                                                           //nolint:staticcheck // shown to people as it is
-	errVariable = errors.New("The variables are first_name, last_name, company, email, phone, fields.<key> and trigger.<JSON pointer without the leading slash>.") //nolint:staticcheck // as above
+	errUnclosed = errors.New("A variable begins with {{ and has no }}.")                                                                                           //nolint:staticcheck,revive // shown to people as it is
+	errVariable = errors.New("The variables are first_name, last_name, company, email, phone, fields.<key> and trigger.<JSON pointer without the leading slash>.") //nolint:staticcheck,revive // as above
 )
 
 // ParseTemplate reads a template. Spaces inside the braces do not count. The error's text is for the author of the
@@ -140,7 +140,7 @@ func shown(value any) string {
 	return ""
 }
 
-var errPointer = errors.New("Expected a JSON pointer, for example /phone.") //nolint:staticcheck // shown to people as it is
+var errPointer = errors.New("Expected a JSON pointer, for example /phone.") //nolint:staticcheck,revive // shown to people as it is
 
 // ParsePointer splits a JSON pointer (RFC 6901) into its unescaped parts.
 func ParsePointer(pointer string) ([]string, error) {

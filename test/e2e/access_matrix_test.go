@@ -180,7 +180,7 @@ func resourceIDs(a *app.App, w *app.Workspace) map[string]string {
 	hook := w.Live.Post("/v1/webhooks", app.Map{"url": "https://example.com/hook", "events": []string{"contact.created"}}).Is(201).Text("id")
 	return map[string]string{
 		"contacts": contact, "messages": message, "webhooks": hook,
-		"conversations":      w.Live.Get("/v1/conversations").Is(200).Data()[0]["id"].(string),
+		"conversations":      text(w.Live.Get("/v1/conversations").Is(200).Data()[0], "id"),
 		"labels":             w.Live.Post("/v1/labels", app.Map{"name": "vip"}).Is(201).Text("id"),
 		"segments":           w.Live.Post("/v1/segments", app.Map{"name": "all", "definition": leaf("first_name", "exists", true)}).Is(201).Text("id"),
 		"saved-replies":      w.Live.Post("/v1/saved-replies", app.Map{"title": "hi", "body": "hi"}).Is(201).Text("id"),
@@ -188,7 +188,7 @@ func resourceIDs(a *app.App, w *app.Workspace) map[string]string {
 		"pools":              w.PoolID,
 		"api-keys":           w.NewKey(apikey.Live, nil, apikey.Read).ID,
 		"service-identities": w.Live.Post("/v1/service-identities", app.Map{"name": "crm", "scopes": []string{"read"}}).Is(201).Text("id"),
-		"workflow-runs":      runsOf(w, "")[0]["id"].(string),
+		"workflow-runs":      text(runsOf(w, "")[0], "id"),
 		"workflows":          w.Live.Post("/v1/workflows", app.Map{"name": "welcome", "trigger": "contact.created"}).Is(201).Text("id"),
 		"webhook-deliveries": w.Live.Post("/v1/webhooks/"+hook+"/test", nil).Is(202).Text("id"),
 	}

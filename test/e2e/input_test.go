@@ -218,7 +218,7 @@ func TestInvalidAndTooLargeBodiesAreRefused(t *testing.T) {
 func TestUnknownPathsAndMethodsAnswerWithTheErrorShape(t *testing.T) {
 	t.Parallel()
 	a := app.Start(t)
-	for _, path := range []string{"/v1/nothing", "/v1/contacts/", "/", "/v2/contacts", "/v1//contacts", "/v1/contacts/a/b", "/v1/messages/x/events/y"} {
+	for _, path := range []string{"/v1/nothing", "/v1/contacts/", "/v2/contacts", "/v1//contacts", "/v1/contacts/a/b", "/v1/messages/x/events/y"} {
 		a.Live.Get(path).Refused(404, "not_found")
 	}
 	for _, wrong := range [][2]string{{"PUT", "/v1/contacts"}, {"DELETE", "/v1/messages"}, {"PATCH", "/v1/messages/msg_1"}, {"POST", "/v1/messages/msg_1/events"}} {

@@ -95,7 +95,7 @@ func TestAKeywordStartsARunThatSendsWaitsBranchesAndAssigns(t *testing.T) {
 		a.Inbound(phone, a.Lines[0].Phone, "join")
 		a.Settle()
 		a.Advance(24 * time.Hour)
-		third := runsOf(a.Workspace, "?contact_id="+text(conversation()["contact"].(app.Map), "id"))[0]
+		third := runsOf(a.Workspace, "?contact_id="+text(object(conversation()["contact"]), "id"))[0]
 		require.Equal(t, []string{"start completed", "hi completed", "ask completed", "nudge completed"}, stepsOf(third))
 		require.Equal(t, "timeout", detail(third, 2)["outcome"])
 		a.Advance(time.Second) // so that the list has an order
@@ -169,7 +169,7 @@ func TestAnOptOutAndAnErasureCancelRunsAndNoPersonalDataIsLeft(t *testing.T) {
 	}
 	a.Settle()
 	a.Inbound(stopped, a.Lines[0].Phone, "stop")
-	contact := a.Live.Get("/v1/contacts?phone=%2B" + erased[1:]).Data()[0]["id"].(string)
+	contact := text(a.Live.Get("/v1/contacts?phone=%2B"+erased[1:]).Data()[0], "id")
 	a.Live.Delete("/v1/contacts/" + contact).Is(200)
 	a.Settle()
 	require.ElementsMatch(t, []any{"contact_opted_out", "contact_deleted"}, a.Live.Get("/v1/workflow-runs?status=cancelled").Column("error_code"))

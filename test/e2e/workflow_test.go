@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -172,7 +173,7 @@ func TestWorkflowsAreListedByTheirLastChangeAndPaged(t *testing.T) {
 		ids = append(ids, a.Live.Post("/v1/workflows", app.Map{"name": name, "trigger": "contact.created", "graph": graph(nil)}).Is(201).Text("id"))
 		a.Advance(time.Second)
 	}
-	a.Live.Post("/v1/workflows/"+ids[0].(string)+"/publish", nil).Is(200)
+	a.Live.Post(fmt.Sprintf("/v1/workflows/%s/publish", ids[0]), nil).Is(200)
 	require.Equal(t, []any{ids[0], ids[2], ids[1]}, a.Live.Get("/v1/workflows").Is(200).Column("id"))
 	require.Equal(t, []any{ids[0]}, a.Live.Get("/v1/workflows?status=live").Is(200).Column("id"))
 	require.Equal(t, []any{ids[2], ids[1]}, a.Live.Get("/v1/workflows?status=draft").Is(200).Column("id"))
