@@ -169,7 +169,7 @@ func TestAnOptOutAndAnErasureCancelRunsAndNoPersonalDataIsLeft(t *testing.T) {
 	}
 	a.Settle()
 	a.Inbound(stopped, a.Lines[0].Phone, "stop")
-	contact := text(a.Live.Get("/v1/contacts?phone=%2B"+erased[1:]).Data()[0], "id")
+	contact := text(a.Live.Get("/v1/contacts?phone=%2B" + erased[1:]).Data()[0], "id")
 	a.Live.Delete("/v1/contacts/" + contact).Is(200)
 	a.Settle()
 	require.ElementsMatch(t, []any{"contact_opted_out", "contact_deleted"}, a.Live.Get("/v1/workflow-runs?status=cancelled").Column("error_code"))
