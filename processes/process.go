@@ -79,15 +79,21 @@ type scheduler struct {
 
 func newScheduler(cfg *Config, handlers *feed.Handlers[*schedule], runners ...tasks.RunnerConfig) (scheduler, error) {
 	s := scheduler{handlers: handlers}
-	for _, own := range runners {
-		r, err := tasks.NewRunner(cfg.RunnerConfig(own))
-		if err != nil {
-			return s, err
+	var err error
+	s.runners, s.wakeups, err = cfg.NewRunners(runners...)
+	return s, err
+}
+
+// NewRunners makes the runners of a process, and the wake-ups that reach all of them.
+func (c *Config) NewRunners(own ...tasks.RunnerConfig) ([]*tasks.Runner, *tasks.Wakeups, error) {
+	runners := make([]*tasks.Runner, len(own))
+	for i, cfg := range own {
+		var err error
+		if runners[i], err = tasks.NewRunner(c.RunnerConfig(cfg)); err != nil {
+			return nil, nil, err
 		}
-		s.runners = append(s.runners, r)
 	}
-	s.wakeups = tasks.NewWakeups(s.runners...)
-	return s, nil
+	return runners, tasks.NewWakeups(runners...), nil
 }
 
 // Write implements feed.Consumer.

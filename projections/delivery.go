@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"go.jetify.com/typeid/v2"
 
 	"ledgerline/domain/webhook"
 	"ledgerline/events"
@@ -50,20 +49,11 @@ type Delivery struct {
 	Erased  bool `json:"-"` // its body was erased: it cannot be replayed
 }
 
-// EventID is the evt_ id by which receivers know a webhook event.
-func EventID(id uuid.UUID) string {
-	text, err := typeid.FromUUID("evt", id.String())
-	if err != nil {
-		panic(err) // cannot happen: evt is a valid prefix
-	}
-	return text.String()
-}
-
 // NewDelivery is a delivery that was requested just now and has no attempt.
 func NewDelivery(id, event uuid.UUID, endpointID, eventType string, at time.Time) Delivery {
 	due := readmodel.Stamp(at)
 	return Delivery{
-		ID: id, EndpointID: endpointID, EventID: EventID(event), EventType: eventType, Status: "pending", CreatedAt: readmodel.Stamp(at), NextAttemptAt: &due,
+		ID: id, EndpointID: endpointID, EventID: webhook.FormatEventID(event), EventType: eventType, Status: "pending", CreatedAt: readmodel.Stamp(at), NextAttemptAt: &due,
 		Attempts: []DeliveryAttempt{},
 	}
 }
@@ -88,7 +78,7 @@ func scanDelivery(row pgx.CollectableRow) (Delivery, error) {
 		&created, &delivered, &next, &d.Replays, &d.Test, &d.Erased); err != nil {
 		return d, err
 	}
-	d.EventID, d.CreatedAt, d.DeliveredAt, d.NextAttemptAt = EventID(event), readmodel.Stamp(created), readmodel.StampOrNull(delivered), readmodel.StampOrNull(next)
+	d.EventID, d.CreatedAt, d.DeliveredAt, d.NextAttemptAt = webhook.FormatEventID(event), readmodel.Stamp(created), readmodel.StampOrNull(delivered), readmodel.StampOrNull(next)
 	if err := json.Unmarshal(attempts, &d.Attempts); err != nil {
 		return d, fmt.Errorf("projections: attempts of a delivery: %w", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"go.jetify.com/typeid/v2"
 )
 
 // delays are the times between one attempt and the next (rule WHK-11). The first attempt is made at once.
@@ -134,4 +135,13 @@ func derived(from uuid.UUID, purpose, name string) uuid.UUID {
 	copy(id[8:], sum[:])
 	id[8] = id[8]&0x3f | 0x80
 	return id
+}
+
+// FormatEventID returns the evt_ id by which receivers know an event.
+func FormatEventID(id uuid.UUID) string {
+	text, err := typeid.FromUUID("evt", id.String())
+	if err != nil {
+		panic(err) // cannot happen: evt is a valid prefix
+	}
+	return text.String()
 }

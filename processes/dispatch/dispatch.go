@@ -79,19 +79,13 @@ func New(cfg Config) (*Process, error) {
 			return nil, fmt.Errorf("dispatch: metrics: %w", err)
 		}
 	}
-	for _, own := range []tasks.RunnerConfig{
-		{Process: sendingProcess, Work: p.deliver, Workers: cfg.Workers, Batch: 2 * cfg.Workers},
-		{Process: assignProcess, Work: p.assign, Workers: 2},
-		{Process: receiptProcess, Work: p.recordMissingReceipt, Workers: 8},
-	} {
-		r, err := tasks.NewRunner(cfg.RunnerConfig(own))
-		if err != nil {
-			return nil, err
-		}
-		p.runners = append(p.runners, r)
-	}
-	p.wakeups = tasks.NewWakeups(p.runners...)
-	return p, nil
+	var err error
+	p.runners, p.wakeups, err = cfg.NewRunners(
+		tasks.RunnerConfig{Process: sendingProcess, Work: p.deliver, Workers: cfg.Workers, Batch: 2 * cfg.Workers},
+		tasks.RunnerConfig{Process: assignProcess, Work: p.assign, Workers: 2},
+		tasks.RunnerConfig{Process: receiptProcess, Work: p.recordMissingReceipt, Workers: 8},
+	)
+	return p, err
 }
 
 func newAssignFailures() prometheus.Counter {

@@ -15,7 +15,6 @@ import (
 	"ledgerline/domain/webhook"
 	"ledgerline/events"
 	"ledgerline/processes/tasks"
-	"ledgerline/projections"
 )
 
 // dueDelivery is a delivery that is to be attempted.
@@ -230,7 +229,7 @@ func (d *deliveryRun) attempt(ctx context.Context, one dueDelivery) {
 		return
 	}
 	at := d.clock.Now()
-	id := projections.EventID(one.EventID)
+	id := webhook.FormatEventID(one.EventID)
 	signature, err := webhook.Sign(id, at, one.Body, state.SigningSecrets(at)...)
 	if err != nil {
 		d.stop(err)

@@ -63,19 +63,13 @@ func New(cfg processes.Config) (*Process, error) {
 	p := &Process{
 		app: cfg.App, store: cfg.Store, ledger: cfg.Ledger, clock: cfg.Clock, log: cfg.Logger, indexes: map[uuid.UUID]workspaceIndex{},
 	}
-	for _, own := range []tasks.RunnerConfig{
-		{Process: startProcess, Work: p.start, Workers: 32},
-		{Process: scheduleProcess, Work: p.fire, Workers: 4},
-		{Process: runProcess, Work: p.advance, Workers: 64},
-	} {
-		r, err := tasks.NewRunner(cfg.RunnerConfig(own))
-		if err != nil {
-			return nil, err
-		}
-		p.runners = append(p.runners, r)
-	}
-	p.wakeups = tasks.NewWakeups(p.runners...)
-	return p, nil
+	var err error
+	p.runners, p.wakeups, err = cfg.NewRunners(
+		tasks.RunnerConfig{Process: startProcess, Work: p.start, Workers: 32},
+		tasks.RunnerConfig{Process: scheduleProcess, Work: p.fire, Workers: 4},
+		tasks.RunnerConfig{Process: runProcess, Work: p.advance, Workers: 64},
+	)
+	return p, err
 }
 
 // Name implements feed.Consumer.

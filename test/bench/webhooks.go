@@ -90,7 +90,7 @@ func (s *site) createEvent(ctx context.Context, i int64) (event string, at time.
 	if err != nil {
 		return "", at, err
 	}
-	return projections.EventID(recorded[0].ID), at, nil
+	return webhook.FormatEventID(recorded[0].ID), at, nil
 }
 
 func measureWebhooks(ctx context.Context, b *bench) error {

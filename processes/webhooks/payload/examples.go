@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"ledgerline/domain/webhook"
 	"ledgerline/projections"
 )
 
@@ -130,7 +131,7 @@ func Example(webhookType string, id, workspace uuid.UUID) ([]byte, error) {
 			continue
 		}
 		body := d.Body.event()
-		body.ID, body.WorkspaceID = projections.EventID(id), workspace
+		body.ID, body.WorkspaceID = webhook.FormatEventID(id), workspace
 		text, err := json.Marshal(&body)
 		if err != nil {
 			return nil, fmt.Errorf("payload: example of %s: %w", webhookType, err)

@@ -209,7 +209,7 @@ func Render(ctx context.Context, store *projections.Store, recorded []*eventstor
 				p.ID = called.EventID
 			}
 			body, err := json.Marshal(&WebhookEvent[any]{
-				ID: projections.EventID(p.ID), Type: p.Type, Timestamp: readmodel.Stamp(r.OccurredAt), WorkspaceID: r.WorkspaceID,
+				ID: webhook.FormatEventID(p.ID), Type: p.Type, Timestamp: readmodel.Stamp(r.OccurredAt), WorkspaceID: r.WorkspaceID,
 				IsTest: content.isTest, Sequence: r.Position, Data: content.data,
 			})
 			if err != nil {
