@@ -129,3 +129,22 @@ const organisationsSQL = `select o.id, o.name, o.time_zone, o.paused, (select co
 func (s *Store) Organisations(ctx context.Context) ([]Organisation, error) {
 	return readmodel.List(ctx, s.Reader, "organisations", pgx.RowToStructByPos[Organisation], organisationsSQL)
 }
+
+// User is one user as the operator sees it.
+type User struct {
+	OrganisationID uuid.UUID `json:"organisation_id"`
+	UserID         uuid.UUID `json:"user_id"`
+	FullName       string    `json:"full_name"`
+	Email          string    `json:"email"`
+	Roles          []string  `json:"roles"` // WORKSPACE=ROLE, as operator user create takes them
+}
+
+const usersSQL = `select u.organisation_id, u.id, u.full_name, u.email,
+	array(select m.workspace_id || '=' || m.role from read.members m where m.user_id = u.id order by m.since, m.workspace_id)
+	from read.users u where $1::uuid is null or u.organisation_id = $1 order by u.organisation_id, u.created_at, u.id`
+
+// Users lists the users of all organisations, or of one, oldest first in each. uuid.Nil stands for all.
+func (s *Store) Users(ctx context.Context, organisation uuid.UUID) ([]User, error) {
+	only := uuid.NullUUID{UUID: organisation, Valid: organisation != uuid.Nil}
+	return readmodel.List(ctx, s.Reader, "users", pgx.RowToStructByPos[User], usersSQL, only)
+}

@@ -37,13 +37,14 @@ func (d dataDir) devFile() string         { return d.file("dev.json") }
 func (d dataDir) heads() string           { return d.file("heads.txt") }
 func (d dataDir) database() string        { return d.file("database") }
 
-// create makes the directory when it is missing. Other users may enter it, because PostgreSQL may run as another user;
-// its files are readable by their owner only.
-func (d dataDir) create() error {
+// create makes the directory when it is missing, and reports whether it did. Other users may enter it, because
+// PostgreSQL may run as another user; its files are readable by their owner only.
+func (d dataDir) create() (created bool, err error) {
+	created = !exists(string(d))
 	if err := os.MkdirAll(string(d), 0o755); err != nil { //nolint:gosec // see above
-		return fmt.Errorf("make the data directory: %w", err)
+		return false, fmt.Errorf("make the data directory: %w", err)
 	}
-	return nil
+	return created, nil
 }
 
 // inUseError reports that another dev runs in the directory.

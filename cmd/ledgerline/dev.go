@@ -46,6 +46,7 @@ type dev struct {
 	database *localpg.Server // nil with --database-url
 	node     *service.Node
 	file     *devFile
+	ready    bool // the dev has answered; its data directory is kept
 }
 
 // Run implements the command. It returns nil when it is stopped by a signal.
@@ -64,8 +65,16 @@ func (d *dev) run(ctx context.Context) (err error) {
 	if d.clock, err = d.startClock(); err != nil {
 		return err
 	}
-	if err := d.dir.create(); err != nil {
+	created, err := d.dir.create()
+	if err != nil {
 		return err
+	}
+	if created {
+		defer func() {
+			if err != nil {
+				err = errors.Join(err, d.removeNewDir())
+			}
+		}()
 	}
 	lock, err := d.dir.lock(ctx)
 	if err != nil {
@@ -100,6 +109,18 @@ func (d *dev) run(ctx context.Context) (err error) {
 		return err
 	}
 	return d.serve(ctx, dsn, keyring)
+}
+
+// removeNewDir removes the data directory that a failed first start has made. It keeps one with the keys of a database
+// elsewhere, which may hold data under these keys.
+func (d *dev) removeNewDir() error {
+	if d.ready || d.DatabaseURL != "" && exists(d.dir.keys()) {
+		return nil
+	}
+	if err := os.RemoveAll(string(d.dir)); err != nil {
+		return fmt.Errorf("remove the data directory of the failed start: %w", err)
+	}
+	return nil
 }
 
 func (d *dev) startClock() (*clock.Movable, error) {
@@ -211,6 +232,7 @@ func (d *dev) serve(ctx context.Context, dsn string, keyring *eventstore.Keyring
 	if err := d.writeFile(); err != nil {
 		return err
 	}
+	d.ready = true
 	d.welcome()
 	return d.wait(ctx, served)
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -106,11 +107,18 @@ func TestDevReportsWhyItCannotStart(t *testing.T) {
 	})
 	t.Run("a port in use", func(t *testing.T) {
 		t.Parallel()
-		empty := folder(t)
-		other := launch(t, "dev", "--addr", strings.TrimPrefix(f.BaseURL, "http://"), "--data", empty)
+		missing := filepath.Join(folder(t), "data")
+		other := launch(t, "dev", "--addr", strings.TrimPrefix(f.BaseURL, "http://"), "--data", missing)
 		require.Equal(t, exitFailed, other.code())
 		require.Contains(t, other.err.String(), "is taken by another program")
-		require.NoDirExists(t, dataDir(empty).postgres(), "nothing was started")
+		require.NoDirExists(t, missing, "a failed first start leaves nothing behind")
+	})
+	t.Run("a database that cannot be reached", func(t *testing.T) {
+		t.Parallel()
+		missing := filepath.Join(folder(t), "data")
+		other := launch(t, "dev", "--addr", "127.0.0.1:0", "--data", missing, "--database-url", "postgres://nobody@127.0.0.1:1/none")
+		require.Equal(t, exitFailed, other.code())
+		require.NoDirExists(t, missing, "a failed first start leaves nothing behind")
 	})
 	t.Run("an invalid flag", func(t *testing.T) {
 		t.Parallel()
@@ -128,11 +136,11 @@ func TestDevReportsWhyItCannotStart(t *testing.T) {
 
 func TestDevThatIsInterruptedDuringItsStartLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
-	dir := folder(t)
+	dir := filepath.Join(folder(t), "data")
 	p := launch(t, "dev", "--addr", "127.0.0.1:0", "--data", dir)
 	require.Eventually(t, func() bool { return strings.Contains(p.err.String(), "starting PostgreSQL") }, patience, tick)
 	require.Equal(t, exitOK, p.signal(syscall.SIGINT), &p.err)
-	require.NoFileExists(t, dataDir(dir).devFile())
+	require.NoDirExists(t, dir)
 	p, _ = startDev(t, dir)
 	require.Equal(t, exitOK, p.signal(syscall.SIGINT))
 }
@@ -142,6 +150,9 @@ func TestToolWaitsForADevThatStarts(t *testing.T) {
 	dir := folder(t)
 	p := launch(t, "dev", "--addr", "127.0.0.1:0", "--data", dir, "--shards", "2")
 	require.Eventually(t, dataDir(dir).devRuns, patience, tick)
+	env := launch(t, "dev-env", "--data", dir)
+	require.Equal(t, exitOK, env.code(), &env.err)
+	require.Contains(t, env.out.String(), "export LL_KEY=")
 	var verified struct {
 		Shards []object `json:"shards"`
 	}

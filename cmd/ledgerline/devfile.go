@@ -122,8 +122,11 @@ type devEnvCommand struct {
 	Data string `help:"Data directory of the dev (default: ${default})." default:"./.ledgerline" placeholder:"DIR"`
 }
 
-// Run implements the command.
-func (c *devEnvCommand) Run(con *console) error {
+// Run implements the command. It waits while a dev starts.
+func (c *devEnvCommand) Run(ctx context.Context, con *console) error {
+	if err := (&installation{Data: c.Data}).waitForDev(ctx, con); err != nil {
+		return err
+	}
 	f, err := readDevFile(dataDir(c.Data))
 	if err != nil {
 		return err

@@ -71,6 +71,7 @@ func (c *exportCommand) Run(ctx context.Context, con *console) error {
 	}
 	out := bufio.NewWriter(con.out)
 	lines := json.NewEncoder(out)
+	progress := con.progressOf("export")
 	for after := int64(0); after < head; after += exportBatch {
 		recorded, err := w.Ledger.ReadRange(ctx, shard, after, min(after+exportBatch, head))
 		if err != nil {
@@ -85,6 +86,9 @@ func (c *exportCommand) Run(ctx context.Context, con *console) error {
 		}
 		if err := w.Ledger.Decode(ctx, kept); err != nil {
 			return err
+		}
+		if progress != nil {
+			progress(after, head)
 		}
 		for i := range kept {
 			if err := lines.Encode(c.line(&kept[i])); err != nil {

@@ -1,8 +1,8 @@
 // Command ledgerline is the whole service in one program: `dev` runs everything on this machine, `serve` runs one node
 // of an installation, and the other commands are tools for its operators.
 //
-// Results go to stdout as JSON, for scripts; messages and logs go to stderr. The exit code is 0 for success, 1 for a
-// failure, 2 for wrong arguments, and 130 after a second signal.
+// Results go to stdout as JSON, for scripts; lists are tables when stdout is a terminal. Messages and logs go to
+// stderr. The exit code is 0 for success, 1 for a failure, 2 for wrong arguments, and 130 after a second signal.
 package main
 
 import (
@@ -21,6 +21,7 @@ import (
 // cli is the command line. A command is a struct whose fields are its arguments and flags, with a method Run.
 type cli struct {
 	LogLevel string           `help:"Lowest level that is logged to stderr: debug, info, warn or error. Default: info for dev and serve, warn for tools." enum:"debug,info,warn,error," default:"" placeholder:"LEVEL" env:"LEDGERLINE_LOG_LEVEL"`
+	Output   string           `help:"How operator lists are printed: json, or table. Default: table on a terminal, else json." enum:"json,table," default:"" placeholder:"FORMAT"`
 	Version  kong.VersionFlag `help:"Show the version."`
 
 	Dev    devCommand    `cmd:"" group:"run" help:"Run everything on this machine, with a private PostgreSQL, demo data and a clock that can be moved."`
@@ -71,10 +72,11 @@ func run(args []string) int {
 	parsed, err := parser.Parse(args)
 	if err != nil {
 		con.say("ledgerline: %v", err)
-		con.say("Try: ledgerline --help")
+		con.say("Try: %s --help", commandNamed(err))
 		return exitUsage
 	}
-	con.level = c.LogLevel
+	con.level, con.operator = c.LogLevel, c.Operator.As
+	con.tables = c.Output == "table" || c.Output == "" && isTerminal(os.Stdout)
 	ctx, stop := untilSignalled(con)
 	defer stop()
 	parsed.BindTo(ctx, (*context.Context)(nil))
@@ -82,6 +84,15 @@ func run(args []string) int {
 		return con.fail(err)
 	}
 	return exitOK
+}
+
+// commandNamed is the command, with its subcommands, that a wrong command line names: "ledgerline operator key".
+func commandNamed(err error) string {
+	wrong := (*kong.ParseError)(nil)
+	if errors.As(err, &wrong) && wrong.Context.Selected() != nil {
+		return wrong.Context.Selected().FullPath()
+	}
+	return "ledgerline"
 }
 
 // Exit codes.

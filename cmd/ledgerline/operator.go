@@ -2,17 +2,22 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"regexp"
 
 	"github.com/google/uuid"
 
 	"ledgerline/commands"
 	"ledgerline/domain/fault"
+	"ledgerline/events"
 	"ledgerline/service"
 )
 
 // operatorCommand holds the commands for the people who operate the service (rule ACC-34). They append events like
 // every other command.
 type operatorCommand struct {
+	As string `help:"Your name, which the events and the audit log show: letters, digits and . _ @ -, at most 64." env:"LEDGERLINE_OPERATOR" placeholder:"NAME"`
+
 	Organisation organisationCommand `cmd:"" help:"Organisations."`
 	Workspace    workspaceCommand    `cmd:"" help:"Workspaces."`
 	User         userCommand         `cmd:"" help:"People."`
@@ -23,6 +28,22 @@ type operatorCommand struct {
 	Line         lineCommand         `cmd:"" help:"Lines."`
 	LineRequest  lineRequestCommand  `cmd:"" help:"Requests of workspaces for more lines."`
 	Session      sessionCommand      `cmd:"" help:"Issue a session token of a user."`
+}
+
+// operatorName is what --as accepts.
+var operatorName = regexp.MustCompile(`^[A-Za-z0-9._@-]{1,64}$`)
+
+// Validate implements the interface by which the parser of the command line checks a command.
+func (c *operatorCommand) Validate() error {
+	if c.As != "" && !operatorName.MatchString(c.As) {
+		return fmt.Errorf("--as %q is not a name of at most 64 letters, digits and . _ @ -", c.As)
+	}
+	return nil
+}
+
+// operator is the actor of the events that an operator's command appends.
+func (w *workbench) operator() events.Actor {
+	return events.Actor{Type: operator.Type, ID: w.con.operator}
 }
 
 // do opens the installation, runs one command, and prints its result.
@@ -56,5 +77,5 @@ func (w *workbench) owner(ctx context.Context, stream, noun string) (org, worksp
 // not_found with the noun when there is no such stream.
 func (w *workbench) request(ctx context.Context, stream, noun string) (commands.Request, error) {
 	org, workspace, err := w.owner(ctx, stream, noun)
-	return commands.Request{Organisation: org, Workspace: workspace, Actor: operator}, err
+	return commands.Request{Organisation: org, Workspace: workspace, Actor: w.operator()}, err
 }

@@ -41,7 +41,7 @@ func (c *organisationComplianceCommand) Run(ctx context.Context, con *console) e
 		return err
 	}
 	return c.do(ctx, con, func(w *workbench) (any, error) {
-		req := commands.Request{Organisation: c.ID, Actor: operator}
+		req := commands.Request{Organisation: c.ID, Actor: w.operator()}
 		if change != (organisation.ComplianceChange{}) {
 			if _, err := w.App.SetCompliance(ctx, req, change); err != nil {
 				return nil, err

@@ -24,7 +24,7 @@ type organisationLimitsCommand struct {
 // Run implements the command.
 func (c *organisationLimitsCommand) Run(ctx context.Context, con *console) error {
 	return c.do(ctx, con, func(w *workbench) (any, error) {
-		req := commands.Request{Organisation: c.ID, Actor: operator}
+		req := commands.Request{Organisation: c.ID, Actor: w.operator()}
 		limits, err := w.App.SendingLimits(ctx, req)
 		if err != nil || c.Set == nil {
 			return limits, err

@@ -32,7 +32,7 @@ func (c *lineRequestListCommand) Run(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
-	return con.print(list)
+	return printList(con, list, "id", "status", "count", "area_codes", "created_at", "workspace_id")
 }
 
 // onRequest runs a command on a request of any workspace and prints the request's new status.
@@ -49,7 +49,7 @@ func (i *installation) onRequest(ctx context.Context, con *console, id uuid.UUID
 	if err != nil {
 		return err
 	}
-	if err := do(w, commands.Request{Organisation: found.OrganisationID, Workspace: found.WorkspaceID, Actor: operator}); err != nil {
+	if err := do(w, commands.Request{Organisation: found.OrganisationID, Workspace: found.WorkspaceID, Actor: w.operator()}); err != nil {
 		return err
 	}
 	return con.print(map[string]any{"line_request_id": id, "status": status})

@@ -92,7 +92,7 @@ func (c *lineListCommand) Run(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
-	return con.print(list)
+	return printList(con, list, "id", "phone", "state", "health_score", "daily_new_cap", "pool_id", "workspace_id")
 }
 
 type poolListCommand struct {
@@ -118,5 +118,65 @@ func (c *poolListCommand) Run(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
-	return con.print(list)
+	return printList(con, list, "id", "name", "rotation", "fallback_sms_mode", "workspace_id")
+}
+
+type listedKey struct {
+	ownership
+	projections.APIKey
+}
+
+type keyListCommand struct {
+	installation
+	Workspace uuid.UUID `help:"Only the keys of this workspace." placeholder:"UUID"`
+}
+
+// Run implements the command.
+func (c *keyListCommand) Run(ctx context.Context, con *console) error {
+	w, err := c.directory(ctx, con, projections.Directory, projections.Credentials)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	list, err := inWorkspaces(ctx, w, c.Workspace, func(of projections.Workspace, v projections.Viewer) ([]listedKey, error) {
+		var list []listedKey
+		for after := (*readmodel.Cursor)(nil); ; {
+			page, err := w.Store.APIKeys(ctx, v, after, listPage)
+			if err != nil {
+				return nil, err
+			}
+			for i := range page.Rows {
+				list = append(list, listedKey{ownership{of.OrganisationID, of.WorkspaceID}, page.Rows[i]})
+			}
+			if after = page.Next; after == nil {
+				return list, nil
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return printList(con, list, "id", "name", "env", "scopes", "prefix", "last_used_at", "expires_at", "revoked_at", "workspace_id")
+}
+
+// listPage is how many entries a list reads at a time.
+const listPage = 100
+
+type userListCommand struct {
+	installation
+	Organisation uuid.UUID `help:"Only the people of this organisation." placeholder:"UUID"`
+}
+
+// Run implements the command.
+func (c *userListCommand) Run(ctx context.Context, con *console) error {
+	w, err := c.directory(ctx, con, projections.Directory)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	list, err := w.Store.Users(ctx, c.Organisation)
+	if err != nil {
+		return err
+	}
+	return printList(con, list, "user_id", "full_name", "email", "roles", "organisation_id")
 }

@@ -29,7 +29,7 @@ type organisationCreateCommand struct {
 // Run implements the command.
 func (c *organisationCreateCommand) Run(ctx context.Context, con *console) error {
 	return c.do(ctx, con, func(w *workbench) (any, error) {
-		made, err := w.App.CreateOrganisation(ctx, commands.Request{Actor: operator}, c.Name, c.TimeZone)
+		made, err := w.App.CreateOrganisation(ctx, commands.Request{Actor: w.operator()}, c.Name, c.TimeZone)
 		return map[string]any{"organisation_id": made.Ref}, err
 	})
 }
@@ -43,7 +43,7 @@ type organisationPauseCommand struct {
 // Run implements the command.
 func (c *organisationPauseCommand) Run(ctx context.Context, con *console) error {
 	return c.do(ctx, con, func(w *workbench) (any, error) {
-		_, err := w.App.PauseOrganisation(ctx, commands.Request{Organisation: c.ID, Actor: operator}, c.Reason)
+		_, err := w.App.PauseOrganisation(ctx, commands.Request{Organisation: c.ID, Actor: w.operator()}, c.Reason)
 		return map[string]any{"organisation_id": c.ID, "paused": true}, err
 	})
 }
@@ -56,7 +56,7 @@ type organisationResumeCommand struct {
 // Run implements the command.
 func (c *organisationResumeCommand) Run(ctx context.Context, con *console) error {
 	return c.do(ctx, con, func(w *workbench) (any, error) {
-		_, err := w.App.ResumeOrganisation(ctx, commands.Request{Organisation: c.ID, Actor: operator})
+		_, err := w.App.ResumeOrganisation(ctx, commands.Request{Organisation: c.ID, Actor: w.operator()})
 		return map[string]any{"organisation_id": c.ID, "paused": false}, err
 	})
 }
@@ -76,7 +76,7 @@ func (c *organisationListCommand) Run(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
-	return con.print(list)
+	return printList(con, list, "organisation_id", "name", "time_zone", "paused", "workspaces")
 }
 
 type workspaceCommand struct {
@@ -93,7 +93,7 @@ type workspaceCreateCommand struct {
 // Run implements the command.
 func (c *workspaceCreateCommand) Run(ctx context.Context, con *console) error {
 	return c.do(ctx, con, func(w *workbench) (any, error) {
-		made, err := w.App.CreateWorkspace(ctx, commands.Request{Organisation: c.Organisation, Actor: operator}, c.Name)
+		made, err := w.App.CreateWorkspace(ctx, commands.Request{Organisation: c.Organisation, Actor: w.operator()}, c.Name)
 		return map[string]any{
 			"organisation_id": c.Organisation, "workspace_id": made.ID, "pool_id": made.DefaultPoolID,
 			"sandbox": devLine{made.SandboxLineID, made.SandboxPhone},
@@ -116,7 +116,7 @@ func (c *workspaceListCommand) Run(ctx context.Context, con *console) error {
 	if err != nil {
 		return err
 	}
-	return con.print(list)
+	return printList(con, list, "workspace_id", "name", "members", "organisation_id", "organisation", "paused")
 }
 
 // workspaceRequest is a request of the operator in a workspace.

@@ -15,6 +15,7 @@ import (
 
 type userCommand struct {
 	Create userCreateCommand `cmd:"" help:"Create a user of an organisation."`
+	List   userListCommand   `cmd:"" help:"List the people of all organisations, or of one, with their roles."`
 }
 
 type userCreateCommand struct {
@@ -32,7 +33,7 @@ func (c *userCreateCommand) Run(ctx context.Context, con *console) error {
 		for workspace, role := range c.Role {
 			in.Roles[workspace] = organisation.Role(role)
 		}
-		made, err := w.App.CreateUser(ctx, commands.Request{Organisation: c.Organisation, Actor: operator}, in)
+		made, err := w.App.CreateUser(ctx, commands.Request{Organisation: c.Organisation, Actor: w.operator()}, in)
 		return map[string]any{"user_id": made.Ref}, err
 	})
 }

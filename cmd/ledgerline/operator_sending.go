@@ -13,6 +13,7 @@ import (
 
 type keyCommand struct {
 	Create keyCreateCommand `cmd:"" help:"Create an API key. Its secret is printed now and never again."`
+	List   keyListCommand   `cmd:"" help:"List the API keys of all workspaces, or of one, newest first in each. Secrets are never shown."`
 	Revoke keyRevokeCommand `cmd:"" help:"Revoke an API key at once and for ever."`
 }
 

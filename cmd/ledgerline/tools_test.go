@@ -63,9 +63,36 @@ func TestToolsWorkWithAndWithoutARunningDev(t *testing.T) { //nolint:tparallel /
 		tool(t, &key, "operator", "key", "create", "--workspace", f.WorkspaceID.String(), "--name", "Mine", "--scope", "read", data)
 		status, _ := request(t, http.MethodGet, contacts, key.Secret, "")
 		require.Equal(t, http.StatusOK, status)
-		tool(t, nil, "operator", "key", "revoke", key.ID, data)
+		table := launch(t, "--output", "table", "operator", "key", "list", "--workspace", f.WorkspaceID.String(), data)
+		require.Equal(t, exitOK, table.code(), &table.err)
+		require.Regexp(t, `(?m)^`+key.ID+` +Mine +live +read +\S+ +\S+ +- +- +`+f.WorkspaceID.String()+`$`, table.out.String())
+		require.NotContains(t, table.out.String(), key.Secret)
+		tool(t, nil, "operator", "--as", "ada@example.com", "key", "revoke", key.ID, data)
 		status, _ = request(t, http.MethodGet, contacts, key.Secret, "")
 		require.Equal(t, http.StatusUnauthorized, status)
+		_, log := request(t, http.MethodGet, f.ReadURL+"/v1/audit-log?limit=1", f.Sessions["owner"], "")
+		entry := log["data"].([]any)[0].(object)
+		require.Equal(t, "api_key.revoked", entry["type"])
+		require.Equal(t, object{"type": "operator", "id": "ada@example.com"}, entry["actor"])
+		anonymous := launch(t, "operator", "--as", "Ada Lovelace", "key", "revoke", key.ID, data)
+		require.Equal(t, exitUsage, anonymous.code())
+		require.Contains(t, anonymous.err.String(), `--as "Ada Lovelace" is not a name`)
+	})
+	t.Run("people are listed with their roles", func(t *testing.T) {
+		var people []object
+		tool(t, &people, "operator", "user", "list", "--organisation", f.OrganisationID.String(), data)
+		owner := slices.IndexFunc(people, func(p object) bool { return p["user_id"] == f.Users["owner"].String() })
+		require.GreaterOrEqual(t, owner, 0)
+		require.Equal(t, []any{f.WorkspaceID.String() + "=owner"}, people[owner]["roles"])
+	})
+	t.Run("every list can be a table", func(t *testing.T) {
+		for list, column := range map[string]string{
+			"organisation": "TIME_ZONE", "workspace": "MEMBERS", "user": "EMAIL", "key": "SCOPES", "line": "PHONE", "pool": "ROTATION", "line-request": "AREA_CODES",
+		} {
+			table := launch(t, "--output=table", "operator", list, "list", data)
+			require.Equal(t, exitOK, table.code(), &table.err)
+			require.Contains(t, strings.SplitN(table.out.String(), "\n", 2)[0], column)
+		}
 	})
 	t.Run("an export never shows the password of a carrier", func(t *testing.T) {
 		p := launchWith(t, "hunter2 and more\n", "operator", "line", "carrier", f.Lines.Live[0].ID, "--url", "http://127.0.0.1:1", data)
@@ -277,4 +304,17 @@ func TestDirectoryWithoutDataIsReported(t *testing.T) {
 	p := launch(t, "audit", "verify", "--data", folder(t))
 	require.Equal(t, exitFailed, p.code())
 	require.Contains(t, p.err.String(), "is not a data directory")
+}
+
+func TestWrongArgumentsNameTheHelpOfTheirCommand(t *testing.T) {
+	t.Parallel()
+	for line, hint := range map[string]string{
+		"operator key create --nmae x": "Try: ledgerline operator key create --help",
+		"operator key lst":             "Try: ledgerline operator key --help",
+		"serv":                         "Try: ledgerline --help",
+	} {
+		p := launch(t, strings.Fields(line)...)
+		require.Equal(t, exitUsage, p.code())
+		require.Contains(t, p.err.String(), hint+"\n")
+	}
 }
