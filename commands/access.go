@@ -9,6 +9,7 @@ import (
 	"ledgerline/domain/fault"
 	"ledgerline/domain/identity"
 	"ledgerline/domain/organisation"
+	"ledgerline/domain/workflow"
 	"ledgerline/eventstore"
 )
 
@@ -19,6 +20,7 @@ type Access struct {
 	Key          *apikey.Key        // of an API key; nil for a session
 	Identity     *identity.Identity // the service identity that the key is the token of; nil for a plain key
 	User         *organisation.User // of a session; nil for an API key
+	Workflow     *workflow.Workflow // of the token of a webhook trigger; nil for every other credential
 	Guards       []eventstore.Guard
 }
 
@@ -96,3 +98,32 @@ func (a *App) FindUserAccess(ctx context.Context, id uuid.UUID, fresh bool) (Acc
 	}
 	return Access{Organisation: org.State, User: &user.State, Guards: []eventstore.Guard{user.Guard(), org.Guard()}}, nil
 }
+
+// CheckTriggerToken returns the workflow of a webhook trigger's token; not_found for a token that this installation did
+// not make. It asks no database (rule WFL-32).
+func (a *App) CheckTriggerToken(token string) (uuid.UUID, error) {
+	id, genuine := workflow.ParseToken(token, a.triggerTokens)
+	if !genuine {
+		return uuid.Nil, unknownTrigger()
+	}
+	return id, nil
+}
+
+// FindTriggerAccess finds the workflow that a token belongs to. A workflow whose live version has another trigger, and
+// an archived one, is refused with not_found (rule WFL-32). fresh is as in FindKeyAccess.
+func (a *App) FindTriggerAccess(ctx context.Context, id uuid.UUID, fresh bool) (Access, error) {
+	w, err := a.engine.Workflows.Read(ctx, workflow.Stream(id), fresh)
+	if err != nil {
+		return Access{}, err
+	}
+	if !w.State.TakesPosts() {
+		return Access{}, unknownTrigger()
+	}
+	org, err := a.engine.Organisations.Read(ctx, organisation.Stream(w.State.Organisation), fresh)
+	if err != nil {
+		return Access{}, err
+	}
+	return Access{Organisation: org.State, Workflow: &w.State, Guards: []eventstore.Guard{w.Guard(), org.Guard()}}, nil
+}
+
+func unknownTrigger() error { return fault.New(fault.NotFound, "There is no trigger with this token.") }

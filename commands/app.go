@@ -15,6 +15,7 @@ import (
 
 	"ledgerline/commands/engine"
 	"ledgerline/commands/sending"
+	"ledgerline/domain/workflow"
 	"ledgerline/events"
 	"ledgerline/eventstore"
 )
@@ -55,6 +56,7 @@ type App struct {
 
 	engine         *engine.Engine
 	apiKeyCheck    []byte // key of the check digits that tell our API key secrets from others
+	triggerTokens  []byte // key of the tokens of webhook triggers
 	insideWebhooks bool
 }
 
@@ -75,7 +77,7 @@ func New(cfg Config) (*App, error) {
 	}
 	return &App{
 		Sending: sender, engine: e, apiKeyCheck: cfg.Ledger.Keyring().DeriveKey("api key check"),
-		insideWebhooks: cfg.InsideWebhooks,
+		triggerTokens: cfg.Ledger.Keyring().DeriveKey(workflow.TokenKey), insideWebhooks: cfg.InsideWebhooks,
 	}, nil
 }
 

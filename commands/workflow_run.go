@@ -89,7 +89,7 @@ func (u *unit) loadVersion(ctx context.Context, id uuid.UUID) (*workflow.Version
 // is active. A contact with too many active runs is refused with conflict.
 func (u *unit) startRun(ctx context.Context, v *workflow.Version, c *engine.Aggregate[contact.Contact], e *events.RunStarted) (bool, error) {
 	num, err := u.NumberByHash(ctx, c.State.NumberHash)
-	if err != nil || c.State.Consent == consent.OptedOut || num.State.OptedOut {
+	if err != nil || c.State.Consent == consent.OptedOut || num.State.OptedOut || c.State.IsTest && e.MessageID == nil {
 		return false, err
 	}
 	stream := workflow.RunStream(e.RunID)
@@ -111,9 +111,12 @@ func (u *unit) startRun(ctx context.Context, v *workflow.Version, c *engine.Aggr
 	e.VersionID, e.Version = v.ID, v.Number
 	engine.Begin(u.Unit, u.Engine.Runs, stream).Record(workflow.Start(e, v.Plan)...)
 	u.Claim(scope, key, e.RunID.String(), decideAgain)
-	u.Quota(engine.CountQuota("runs:"+e.ContactID, 1, workflow.MaxActiveRuns), fault.New(fault.Conflict, "The contact has too many active runs."))
+	u.Quota(engine.CountQuota("runs:"+e.ContactID, 1, workflow.MaxActiveRuns), errTooManyRuns)
 	return true, nil
 }
+
+// errTooManyRuns refuses the start of a run of a contact that has as many active runs as it may have.
+var errTooManyRuns = fault.New(fault.Conflict, "The contact has too many active runs.")
 
 // triggerFits applies those conditions of a trigger that depend on more than the message's text and line.
 func (u *unit) triggerFits(

@@ -35,7 +35,7 @@ type ContactCreated struct {
 	LabelIDs       []uuid.UUID     `json:"label_ids,omitempty"`
 	OwnerUserID    *uuid.UUID      `json:"owner_user_id,omitempty"`
 	IsTest         bool            `json:"is_test,omitempty"`
-	Origin         string          `json:"origin"` // api, message, inbound, import
+	Origin         string          `json:"origin"` // api, message, inbound, import, workflow
 	Person         ContactPersonal `json:"-"`
 }
 

@@ -168,3 +168,28 @@ func TestForwardedAddressCountsOnlyFromATrustedProxy(t *testing.T) {
 	require.Equal(t, "2001:db8::1", ask(behind, "2001:db8::1"))
 	require.Equal(t, "cafü", direct.do(call{method: "GET", path: "/v1/address", token: "all", header: map[string]string{"user-agent": "caf\xe9\tü"}}).json()["agent"])
 }
+
+func TestATokenInThePathIsTheOnlyCredentialAndIsNeverLogged(t *testing.T) {
+	t.Parallel()
+	const token = "wft_secret-of-the-trigger"
+	trigger := auth.Caller{Kind: auth.KindTrigger, ID: workspace.String(), OrganisationID: organisation, WorkspaceID: workspace}
+	s := serve(t, func(cfg *httpapi.Config) {
+		known := everybody()
+		known[token] = trigger
+		cfg.Authenticator = known
+	}, func(a *httpapi.API, _ *records) {
+		httpapi.Read(a, httpapi.Route{Method: "POST", Path: "/triggers/{token}", ID: "fire", Access: auth.Access{PathToken: true}},
+			func(_ context.Context, c *httpapi.Call, _ *struct {
+				Token string `path:"token"`
+			},
+			) (thing, error) {
+				require.Equal(t, c.ID, c.KeyScope().String(), "its idempotency keys are its own")
+				return thing{ID: c.ID}, nil
+			})
+	})
+	require.Equal(t, workspace.String(), s.do(call{method: "POST", path: "/triggers/" + token, header: map[string]string{"authorization": "Bearer nonsense"}}).json()["id"])
+	s.do(call{method: "POST", path: "/triggers/unknown", token: "all"}).refused(401, "unauthorized")
+	s.do(call{method: "POST", path: "/triggers/all"}).refused(403, "forbidden") // a key is no trigger's token
+	require.Contains(t, s.logs.String(), "/triggers/:token")
+	require.NotContains(t, s.logs.String(), token)
+}

@@ -48,17 +48,17 @@ type IdempotencyRecord struct {
 	Shard       int
 }
 
-// IdempotencyRecords stores idempotency records for 24 hours, per workspace and key (rule API-14), each with the actor
-// that used the key. It is safe for concurrent use.
+// IdempotencyRecords stores idempotency records for 24 hours, per scope (auth.Caller.KeyScope, for most callers the
+// workspace) and key (rule API-14), each with the actor that used the key. It is safe for concurrent use.
 type IdempotencyRecords interface {
 	// Find returns nil, nil when the key has not been used.
-	Find(ctx context.Context, workspace uuid.UUID, key string) (*IdempotencyRecord, error)
+	Find(ctx context.Context, scope uuid.UUID, key string) (*IdempotencyRecord, error)
 	// SaveRefusal stores the answer to a write that appended nothing. It returns an error that wraps
 	// ErrIdempotencyKeyUsed when the key has been used meanwhile.
 	SaveRefusal(ctx context.Context, caller auth.Caller, key string, fingerprint []byte, record IdempotencyRecord) error
 	// AddBody adds the body to the actor's record of a success. It returns no error: without the body, a retry is
 	// answered from the view.
-	AddBody(ctx context.Context, workspace uuid.UUID, actor, key string, body []byte)
+	AddBody(ctx context.Context, scope uuid.UUID, actor, key string, body []byte)
 }
 
 // readIdempotencyKey reads the header. A malformed key is an issue of the request.
@@ -125,7 +125,7 @@ func (a *API) writeOnce(q *request, e *endpoint, write func() (WriteResult, erro
 		return
 	}
 	key.Fingerprint, key.Status = q.fingerprint(), e.status()
-	running := workspaceKey{q.call.WorkspaceID, key.Key}
+	running := scopedKey{q.call.KeyScope(), key.Key}
 	if !a.runningKeys.enter(running) {
 		a.refuse(q.gin, fault.New(fault.IdempotencyConflict, "A request with this idempotency key is still running."))
 		return
@@ -138,7 +138,7 @@ func (a *API) writeOnce(q *request, e *endpoint, write func() (WriteResult, erro
 		return
 	}
 	if answer := a.answerWrite(q, e, result, nil, body); answer != nil && !result.BodyStored && !e.OmitStoredBody {
-		a.recordBodies.add(recordBody{q.call.WorkspaceID, q.call.Actor(), key.Key, answer})
+		a.recordBodies.add(recordBody{q.call.KeyScope(), q.call.Actor(), key.Key, answer})
 	}
 }
 
@@ -166,7 +166,7 @@ func (a *API) answerRefusal(q *request, e *endpoint, refused error, body bodyFun
 		return
 	}
 	for range 2 { // a second time when another node used the key between Find and SaveRefusal
-		record, err := a.cfg.IdempotencyRecords.Find(q.ctx, q.call.WorkspaceID, key.Key)
+		record, err := a.cfg.IdempotencyRecords.Find(q.ctx, q.call.KeyScope(), key.Key)
 		if err != nil && fault.Is(refused, fault.Unavailable) {
 			a.refuse(q.gin, refused) // the records are unavailable for the same reason
 			return
@@ -237,34 +237,34 @@ func (a *API) answerRecord(q *request, record *IdempotencyRecord, body bodyFunc)
 	answer(q.gin, record.Status, rendered)
 }
 
-// workspaceKey is an idempotency key within its workspace.
-type workspaceKey struct {
-	workspace uuid.UUID
-	key       string
+// scopedKey is an idempotency key within its scope.
+type scopedKey struct {
+	scope uuid.UUID
+	key   string
 }
 
 // runningKeys are the idempotency keys of the writes that run now on this node (rule API-16). Between nodes, the ledger
 // refuses the second append of a key.
 type runningKeys struct {
 	mu   sync.Mutex
-	keys map[workspaceKey]struct{}
+	keys map[scopedKey]struct{}
 }
 
 // enter reports whether the key was free, and marks it as running.
-func (r *runningKeys) enter(key workspaceKey) bool {
+func (r *runningKeys) enter(key scopedKey) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, running := r.keys[key]; running {
 		return false
 	}
 	if r.keys == nil {
-		r.keys = map[workspaceKey]struct{}{}
+		r.keys = map[scopedKey]struct{}{}
 	}
 	r.keys[key] = struct{}{}
 	return true
 }
 
-func (r *runningKeys) leave(key workspaceKey) {
+func (r *runningKeys) leave(key scopedKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.keys, key)

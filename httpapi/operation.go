@@ -18,11 +18,15 @@ func (a *API) operation(e *endpoint, in, out reflect.Type) *huma.Operation {
 		Method: e.Method, Path: e.Path, OperationID: e.ID, Summary: e.Summary, Description: e.description(), Tags: e.Tags,
 		Deprecated:    e.Deprecated,
 		DefaultStatus: e.status(),
-		Parameters:    []*huma.Param{workspaceParam()},
 		Responses:     map[string]*huma.Response{},
 		// Huma gets a body that was read, measured and checked.
 		MaxBodyBytes:     -1,
 		SkipValidateBody: true,
+	}
+	if e.Access.PathToken {
+		op.Security = []map[string][]string{{}}
+	} else {
+		op.Parameters = append(op.Parameters, workspaceParam())
 	}
 	if e.keyed {
 		op.Parameters = append(op.Parameters, idempotencyParam())
@@ -96,6 +100,9 @@ func (a *API) parameters(op *huma.Operation) []*huma.Param {
 // description is the route's description with a sentence about who may call it.
 func (e *endpoint) description() string {
 	var callers []string
+	if e.Access.PathToken {
+		callers = append(callers, "whoever has the token; no other credential is read")
+	}
 	if len(e.Access.Keys) > 0 {
 		scopes := make([]string, len(e.Access.Keys))
 		for i, scope := range e.Access.Keys {

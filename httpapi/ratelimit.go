@@ -19,10 +19,11 @@ type Limit struct {
 	Burst     int
 }
 
-// The limits of rules API-25 and API-36.
+// The limits of rules API-25, API-36 and WFL-32.
 var (
 	SendingLimit      = Limit{PerSecond: 10, Burst: 20}   // per API key, and per user and workspace for sessions
 	GeneralLimit      = Limit{PerSecond: 50, Burst: 50}   // likewise
+	TriggerLimit      = Limit{PerSecond: 10, Burst: 10}   // per token of a webhook trigger
 	OrganisationLimit = Limit{PerSecond: 500, Burst: 500} // per organisation
 	AddressLimit      = Limit{PerSecond: 20, Burst: 100}  // per client address, for requests without a known caller
 )
@@ -55,7 +56,10 @@ func (a *API) countRequest(q *request, sending bool) error {
 		name = id.Base
 	}
 	bucket, limit := "general:"+name, GeneralLimit
-	if sending {
+	switch {
+	case q.credentials.InPath:
+		bucket, limit = "trigger:"+name, TriggerLimit
+	case sending:
 		bucket, limit = "sending:"+name, SendingLimit
 	}
 	if err := a.take(q.ctx, bucket, limit, "key", "Too many requests. Try again later."); err != nil {

@@ -16,7 +16,7 @@ const (
 
 // recordBody is the body of an answer that is not in its idempotency record yet.
 type recordBody struct {
-	workspace  uuid.UUID
+	scope      uuid.UUID
 	actor, key string
 	body       []byte
 }
@@ -47,7 +47,7 @@ func newRecordBodies(records IdempotencyRecords) *recordBodies {
 func (r *recordBodies) work() {
 	for one := range r.queue {
 		ctx, cancel := context.WithTimeout(context.Background(), recordBodyTimeout) // the request has ended
-		r.records.AddBody(ctx, one.workspace, one.actor, one.key, one.body)
+		r.records.AddBody(ctx, one.scope, one.actor, one.key, one.body)
 		cancel()
 	}
 }

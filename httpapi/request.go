@@ -125,7 +125,7 @@ func (a *API) middleware(e *endpoint) func(huma.Context, func(huma.Context)) {
 // checkRequest counts the request, authenticates, checks access, and reads the request. It returns the fault to refuse
 // with; validation issues are collected in the request instead.
 func (a *API) checkRequest(q *request, e *endpoint) error {
-	malformedWorkspace, err := a.identify(q)
+	malformedWorkspace, err := a.identify(q, e.Access.PathToken)
 	if err != nil {
 		return err
 	}
@@ -147,15 +147,24 @@ func (a *API) checkRequest(q *request, e *endpoint) error {
 }
 
 // identify reads the credentials and checks them as far as that needs no database.
-func (a *API) identify(q *request) (malformedWorkspace bool, err error) {
-	q.credentials, malformedWorkspace, err = a.credentials(q.gin)
+func (a *API) identify(q *request, inPath bool) (malformedWorkspace bool, err error) {
+	if inPath {
+		q.credentials = auth.Credentials{Token: q.gin.Param("token"), InPath: true, IP: address(q.gin)}
+	} else {
+		q.credentials, malformedWorkspace, err = a.credentials(q.gin)
+	}
 	if err == nil {
 		q.credentials.Identity, err = a.cfg.Authenticator.Identify(q.ctx, q.credentials)
 	}
-	if fault.Is(err, fault.Unauthorized) {
+	if isUnknownCaller(err, &q.credentials) {
 		err = a.countStranger(q.gin, err)
 	}
 	return malformedWorkspace, err
+}
+
+// isUnknownCaller reports whether an Authenticator has refused credentials because they are nobody's.
+func isUnknownCaller(err error, c *auth.Credentials) bool {
+	return fault.Is(err, fault.Unauthorized) || c.InPath && fault.Is(err, fault.NotFound)
 }
 
 // checkCaller counts and admits the request, authenticates the caller and checks access. A caller that a cached
@@ -195,7 +204,7 @@ func (a *API) admit(q *request, sending bool, authenticate func() error) error {
 	}
 	q.leave = append(q.leave, leave)
 	if err := authenticate(); err != nil {
-		if fault.Is(err, fault.Unauthorized) {
+		if isUnknownCaller(err, &q.credentials) {
 			err = a.countStranger(q.gin, err)
 		}
 		return err

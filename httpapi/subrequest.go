@@ -23,7 +23,7 @@ type Admission struct {
 // error with Refuse, and end the admission with Close.
 func (a *API) Admit(c *gin.Context) (*Admission, error) {
 	q := &request{gin: c, ctx: c.Request.Context(), body: &noBody}
-	malformedWorkspace, err := a.identify(q)
+	malformedWorkspace, err := a.identify(q, false)
 	if err != nil {
 		return nil, err
 	}

@@ -47,6 +47,11 @@ func newAuthenticator(app *commands.App, store *projections.Store, sessions auth
 
 // Identify implements auth.Authenticator.
 func (a *authenticator) Identify(ctx context.Context, c auth.Credentials) (auth.Identity, error) {
+	if c.InPath {
+		id, err := a.app.CheckTriggerToken(c.Token)
+		name := "trigger/" + id.String()
+		return auth.Identity{Key: name, Base: name, Workflow: id}, err
+	}
 	if strings.HasPrefix(c.Token, "ll_") {
 		if err := a.app.CheckSecret(c.Token); err != nil {
 			return auth.Identity{}, err
@@ -67,6 +72,9 @@ func (a *authenticator) Identify(ctx context.Context, c auth.Credentials) (auth.
 
 // Authenticate implements auth.Authenticator.
 func (a *authenticator) Authenticate(ctx context.Context, c auth.Credentials) (auth.Caller, error) {
+	if c.InPath {
+		return a.trigger(ctx, c.Identity.Workflow, c.Fresh)
+	}
 	if c.Identity.Session.User == uuid.Nil {
 		return a.key(ctx, c)
 	}
@@ -134,6 +142,17 @@ func (a *authenticator) user(ctx context.Context, c auth.Credentials, session au
 	}
 	return auth.Caller{
 		Kind: auth.KindSession, ID: id.String(), OrganisationID: access.User.Organisation, WorkspaceID: workspace, Role: auth.Role(access.User.Roles[workspace]),
+		OrgPaused: access.Organisation.Paused, Guards: guards(access),
+	}, nil
+}
+
+func (a *authenticator) trigger(ctx context.Context, id uuid.UUID, fresh bool) (auth.Caller, error) {
+	access, err := a.app.FindTriggerAccess(ctx, id, a.mustCheck(id.String(), fresh))
+	if err != nil {
+		return auth.Caller{}, err
+	}
+	return auth.Caller{
+		Kind: auth.KindTrigger, ID: id.String(), OrganisationID: access.Organisation.ID, WorkspaceID: access.Workflow.Workspace,
 		OrgPaused: access.Organisation.Paused, Guards: guards(access),
 	}, nil
 }

@@ -225,7 +225,8 @@ var examples = map[string]any{
 			"edges": []object{{"from": "start", "to": "hi"}},
 		},
 	},
-	"update_workflow": object{"status": "paused"},
+	"update_workflow":       object{"status": "paused"},
+	"fire_workflow_trigger": object{"phone": "+14155550134", "order": object{"id": "A-1"}},
 	"create_contact": object{
 		"phone": "+14155550134", "first_name": "Ada", "last_name": "Byron", "labels": []string{"vip"}, "fields": object{"plan": "gold"},
 		"consent_status": "opted_in", "consent_source": "checkout form",

@@ -38,7 +38,7 @@ func (r idempotencyRecords) SaveRefusal(ctx context.Context, caller auth.Caller,
 	err := r.app.StoreRefusal(ctx, commands.Request{
 		Organisation: caller.OrganisationID, Workspace: caller.WorkspaceID, Actor: events.Actor{Type: "system"}, RequestID: caller.RequestID,
 		Idempotency: &eventstore.IdempotencyRecord{
-			Workspace: caller.WorkspaceID, Key: key, Actor: caller.Actor(), Fingerprint: fingerprint, Status: answer.Status, Body: answer.Body,
+			Workspace: caller.KeyScope(), Key: key, Actor: caller.Actor(), Fingerprint: fingerprint, Status: answer.Status, Body: answer.Body,
 		},
 	})
 	if exists := (*eventstore.IdempotencyRecordExists)(nil); errors.As(err, &exists) {

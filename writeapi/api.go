@@ -207,6 +207,13 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 			"Without a draft nothing changes.",
 	}, a.publishWorkflow, a.workflows().view)
 
+	httpapi.Write[FireWorkflowTrigger, WorkflowTriggered](r, httpapi.Route{
+		Method: "POST", Path: "/v1/workflow-triggers/{token}", ID: "fire_workflow_trigger", Summary: "Start a run of a workflow", Tags: []string{"workflows"},
+		Status: 202, Access: auth.Access{PathToken: true}, MaxBody: maxTriggerBody,
+		Description: "For other systems: the body is a JSON object of at most 256 KiB with the phone number of a contact. A number that no contact has " +
+			"makes one if trigger_config says so, else it is refused with 400. A workflow that is not live is 409. At most 10 requests a second for a token.",
+	}, a.fireWorkflowTrigger, nil)
+
 	developer := auth.Access{Keys: admin, Roles: auth.PermDeveloper}
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/webhooks", ID: "create_webhook", Summary: "Create a webhook endpoint", Tags: []string{"webhooks"}, Status: 201,

@@ -23,7 +23,7 @@ func request(c *httpapi.Call) commands.Request {
 	}
 	if i := c.Idempotency; i != nil {
 		r.Idempotency = &commands.IdempotencyRecord{
-			Workspace: c.WorkspaceID, Key: i.Key, Actor: c.Caller.Actor(), Fingerprint: i.Fingerprint, Status: i.Status,
+			Workspace: c.KeyScope(), Key: i.Key, Actor: c.Caller.Actor(), Fingerprint: i.Fingerprint, Status: i.Status,
 		}
 	}
 	return r

@@ -5,7 +5,9 @@ import (
 	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
 
+	"ledgerline/commands"
 	"ledgerline/domain/workflow"
 	"ledgerline/httpapi"
 	"ledgerline/projections"
@@ -100,6 +102,36 @@ func (a *API) updateWorkflow(ctx context.Context, c *httpapi.Call, in *UpdateWor
 
 func (a *API) publishWorkflow(ctx context.Context, c *httpapi.Call, in *httpapi.UUIDParam) (httpapi.WriteResult, error) {
 	return result(a.app.PublishWorkflow(ctx, request(c), in.ID))
+}
+
+// FireWorkflowTrigger is the request of POST /v1/workflow-triggers/{token}.
+type FireWorkflowTrigger struct {
+	Token string         `path:"token" doc:"As trigger_config of the published workflow shows it"`
+	Body  map[string]any `doc:"Any data. The phone number of the contact is at phone_path of trigger_config; templates may use the rest"`
+}
+
+// WorkflowTriggered answers a post to a webhook trigger.
+type WorkflowTriggered struct {
+	RunID *string `json:"run_id" format:"uuid" doc:"The run that was started; null when the contact opted out, or a run of the workflow is active for it already"`
+}
+
+func workflowTriggered(made commands.TriggeredRun) WorkflowTriggered {
+	var answer WorkflowTriggered
+	if made.RunID != nil {
+		id := made.RunID.String()
+		answer.RunID = &id
+	}
+	return answer
+}
+
+// maxTriggerBody is the largest body of a post to a webhook trigger, in bytes.
+const maxTriggerBody = 256 << 10
+
+func (a *API) fireWorkflowTrigger(ctx context.Context, c *httpapi.Call, in *FireWorkflowTrigger) (httpapi.WriteResult, error) {
+	made, err := a.app.FireTrigger(ctx, request(c), commands.FireTrigger{
+		WorkflowID: uuid.MustParse(c.ID), Data: in.Body, Answer: recordedBody(c, workflowTriggered), // the id of a trigger is that of its workflow
+	})
+	return resultWithBody(c, made.Result, made, workflowTriggered, err)
 }
 
 func (a *API) workflows() resource[projections.Workflow] {

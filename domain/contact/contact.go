@@ -73,7 +73,7 @@ type NewContact struct {
 	LabelIDs           []uuid.UUID
 	Owner              *uuid.UUID
 	IsTest             bool
-	Origin             string // api, message, inbound or import
+	Origin             string // api, message, inbound, import or workflow
 	Consent            consent.Status
 	Evidence           consent.Evidence
 	NumberOptedOut     bool // the register of opt-outs contains the number

@@ -45,6 +45,7 @@ type Workflow struct {
 	DraftedAt    time.Time // when the draft was begun
 	VersionID    uuid.UUID // the live version; uuid.Nil before the first publication
 	Version      int
+	LiveTrigger  TriggerType // of the live version
 }
 
 // Apply returns the state after one event of the workflow's stream.
@@ -59,6 +60,7 @@ func (w Workflow) Apply(event events.Event, in events.Envelope) Workflow {
 		return w.applyEdit(e, in.At)
 	case *events.WorkflowPublished:
 		w.Status, w.HasDraft, w.VersionID, w.Version = StatusLive, false, e.VersionID, e.Version
+		w.LiveTrigger = TriggerType(e.Trigger)
 	case *events.WorkflowPaused:
 		w.Status = StatusPaused
 	case *events.WorkflowResumed:
@@ -92,6 +94,10 @@ func (w Workflow) applyEdit(e *events.WorkflowEdited, at time.Time) Workflow {
 
 // Exists reports whether the workflow was created.
 func (w Workflow) Exists() bool { return w.ID != uuid.Nil }
+
+// TakesPosts reports whether the token of the workflow is known: its live version has a webhook trigger, and it is not
+// archived (rule WFL-32).
+func (w Workflow) TakesPosts() bool { return w.LiveTrigger == OnWebhook && w.Status != StatusArchived }
 
 // checkName returns a name as it is stored, without spaces around it. It refuses an empty one, a long one, and one of
 // several lines, with validation_failed at /name.

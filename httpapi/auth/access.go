@@ -76,10 +76,16 @@ type Access struct {
 	// AnyWorkspace admits a session of a user with several workspaces that chose none, whatever the user's roles. The
 	// caller then has neither a workspace nor a role.
 	AnyWorkspace bool
+	// PathToken admits who has the token of a webhook trigger in the path parameter {token}, and nobody else. No other
+	// credential is read.
+	PathToken bool
 }
 
 // Admit returns nil when the caller may call the route, else fault forbidden.
 func (a Access) Admit(c *Caller) error {
+	if c.Kind == KindTrigger && a.PathToken {
+		return nil
+	}
 	if c.Kind == KindSession {
 		if a.AnyWorkspace && c.WorkspaceID == uuid.Nil {
 			return nil

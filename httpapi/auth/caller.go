@@ -17,6 +17,7 @@ const (
 	KindKey      CallerKind = "key"      // an API key
 	KindIdentity CallerKind = "identity" // the token of a service identity, which is an API key linked to it
 	KindSession  CallerKind = "session"  // the session token of a signed-in user
+	KindTrigger  CallerKind = "trigger"  // the token of a workflow's webhook trigger, in the path of the request
 )
 
 // Scope is what an API key may be used for. A scope includes no other: admin does not include read.
@@ -46,6 +47,8 @@ const (
 // Credentials are the parts of a request that identify its caller.
 type Credentials struct {
 	Token string
+	// InPath says that the token was in the path and not in the header: only the token of a webhook trigger may be.
+	InPath bool
 	// WorkspaceHeader is the x-workspace-id header: a UUID, or "" when it was not sent.
 	WorkspaceHeader string
 	// AnyWorkspace accepts a session of a user with several workspaces that chose none. Its caller then has neither a
@@ -68,6 +71,8 @@ type Identity struct {
 	Base string
 	// Session is zero for a key.
 	Session Session
+	// Workflow is the workflow of a webhook trigger's token.
+	Workflow uuid.UUID
 }
 
 // ErrCredentialChanged is what a write returns, wrapped, when nothing was written because one of the caller's Guards
@@ -77,11 +82,12 @@ var ErrCredentialChanged = errors.New("the caller's credential has changed")
 // Authenticator finds the caller that a token belongs to. It is safe for concurrent use.
 type Authenticator interface {
 	// Identify checks a token without asking the database, so that requests can be counted before they cost a query. It
-	// returns fault unauthorized for a token that was forged or has expired.
+	// returns fault unauthorized for a token that was forged or has expired, and not_found for one in the path.
 	Identify(ctx context.Context, credentials Credentials) (Identity, error)
 	// Authenticate finds the caller of credentials with an Identity. It returns fault unauthorized for an invalid token,
 	// forbidden for a valid one that may not be used from this address or in this workspace, and bad_request when the
-	// user of a session has several workspaces and chose none. It fills every field of Caller except IP, UserAgent and
+	// user of a session has several workspaces and chose none. A token in the path that is no trigger's is not_found. It
+	// fills every field of Caller except IP, UserAgent and
 	// RequestID.
 	Authenticate(ctx context.Context, credentials Credentials) (Caller, error)
 }
@@ -96,7 +102,7 @@ type Guard struct {
 // Caller is who makes a request, after authentication.
 type Caller struct {
 	Kind CallerKind
-	// ID is the id of the API key, the service identity or the user.
+	// ID is the id of the API key, the service identity, the user or, of a trigger, the workflow.
 	ID             string
 	OrganisationID uuid.UUID
 	WorkspaceID    uuid.UUID
@@ -117,6 +123,15 @@ type Caller struct {
 
 // Actor names the caller among all callers of its workspace, whatever secret or token it uses.
 func (c *Caller) Actor() string { return string(c.Kind) + ":" + c.ID }
+
+// KeyScope is what the caller's idempotency keys belong to: its workspace, or, of a trigger, its workflow (rules API-14
+// and WFL-32).
+func (c *Caller) KeyScope() uuid.UUID {
+	if c.Kind == KindTrigger {
+		return uuid.MustParse(c.ID)
+	}
+	return c.WorkspaceID
+}
 
 // Has reports whether the caller is a key or identity with the scope. A session has no scopes.
 func (c *Caller) Has(scope Scope) bool {
