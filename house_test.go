@@ -35,9 +35,9 @@ var allowedImports = map[string][]string{
 	// Projections and the read side use only values of the domain. They must not call methods of aggregates that decide,
 	// which this test cannot check.
 	"projections/...": {"fairqueue", "events", "eventstore/...", "domain/...", "clock", "projections/..."},
-	"processes/...":   {"commands/...", "projections/...", "events", "eventstore/...", "domain/...", "clock", "processes/..."},
+	"processes/...":   {"fairqueue", "commands/...", "projections/...", "events", "eventstore/...", "domain/...", "clock", "processes/..."},
 	// The packages that declare the ports which adapters implement.
-	"adapters/...": {"processes/carrier", "processes/webhooks", "events", "domain/fault", "clock", "adapters/..."},
+	"adapters/...": {"processes/carrier", "processes/webhooks", "processes/agents", "events", "domain/fault", "clock", "adapters/..."},
 	"httpapi/...":  {"domain/fault", "clock", "fairqueue", "httpapi/..."},
 	"writeapi/...": {"httpapi/...", "commands/...", "projections/...", "domain/...", "processes/webhooks/payload", "writeapi/..."}, // payload: the documentation of webhooks
 	"readapi/...":  {"csvfile", "fairqueue", "httpapi/...", "projections/...", "domain/...", "readapi/..."},

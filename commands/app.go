@@ -47,6 +47,8 @@ type Config struct {
 	SMS func(carrier string) bool
 	// InsideWebhooks accepts http and private addresses for webhook endpoints too.
 	InsideWebhooks bool
+	// Model says that the installation has a model endpoint, without which agents cannot become live.
+	Model bool
 }
 
 // App carries out commands. It is safe for concurrent use.
@@ -58,6 +60,7 @@ type App struct {
 	apiKeyCheck    []byte // key of the check digits that tell our API key secrets from others
 	triggerTokens  []byte // key of the tokens of webhook triggers
 	insideWebhooks bool
+	hasModel       bool // agents can become live
 }
 
 // New makes an App.
@@ -77,7 +80,7 @@ func New(cfg Config) (*App, error) {
 	}
 	return &App{
 		Sending: sender, engine: e, apiKeyCheck: cfg.Ledger.Keyring().DeriveKey("api key check"),
-		triggerTokens: cfg.Ledger.Keyring().DeriveKey(workflow.TokenKey), insideWebhooks: cfg.InsideWebhooks,
+		triggerTokens: cfg.Ledger.Keyring().DeriveKey(workflow.TokenKey), insideWebhooks: cfg.InsideWebhooks, hasModel: cfg.Model,
 	}, nil
 }
 

@@ -61,13 +61,23 @@ func (u *unit) openConversation(ctx context.Context, c *engine.Aggregate[contact
 	return nil
 }
 
-// setHandlerToTeam makes the team the handler of a contact's conversation, because a person writes in it (rule INB-11).
-func (u *unit) setHandlerToTeam(ctx context.Context, c *engine.Aggregate[contact.Contact]) error {
-	conv, err := engine.Load(ctx, u.Unit, u.Engine.Conversations, c.State.ConversationID)
-	if err == nil {
-		conv.Record(conv.State.HandleByTeam()...)
+// giveToTeam makes the team the handler of a contact's conversation, because a person writes in it (rule INB-11). The
+// reply of a key takes a conversation from an agent too (rule AGT-11).
+func (u *unit) giveToTeam(ctx context.Context, c *engine.Aggregate[contact.Contact], in *AcceptMessage) error {
+	byKey := in.Reply != nil && in.Source == "api"
+	if !in.ByStaff && !byKey {
+		return nil
 	}
-	return err
+	conv, err := engine.Load(ctx, u.Unit, u.Engine.Conversations, c.State.ConversationID)
+	switch {
+	case err != nil:
+		return err
+	case in.ByStaff:
+		conv.Record(conv.State.HandleByTeam()...)
+	default:
+		conv.Record(conv.State.TakeFromAgent()...)
+	}
+	return nil
 }
 
 // UpdateConversation has the changes of a conversation (rules INB-3, INB-9 to INB-14).
@@ -106,7 +116,7 @@ func (a *App) UpdateConversation(ctx context.Context, req Request, id string, in
 			err,
 			u.checkMember(ctx, conv.State.Assignee, in.Assignee.Value, "/assignee_user_id"),
 			u.checkTeam(ctx, in.Team.Value),
-			u.checkHandler(in.HandledBy),
+			u.checkHandler(ctx, conv.State.HandledBy, in.HandledBy),
 			u.replaceContactLabels(ctx, conv, in.Labels),
 		); err != nil {
 			return err

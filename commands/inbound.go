@@ -117,7 +117,24 @@ func (u *inboundUnit) receive(ctx context.Context, from string) (err error) {
 	if err := u.assignLine(ctx); err != nil {
 		return err
 	}
-	return u.applyKeyword(ctx, org.State)
+	if err := u.applyKeyword(ctx, org.State); err != nil {
+		return err
+	}
+	return u.askAgent(ctx)
+}
+
+// askAgent has the agent that handles the conversation answer the message. STOP, HELP and START words, test traffic and
+// contacts that opted out get no answer (rule AGT-9).
+func (u *inboundUnit) askAgent(ctx context.Context) error {
+	optedOut := u.contact.State.Consent == consent.OptedOut || u.number.State.OptedOut
+	if u.received.Keyword != consent.None || u.ref.IsTest || optedOut {
+		return nil
+	}
+	conv, err := engine.Load(ctx, u.Unit, u.Engine.Conversations, u.ref.ConversationID)
+	if err == nil {
+		conv.Record(conv.State.AskAgent(u.ref.MessageID)...)
+	}
+	return err
 }
 
 // loadLineByPhone loads the line that has a number. The remembered owner of the number may be retired, and another line

@@ -8,4 +8,5 @@ const (
 	maxPools        = 500
 	maxSegments     = 500
 	maxSavedReplies = 2_000
+	maxAgents       = 1_000 // agents cannot be deleted
 )

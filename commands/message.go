@@ -88,10 +88,8 @@ func (u *unit) acceptMessage(ctx context.Context, in *AcceptMessage) (*events.Me
 	if err := u.openConversation(ctx, c, u.Request.Test); err != nil {
 		return nil, err
 	}
-	if in.ByStaff {
-		if err := u.setHandlerToTeam(ctx, c); err != nil {
-			return nil, err
-		}
+	if err := u.giveToTeam(ctx, c, in); err != nil {
+		return nil, err
 	}
 	e := &events.MessageQueued{
 		MessageRef: events.MessageRef{

@@ -57,7 +57,7 @@ func (n *named[ID, S]) count(u *unit, add int64) { u.countInWorkspace(n.noun, ad
 // countInWorkspace adds to the number of the workspace's resources of a kind. More than most are refused with conflict.
 func (u *unit) countInWorkspace(noun string, add, most int64) {
 	u.Quota(engine.CountQuota(noun+":"+u.Request.Workspace.String(), add, most),
-		fault.New(fault.Conflict, "A workspace has at most %d resources of the kind %s. Delete one first.", most, noun).With("limit", most))
+		fault.New(fault.Conflict, "A workspace has at most %d resources of the kind %s.", most, noun).With("limit", most))
 }
 
 // load loads a resource of the request's workspace; not_found when there is none.

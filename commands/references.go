@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"ledgerline/commands/engine"
+	"ledgerline/domain/agent"
 	"ledgerline/domain/conversation"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/line"
@@ -75,14 +76,19 @@ func (u *unit) checkLines(ctx context.Context, ids []string, pointer string) err
 	return issues.fault()
 }
 
-// checkHandler refuses a handler that is neither the team nor a live agent. There are no agents yet.
-func (u *unit) checkHandler(handler *string) error {
-	if handler == nil {
+// checkHandler refuses a handler that is neither the team nor a live agent of the request's workspace. The current
+// handler is accepted without a check: a client may send back what it was shown.
+func (u *unit) checkHandler(ctx context.Context, current string, handler *string) error {
+	if handler == nil || *handler == current {
 		return nil
 	}
-	agent, err := conversation.ParseHandler(*handler)
-	if err == nil && agent != nil {
-		err = fault.Invalid("/handled_by", "not_found", "There is no such live agent in this workspace.")
+	id, err := conversation.ParseHandler(*handler)
+	if err != nil || id == nil {
+		return err
 	}
-	return err
+	a, err := agents.load(ctx, u, *id)
+	if found, err := foundUnless(err); err != nil || found && a.State.Status == agent.Live {
+		return err
+	}
+	return fault.Invalid("/handled_by", "not_found", "There is no such live agent in this workspace.")
 }

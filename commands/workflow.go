@@ -190,7 +190,9 @@ func (u *unit) refersToSomething(ctx context.Context, r workflow.Reference) (boo
 			return false, err
 		}
 		return team.State.ID != uuid.Nil && team.State.Workspace == u.Request.Workspace, nil
-	case workflow.ReferenceAgent: // there are no agents yet
+	case workflow.ReferenceAgent:
+		_, err := agents.load(ctx, u, id)
+		return foundUnless(err)
 	}
 	return false, nil
 }

@@ -122,14 +122,17 @@ func (r *runUnit) end(ctx context.Context) error {
 	return r.giveBack(ctx)
 }
 
-// giveBack makes the team the handler of the contact's conversation, if the run is.
+// giveBack makes the team the handler of the contact's conversation, if the run is, or an agent that the run waits for.
 func (r *runUnit) giveBack(ctx context.Context) error {
 	conv, err := engine.Load(ctx, r.Unit, r.Engine.Conversations, r.contact.State.ConversationID)
-	if err != nil || conv.State.HandledBy != r.handler() {
+	if err != nil {
 		return err
 	}
-	conv.Record(conv.State.HandleByTeam()...)
-	return nil
+	handler, err := r.agentHandler(ctx)
+	if err == nil && (conv.State.HandledBy == r.handler() || conv.State.HandledBy == handler) {
+		conv.Record(conv.State.HandleByTeam()...)
+	}
+	return err
 }
 
 func (r *runUnit) handler() string { return conversation.WorkflowPrefix + r.run.State.RunID.String() }
@@ -144,6 +147,9 @@ func (r *runUnit) step(ctx context.Context, reply *string) (again bool, err erro
 	}
 	s := r.version.Plan.Steps[state.Node]
 	if state.Status == workflow.RunWaiting {
+		if s.Type == workflow.NodeAI {
+			return r.endAI(ctx, s)
+		}
 		ended := state.EndWait(s, reply, r.Now)
 		if ended == nil {
 			return false, nil
@@ -167,8 +173,8 @@ func (r *runUnit) step(ctx context.Context, reply *string) (again bool, err erro
 		err = r.label(ctx, s)
 	case workflow.NodeWebhook:
 		r.webhook(s)
-	case workflow.NodeAI: // there are no agents yet, and an agent that is not live hands the conversation over
-		r.complete(s, workflow.StepCompleted, workflow.LabelHandoff, map[string]any{"resume_at": nil, "outcome": workflow.LabelHandoff})
+	case workflow.NodeAI:
+		err = r.ai(ctx, s)
 	}
 	return true, err
 }

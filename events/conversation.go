@@ -107,3 +107,26 @@ func (e *NoteAdded) Subject() string { return e.ContactID }
 
 // Personal implements Sealed.
 func (e *NoteAdded) Personal() any { return &e.Content }
+
+// AgentAsked records that the agent which handles a conversation is to answer a message. The same append contains
+// message.received.
+type AgentAsked struct {
+	ConversationRef
+	AgentID   uuid.UUID `json:"agent_id"`
+	MessageID string    `json:"message_id"`
+}
+
+// AgentAnswered records that an agent has dealt with a message, and with all that the contact wrote before it.
+type AgentAnswered struct {
+	ConversationRef
+	AgentID    uuid.UUID `json:"agent_id"`
+	QuestionID string    `json:"question_id"`          // the newest message that was answered
+	MessageID  *string   `json:"message_id,omitempty"` // the answer; nil when the agent only finished or handed over
+}
+
+// AgentFinished records that an agent has nothing more to do in a conversation. The same append contains, after it, the
+// event that makes the team the handler.
+type AgentFinished struct {
+	ConversationRef
+	AgentID uuid.UUID `json:"agent_id"`
+}

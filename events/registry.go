@@ -128,4 +128,21 @@ var Default = NewRegistry(
 	Define[RunStepCompleted]("run.step_completed", 1),
 	Define[RunWebhookCalled]("run.webhook_called", 1),
 	Define[RunFinished]("run.finished", 1),
+
+	Define[AgentCreated]("agent.created", 1),
+	Define[AgentUpdated]("agent.updated", 1),
+	Define[AgentActivated]("agent.activated", 1),
+	Define[AgentPaused]("agent.paused", 1),
+	Define[AgentAsked]("agent.asked", 1),
+	Define[AgentAnswered]("agent.answered", 1),
+	Define[AgentFinished]("agent.finished", 1),
+
+	Define[OutreachCreated]("outreach.created", 1),
+	Define[OutreachContactsListed]("outreach.contacts_listed", 1),
+	Define[OutreachStarted]("outreach.started", 1),
+	Define[OutreachEstimated]("outreach.estimated", 1),
+	Define[OutreachCompleted]("outreach.completed", 1),
+	Define[OutreachCancelled]("outreach.cancelled", 1),
+	Define[OutreachMessageAccepted]("outreach.message_accepted", 1),
+	Define[OutreachContactSkipped]("outreach.contact_skipped", 1),
 )

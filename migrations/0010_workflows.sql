@@ -33,7 +33,8 @@ create table workflow_active_runs (
     awaits_since bigint,             -- position at which it began to wait for a reply; null: it does not
     reply_id text collate "C",       -- the first message from the contact since then
     resume_at timestamptz,           -- when a waiting run goes on
-    cancel text                      -- error code with which it is to be cancelled
+    cancel text,                     -- error code with which it is to be cancelled
+    agent_ended boolean not null default false -- since its last step an agent has stopped handling the conversation
 ) with (fillfactor = 80);
 create index workflow_active_runs_contact on workflow_active_runs (contact_id);
 create index workflow_active_runs_workflow on workflow_active_runs (workflow_id);

@@ -108,6 +108,11 @@ var audited = []auditRow{
 	{"workflow.resumed", "workflow", "workflow_id", ""},
 	{"workflow.archived", "workflow", "workflow_id", ""},
 
+	{"agent.created", "agent", "agent_id", "name instructions model allowed_line_ids daily_limit identity_id"},
+	{"agent.updated", "agent", "agent_id", "name instructions model allowed_line_ids daily_limit"},
+	{"agent.activated", "agent", "agent_id", ""},
+	{"agent.paused", "agent", "agent_id", ""},
+
 	{"contact.opted_in", "contact", "contact_id", "from to source"},
 	{"contact.opted_out", "contact", "contact_id", "from to source keyword"},
 	{"contact.consent_cleared", "contact", "contact_id", "from to source"},
@@ -117,10 +122,10 @@ var audited = []auditRow{
 // changedOnly is the fact with the names of the facts that an event changed. Of such an event only those are shown.
 const changedOnly = "changed"
 
-// Audit is the log of changes of credentials, webhooks, lines, settings, people, workflows and consent. Of an erased
-// contact it keeps the id.
+// Audit is the log of changes of credentials, webhooks, lines, settings, people, workflows, agents and consent. Of an
+// erased contact it keeps the id.
 var Audit = &readmodel.Projection{
-	ID: "audit", Program: 4,
+	ID: "audit", Program: 5,
 	Tables: []*readmodel.Table{auditTable},
 	Indexes: []string{
 		`create index on @audit_log (organisation_id, position desc)`,

@@ -159,6 +159,13 @@ func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors
 		Method: "GET", Path: "/v1/workflow-runs/{id}", ID: "get_workflow_run", Summary: "Get a run with its steps", Tags: []string{"workflows"}, Access: workflows,
 	}, a.workflowRun)
 
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/agents", ID: "list_agents", Summary: "List agents, newest first", Tags: []string{"agents"}, Access: workflows,
+	}, a.agents)
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/agents/{id}", ID: "get_agent", Summary: "Get an agent", Tags: []string{"agents"}, Access: workflows,
+	}, a.agent)
+
 	developer := auth.Access{Keys: admin, Roles: auth.PermDeveloper}
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/webhooks", ID: "list_webhooks", Summary: "List webhook endpoints, newest first", Tags: []string{"webhooks"}, Access: developer,

@@ -67,6 +67,7 @@ var documentedTags = []httpapi.Tag{
 	{Name: "saved_replies", Description: "Texts that people use again."},
 	{Name: "lines", Description: "Phone lines and the pools that they are in: capacity, health and requests for more."},
 	{Name: "workflows", Description: "Automation: a trigger starts runs, and each run takes the steps of a graph for one contact."},
+	{Name: "agents", Description: "Language models that answer in the conversations that they handle, and hand over to people."},
 	{Name: "compliance", Description: "The consent trail, its proof, and the audit log."},
 	{Name: "webhooks", Description: "Endpoints that are told of events, and the deliveries to them."},
 	{Name: "api_keys", Description: "Credentials of programs."},
@@ -227,6 +228,10 @@ var examples = map[string]any{
 	},
 	"update_workflow":       object{"status": "paused"},
 	"fire_workflow_trigger": object{"phone": "+14155550134", "order": object{"id": "A-1"}},
+	"create_agent": object{
+		"name": "Front desk", "instructions": "You answer questions about opening hours: nine to six, Monday to Friday. Hand over everything else.", "daily_limit": 500,
+	},
+	"update_agent": object{"status": "live"},
 	"create_contact": object{
 		"phone": "+14155550134", "first_name": "Ada", "last_name": "Byron", "labels": []string{"vip"}, "fields": object{"plan": "gold"},
 		"consent_status": "opted_in", "consent_source": "checkout form",

@@ -26,6 +26,7 @@ import (
 	"ledgerline/httpapi/auth"
 	"ledgerline/migrations"
 	"ledgerline/processes"
+	"ledgerline/processes/agents"
 	"ledgerline/projections"
 	"ledgerline/readapi"
 	"ledgerline/toolapi"
@@ -80,6 +81,8 @@ type Config struct {
 	WebhooksTLS *tls.Config
 	// Carriers is for tests: it may replace the carriers of the node.
 	Carriers func(processes.Carriers)
+	// Model answers for agents; nil: the installation has none, and agents cannot become live.
+	Model agents.Model
 	// Lease is after what time another node takes over the tasks of a node that died; default 15 s.
 	Lease time.Duration
 	// Heads publish the signed heads of the ledger's trees, with the role project.
@@ -189,7 +192,7 @@ func (n *Node) assemble(ctx context.Context) (err error) {
 	}
 	// Only the simulator can send SMS. Other carriers cannot, until an SMS provider is connected.
 	sms := func(carrier string) bool { return carrier == SimulatorCarrier && n.Simulator != nil }
-	if n.App, err = commands.New(commands.Config{Ledger: n.Ledger, Logger: cfg.Logger, InsideWebhooks: cfg.Inside, SMS: sms}); err != nil {
+	if n.App, err = commands.New(commands.Config{Ledger: n.Ledger, Logger: cfg.Logger, InsideWebhooks: cfg.Inside, SMS: sms, Model: cfg.Model != nil}); err != nil {
 		return err
 	}
 	n.Store = projections.NewStore(n.Ledger, n.progress)

@@ -6,6 +6,7 @@ import (
 	"ledgerline/adapters/poster"
 	"ledgerline/eventstore/feed"
 	"ledgerline/processes"
+	"ledgerline/processes/agents"
 	"ledgerline/processes/dispatch"
 	"ledgerline/processes/webhooks"
 	"ledgerline/processes/workflows"
@@ -28,6 +29,7 @@ var processList = []struct {
 		n.closers = append(n.closers, post.Close)
 		return webhooks.New(cfg, post)
 	}},
+	{&agents.Process{}, func(n *Node, cfg processes.Config) (processes.Process, error) { return agents.New(cfg, n.cfg.Model) }},
 	{&workflows.Process{}, func(_ *Node, cfg processes.Config) (processes.Process, error) { return workflows.New(cfg) }},
 	{&processes.Leaving{}, func(_ *Node, cfg processes.Config) (processes.Process, error) { return processes.NewLeaving(cfg) }},
 }

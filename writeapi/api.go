@@ -213,6 +213,17 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 		Description: "For other systems: the body is a JSON object of at most 256 KiB with the phone number of a contact. A number that no contact has " +
 			"makes one if trigger_config says so, else it is refused with 400. A workflow that is not live is 409. At most 10 requests a second for a token.",
 	}, a.fireWorkflowTrigger, nil)
+	httpapi.Write(r, httpapi.Route{
+		Method: "POST", Path: "/v1/agents", ID: "create_agent", Summary: "Create an agent", Tags: []string{"agents"}, Status: 201,
+		Access:      workflows,
+		Description: "It begins as a draft, with a service identity of its own in whose name it sends.",
+	}, a.createAgent, a.agents().view)
+	httpapi.Write(r, httpapi.Route{
+		Method: "PATCH", Path: "/v1/agents/{id}", ID: "update_agent", Summary: "Change, start or pause an agent", Tags: []string{"agents"},
+		Access: workflows,
+		Description: "A live agent answers in the conversations that it handles; it needs a model endpoint, else 409. " +
+			"Pausing it hands these conversations to the team at once.",
+	}, a.updateAgent, a.agents().view)
 
 	developer := auth.Access{Keys: admin, Roles: auth.PermDeveloper}
 	httpapi.Write(r, httpapi.Route{

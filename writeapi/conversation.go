@@ -56,7 +56,7 @@ func (a *API) updateConversation(ctx context.Context, c *httpapi.Call, in *Updat
 			Status: conversation.Status(b.Status.Value), SnoozedUntil: setting(b.SnoozedUntil), Assignee: setting(b.AssigneeUserID), Team: setting(b.TeamID),
 			HandledBy: b.HandledBy.Ptr(),
 		},
-		Labels: b.Labels.Value, AgentUserID: agent(c), Refusal: in.checkAccess(c),
+		Labels: b.Labels.Value, AgentUserID: agentUserID(c), Refusal: in.checkAccess(c),
 	}
 	if b.MarkRead.Value {
 		var err error
@@ -94,7 +94,7 @@ func (in *ReplyToConversation) Check() []fault.Issue {
 
 func (a *API) reply(ctx context.Context, c *httpapi.Call, in *ReplyToConversation) (httpapi.WriteResult, error) {
 	return a.accept(ctx, c, commands.AcceptMessage{
-		Reply: &commands.ReplyTo{ConversationID: in.ID, AgentUserID: agent(c)}, Body: in.Body.Body, Media: attachments(in.Body.Media),
+		Reply: &commands.ReplyTo{ConversationID: in.ID, AgentUserID: agentUserID(c)}, Body: in.Body.Body, Media: attachments(in.Body.Media),
 	})
 }
 
@@ -107,7 +107,7 @@ type AddNote struct {
 }
 
 func (a *API) addNote(ctx context.Context, c *httpapi.Call, in *AddNote) (httpapi.WriteResult, error) {
-	return result(a.app.AddNote(ctx, request(c), in.ID, agent(c), in.Body.Body))
+	return result(a.app.AddNote(ctx, request(c), in.ID, agentUserID(c), in.Body.Body))
 }
 
 func (a *API) conversations() resource[projections.Conversation] {

@@ -78,7 +78,7 @@ func (a *API) HandOff(
 	if err := patch.checkAccess(c); err != nil {
 		return projections.Conversation{}, false, err
 	}
-	r, handedOff, err := a.app.HandOff(ctx, request(c), id, commands.Handoff{Reason: reason, TeamID: team, AgentUserID: agent(c)})
+	r, handedOff, err := a.app.HandOff(ctx, request(c), id, commands.Handoff{Reason: reason, TeamID: team, AgentUserID: agentUserID(c)})
 	w, err := result(r, err)
 	if err != nil {
 		return projections.Conversation{}, false, err

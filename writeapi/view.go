@@ -93,12 +93,12 @@ func notFound(noun string) error { return fault.New(fault.NotFound, "There is no
 
 // viewer says which rows the caller may see.
 func viewer(c *httpapi.Call, shard int) projections.Viewer {
-	return projections.Viewer{Workspace: c.WorkspaceID, Shard: shard, Agent: agent(c)}
+	return projections.Viewer{Workspace: c.WorkspaceID, Shard: shard, Agent: agentUserID(c)}
 }
 
-// agent is the user's id if the caller sees only its own and unassigned conversations (rules ACC-18 and ACC-19), else
-// uuid.Nil.
-func agent(c *httpapi.Call) uuid.UUID {
+// agentUserID is the user's id if the caller sees only its own and unassigned conversations (rules ACC-18 and ACC-19),
+// else uuid.Nil.
+func agentUserID(c *httpapi.Call) uuid.UUID {
 	if c.OwnOnly() {
 		return uuid.MustParse(c.ID) // the id of a session is the id of its user
 	}

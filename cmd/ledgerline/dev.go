@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"ledgerline/adapters/llm"
 	"ledgerline/clock"
 	"ledgerline/eventstore"
 	"ledgerline/httpapi"
@@ -32,6 +33,8 @@ type devCommand struct {
 	Shards      int    `help:"Shards of a new installation (default: 1). The number cannot be changed later." placeholder:"N"`
 	RateLimits  string `help:"Limits per API key: on or off (default: ${default})." enum:"on,off" default:"on" placeholder:"on|off"`
 	AccessLog   bool   `help:"Log every request."`
+
+	LLM modelOptions `embed:"" prefix:"llm-"`
 }
 
 // dev is the state of a dev that starts or runs.
@@ -199,9 +202,16 @@ func (d *dev) serve(ctx context.Context, dsn string, keyring *eventstore.Keyring
 	if err != nil {
 		return err
 	}
+	model, err := d.LLM.model()
+	if err != nil {
+		return err
+	}
+	if model == nil {
+		model = llm.Scripted{}
+	}
 	if d.node, err = service.Start(ctx, service.Config{
 		DSN: dsn, Keyring: keyring, Clock: d.clock, Roles: service.All, Shards: d.Shards, RateLimits: d.RateLimits == "on", Inside: true,
-		Sessions: devSessions(d.secret, d.clock), BaseURL: base, AccessLog: d.AccessLog, Version: version(), Logger: d.log, Heads: heads,
+		Sessions: devSessions(d.secret, d.clock), BaseURL: base, AccessLog: d.AccessLog, Version: version(), Logger: d.log, Heads: heads, Model: model,
 	}); err != nil {
 		return err
 	}

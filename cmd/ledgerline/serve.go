@@ -35,6 +35,7 @@ type serveCommand struct {
 	PublishEvery   duration `help:"How often tree heads are published while events come in (default: ${default})." default:"1m" env:"LEDGERLINE_PUBLISH_EVERY" placeholder:"TIME"`
 	Grace          duration `help:"How long running requests may take when the node stops (default: ${default})." default:"20s" placeholder:"TIME"`
 	sessionOptions `embed:"" prefix:"session-"`
+	LLM            modelOptions `embed:"" prefix:"llm-"`
 }
 
 type duration = time.Duration
@@ -100,6 +101,10 @@ func (c *serveCommand) Run(ctx context.Context, con *console) (err error) {
 	if err != nil {
 		return err
 	}
+	model, err := c.LLM.model()
+	if err != nil {
+		return err
+	}
 	if c.PublishEvery <= 0 {
 		return usage("--publish-every takes a time greater than 0")
 	}
@@ -128,7 +133,7 @@ func (c *serveCommand) Run(ctx context.Context, con *console) (err error) {
 		DSN: c.DatabaseURL, Keyring: keyring, Roles: c.roles(), Shards: c.Shards, MaxConns: c.Connections, Sessions: sessions,
 		RateLimits: c.RateLimits == "on", Inside: c.Inside, TrustedProxies: c.TrustedProxy, BaseURL: c.BaseURL,
 		AccessLog: c.AccessLog, LogAddresses: c.LogAddresses, Tracing: tracing, Version: version(), Logger: log,
-		Heads: heads, HeadsEvery: c.PublishEvery,
+		Heads: heads, HeadsEvery: c.PublishEvery, Model: model,
 		Requests: httpapi.Requests{PerOrganisation: c.Requests}, SeparateOps: ops != nil,
 	})
 	if err != nil {

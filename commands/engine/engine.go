@@ -21,6 +21,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	"go.jetify.com/typeid/v2"
 
+	"ledgerline/domain/agent"
 	"ledgerline/domain/apikey"
 	"ledgerline/domain/contact"
 	"ledgerline/domain/conversation"
@@ -88,6 +89,7 @@ type Engine struct {
 	Workflows     Kind[workflow.Workflow]
 	Versions      Kind[workflow.Version]
 	Runs          Kind[workflow.Run]
+	Agents        Kind[agent.Agent]
 
 	locks           streamLocks
 	owners          *lru.Cache[claimName, string] // cache of the owners of claims
@@ -151,6 +153,7 @@ func New(cfg Config) (*Engine, error) {
 		Workflows:     newKind[workflow.Workflow](l, "wfl_", max(n/64, 1)),
 		Versions:      newKind[workflow.Version](l, "wfv_", max(n/64, 1)),
 		Runs:          newKind[workflow.Run](l, "run_", max(n/4, 1)),
+		Agents:        newKind[agent.Agent](l, "agt_", max(n/64, 1)),
 	}, nil
 }
 

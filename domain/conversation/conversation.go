@@ -41,6 +41,8 @@ type Conversation struct {
 	Assignee     *uuid.UUID // nil: not assigned
 	TeamID       *uuid.UUID // nil: no team
 	HandledBy    string     // as in rule INB-11
+	Question     string     // the message that the agent which handles the conversation has to answer; "" for none
+	LastAgent    LastAgent
 }
 
 // Apply returns the state after one event of the conversation's stream.
@@ -60,8 +62,8 @@ func (c Conversation) Apply(event events.Event, in events.Envelope) Conversation
 		c.Assignee = e.To
 	case *events.ConversationTeamSet:
 		c.TeamID = e.To
-	case *events.ConversationHandlerChanged:
-		c.HandledBy = e.To
+	default:
+		return c.applyAgent(event)
 	}
 	return c
 }
@@ -128,15 +130,15 @@ func (c Conversation) MarkRead() []events.Event {
 	return []events.Event{&events.ConversationRead{ConversationRef: c.ConversationRef}}
 }
 
-// maxReason is the longest reason of a handoff, in characters (rule INB-16).
-const maxReason = 500
+// MaxReason is the longest reason of a handoff, in characters (rule INB-16).
+const MaxReason = 500
 
 // ReasonIssues returns what is wrong with the reason of a handoff; nil if it is valid.
 func ReasonIssues(reason string) []fault.Issue {
 	switch {
 	case strings.TrimSpace(reason) == "":
 		return []fault.Issue{{Location: "body", Path: "/reason", Code: "required", Message: "A handoff needs a reason."}}
-	case utf8.RuneCountInString(reason) > maxReason:
+	case utf8.RuneCountInString(reason) > MaxReason:
 		return []fault.Issue{{Location: "body", Path: "/reason", Code: "too_long", Message: "A reason has at most 500 characters."}}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"ledgerline/domain/conversation"
 	"ledgerline/domain/workflow"
 	"ledgerline/events"
 	"ledgerline/eventstore"
@@ -35,7 +36,7 @@ const (
 
 	insertRunsSQL = `insert into workflow_active_runs (run_id, workflow_id, contact_id, shard, started_position, awaits_since, resume_at)
 		select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::smallint[], $5::bigint[], $6::bigint[], $7::timestamptz[]) on conflict do nothing`
-	updateRunsSQL = `update workflow_active_runs a set awaits_since = u.awaits_since, resume_at = u.resume_at, reply_id = null
+	updateRunsSQL = `update workflow_active_runs a set awaits_since = u.awaits_since, resume_at = u.resume_at, reply_id = null, agent_ended = false
 		from unnest($1::uuid[], $2::bigint[], $3::timestamptz[]) u (run_id, awaits_since, resume_at) where a.run_id = u.run_id`
 	deleteRunsSQL = `delete from workflow_active_runs where run_id = any($1)`
 	// The first message after a run began to wait for a reply ends the wait.
@@ -45,16 +46,18 @@ const (
 	// What was started before an opt-out or an erasure is cancelled.
 	cancelSQL = `update workflow_active_runs a set cancel = coalesce(a.cancel, u.code) from unnest($1::text[], $2::bigint[], $3::text[]) u (contact_id, position, code)
 		where a.contact_id = u.contact_id and a.started_position < u.position`
-	wakeSQL = `insert into scheduled_tasks as t (process, key, shard, due_at, scheduled_at_position)
+	// An agent does not handle the conversation of these contacts any more.
+	agentEndedSQL = `update workflow_active_runs set agent_ended = true where contact_id = any($1)`
+	wakeSQL       = `insert into scheduled_tasks as t (process, key, shard, due_at, scheduled_at_position)
 		select '` + runProcess + `', a.run_id::text, a.shard, %s, $3 from workflow_active_runs a where %s order by a.run_id::text collate "C"
 		on conflict (process, key) do update set due_at = least(t.due_at, excluded.due_at),
 			scheduled_at_position = greatest(t.scheduled_at_position, excluded.scheduled_at_position)`
 )
 
 var (
-	wakeContactsSQL = fmt.Sprintf(wakeSQL, "$2", "a.contact_id = any($1) and (a.reply_id is not null or a.cancel is not null)")
+	wakeContactsSQL = fmt.Sprintf(wakeSQL, "$2", "a.contact_id = any($1) and (a.reply_id is not null or a.cancel is not null or a.agent_ended)")
 	cancelRunsSQL   = fmt.Sprintf(wakeSQL, "$2", "a.workflow_id = $1")
-	resumeRunsSQL   = fmt.Sprintf(wakeSQL, "case when a.reply_id is null then coalesce(a.resume_at, $2) else $2 end", "a.workflow_id = $1")
+	resumeRunsSQL   = fmt.Sprintf(wakeSQL, "case when a.reply_id is null and not a.agent_ended then coalesce(a.resume_at, $2) else $2 end", "a.workflow_id = $1")
 )
 
 // trigger is a live workflow as of the consumer's position.
@@ -86,6 +89,7 @@ type changes struct {
 	runs       map[uuid.UUID]*activeRun
 	replies    []reply
 	cancelled  []cancellation
+	agentEnded []agentEnd
 	waked      []statement
 	tasks      []tasks.Task
 	err        error
@@ -110,6 +114,12 @@ type reply struct {
 type cancellation struct {
 	contactID, code string
 	at              *eventstore.Recorded
+}
+
+// agentEnd is a contact whose conversation an agent does not handle any more.
+type agentEnd struct {
+	contactID string
+	at        *eventstore.Recorded
 }
 
 // WriteContext implements feed.ReadingConsumer. It reads the published workflows as of the checkpoint. If another node
@@ -274,6 +284,11 @@ var handlers = feed.NewHandlers(
 	feed.On(func(c *changes, e *events.ContactDeleted, r *eventstore.Recorded) {
 		c.cancelled = append(c.cancelled, cancellation{e.ContactID, workflow.CodeContactDeleted, r})
 	}),
+	feed.On(func(c *changes, e *events.ConversationHandlerChanged, r *eventstore.Recorded) {
+		if strings.HasPrefix(e.From, conversation.AgentPrefix) {
+			c.agentEnded = append(c.agentEnded, agentEnd{e.ContactID, r})
+		}
+	}),
 	feed.On(func(c *changes, e *events.RunStarted, r *eventstore.Recorded) {
 		c.active[workflowContact{e.WorkflowID, e.ContactID}] = true
 		run := c.run(e.RunID)
@@ -414,7 +429,7 @@ func (c *changes) addRuns(b *pgx.Batch) {
 	}
 }
 
-// addContacts marks the runs of contacts that replied, opted out or were erased.
+// addContacts marks the runs of contacts that replied, opted out or were erased, or whose agent has ended.
 func (c *changes) addContacts(b *pgx.Batch) {
 	var contacts []string
 	var last *eventstore.Recorded
@@ -436,6 +451,14 @@ func (c *changes) addContacts(b *pgx.Batch) {
 			last = one.at
 		}
 		b.Queue(cancelSQL, ids, positions, codes)
+		contacts = append(contacts, ids...)
+	}
+	if len(c.agentEnded) > 0 {
+		var ids []string
+		for _, one := range c.agentEnded {
+			ids, last = append(ids, one.contactID), one.at
+		}
+		b.Queue(agentEndedSQL, ids)
 		contacts = append(contacts, ids...)
 	}
 	if last != nil {

@@ -18,12 +18,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"ledgerline/adapters/llm"
 	"ledgerline/clock"
 	"ledgerline/domain/line"
 	"ledgerline/eventstore"
 	"ledgerline/httpapi"
 	"ledgerline/httpapi/auth"
 	"ledgerline/processes"
+	"ledgerline/processes/agents"
 	"ledgerline/processes/carrier"
 	"ledgerline/projections"
 	"ledgerline/service"
@@ -111,6 +113,7 @@ type options struct {
 	killable   bool
 	lease      time.Duration
 	carrier    func(*Node) carrier.Carrier
+	model      agents.Model
 
 	statementTimeout time.Duration
 	requests         int
@@ -172,10 +175,13 @@ func Carrier(of func(*Node) carrier.Carrier) Option {
 	return func(o *options) { o.carrier = of }
 }
 
+// Model replaces the scripted model of agents; nil: the installation has none.
+func Model(m agents.Model) Option { return func(o *options) { o.model = m } }
+
 // Start starts the service, and stops it when the test ends.
 func Start(t testing.TB, opts ...Option) *App {
 	t.Helper()
-	o := options{limits: Unlimited(), shards: 1, nodes: []service.Roles{service.All}, clock: clock.Frozen(Noon)}
+	o := options{limits: Unlimited(), shards: 1, nodes: []service.Roles{service.All}, clock: clock.Frozen(Noon), model: llm.Scripted{}}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -211,7 +217,7 @@ func (a *App) StartNode(roles service.Roles) *Node {
 	var err error
 	n.Node, err = service.Start(context.WithoutCancel(a.t.Context()), service.Config{
 		DSN: dsn, Keyring: a.Ring, Clock: a.Clock, Roles: roles, Shards: o.shards, MaxConns: 24, StatementTimeout: o.statementTimeout, RateLimits: o.rateLimits,
-		Requests: httpapi.Requests{PerOrganisation: cmp.Or(o.requests, 32)}, TrustedProxies: o.proxies, Inside: !o.guarded, BaseURL: o.base, Version: "test", Logger: logger, Workers: 8, Lease: o.lease,
+		Requests: httpapi.Requests{PerOrganisation: cmp.Or(o.requests, 32)}, TrustedProxies: o.proxies, Inside: !o.guarded, BaseURL: o.base, Version: "test", Logger: logger, Workers: 8, Lease: o.lease, Model: o.model,
 		Sessions: auth.SessionConfig{Issuer: Issuer, Audience: Audience, Secret: Secret},
 		Carriers: func(all processes.Carriers) {
 			if o.carrier != nil {

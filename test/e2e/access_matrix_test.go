@@ -188,6 +188,7 @@ func resourceIDs(a *app.App, w *app.Workspace) map[string]string {
 		"pools":              w.PoolID,
 		"api-keys":           w.NewKey(apikey.Live, nil, apikey.Read).ID,
 		"service-identities": w.Live.Post("/v1/service-identities", app.Map{"name": "crm", "scopes": []string{"read"}}).Is(201).Text("id"),
+		"agents":             w.Live.Post("/v1/agents", app.Map{"name": "helper", "instructions": "Help."}).Is(201).Text("id"),
 		"workflow-runs":      text(runsOf(w, "")[0], "id"),
 		"workflows":          w.Live.Post("/v1/workflows", app.Map{"name": "welcome", "trigger": "contact.created"}).Is(201).Text("id"),
 		"webhook-deliveries": w.Live.Post("/v1/webhooks/"+hook+"/test", nil).Is(202).Text("id"),
@@ -211,6 +212,7 @@ var bodies = map[string]app.Map{
 	"PATCH /v1/service-identities/{id}":    {"name": "erp"},
 	"PATCH /v1/webhooks/{id}":              {"status": "paused"},
 	"PATCH /v1/workflows/{id}":             {"name": "welcome back"},
+	"PATCH /v1/agents/{id}":                {"name": "clerk"},
 }
 
 func TestEveryRouteAnswersNotFoundForResourcesOfAnotherWorkspace(t *testing.T) {

@@ -1,6 +1,9 @@
 package payload
 
 import (
+	"strings"
+
+	"ledgerline/domain/conversation"
 	"ledgerline/events"
 	"ledgerline/eventstore"
 	"ledgerline/projections"
@@ -27,9 +30,10 @@ type ConversationAssignment struct {
 
 // Handoff is the data of agent.handoff.
 type Handoff struct {
-	projections.Conversation
-	PreviousHandledBy string `json:"previous_handled_by" doc:"Who handed it off: agent:<agent id> or workflow:<run id>"`
-	Reason            string `json:"reason"`
+	Conversation      projections.Conversation `json:"conversation" doc:"After the handoff"`
+	Reason            string                   `json:"reason"`
+	AgentID           *string                  `json:"agent_id" format:"uuid" doc:"The agent that handed it over; null for a workflow"`
+	PreviousHandledBy string                   `json:"previous_handled_by" doc:"Who handed it over: agent:<agent id> or workflow:<run id>"`
 }
 
 // LineStateChange is the data of line.state_changed.
@@ -97,7 +101,11 @@ func renderAssigned(_ *eventstore.Recorded, e *events.ConversationAssigned, res 
 
 func renderHandoff(_ *eventstore.Recorded, e *events.AgentHandoff, res *resources) (rendered, bool) {
 	c, ok := res.conversations[e.ConversationID]
-	return rendered{Handoff{c, e.From, e.Why.Reason}, e.IsTest, e.ContactID}, ok
+	data := Handoff{Conversation: c, Reason: e.Why.Reason, PreviousHandledBy: e.From}
+	if id, found := strings.CutPrefix(e.From, conversation.AgentPrefix); found {
+		data.AgentID = &id
+	}
+	return rendered{data, e.IsTest, e.ContactID}, ok
 }
 
 func renderLineState(r *eventstore.Recorded, e *events.LineStateChanged, res *resources) (rendered, bool) {

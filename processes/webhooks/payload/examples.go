@@ -115,8 +115,8 @@ func Docs() []Doc {
 				StartedAt: exampleBefore, FinishedAt: new(exampleAt),
 				Steps: []projections.RunStep{{NodeID: "start", Status: "completed", At: exampleBefore, Detail: map[string]any{"trigger": "contact.created"}}},
 			})),
-		doc("agent.handoff", "A conversation needs a person", "data is the conversation after the handoff, with its previous handler and the reason.",
-			example("agent.handoff", Handoff{sampleConversation(), "agent:" + exampleAgent, "The contact asked for a person."})),
+		doc("agent.handoff", "A conversation needs a person", "data has the conversation after the handoff, the reason, the agent and the previous handler.",
+			example("agent.handoff", Handoff{sampleConversation(), "The contact asked for a person.", new(exampleAgent), "agent:" + exampleAgent})),
 		doc("workflow.webhook", "A workflow has reached a webhook node", "data has the values of the node's config.",
 			example("workflow.webhook", WorkflowCall{
 				Name: "example", Data: map[string]any{"example": true}, WorkflowID: exampleFlow, RunID: exampleRun, Contact: contact,
