@@ -27,6 +27,8 @@ type AcceptMessage struct {
 	Metadata   map[string]any
 	Source     string // api, dashboard, workflow, agent, outreach or mcp
 	ByStaff    bool   // a signed-in person wrote the message
+	// SandboxTime is the time of day at which a sandbox message is played, in minutes since midnight (rule SND-63).
+	SandboxTime *int
 	// Answer, when not nil, renders the answer so that it commits with the idempotency record. It is called once for
 	// each try of the command; the last answer counts.
 	Answer func(AcceptedMessage) ([]byte, error)
@@ -96,11 +98,20 @@ func (u *unit) acceptMessage(ctx context.Context, in *AcceptMessage) (*events.Me
 			MessageID: u.Engine.IDs.TypeID("msg"), ConversationID: c.State.ConversationID, ContactID: c.State.ID, IsTest: u.Request.Test,
 		},
 		Channel: "chat", PoolID: in.PoolID, LineID: in.LineID, SendAt: in.SendAt, Fallback: in.Fallback, Source: &in.Source,
-		ByStaff: in.ByStaff, IdentityID: u.identityID(),
+		ByStaff: in.ByStaff, IdentityID: u.identityID(), SandboxOffset: in.sandboxOffset(u.Now),
 		Content: events.MessagePersonal{To: to.e164, Body: in.Body, Media: in.Media, ExternalID: in.ExternalID, Metadata: in.Metadata},
 	}
 	engine.Begin(u.Unit, u.Engine.Messages, e.MessageID).Record(message.Accept(e, u.Now)...)
 	return e, nil
+}
+
+// sandboxOffset is the offset from UTC in seconds with which it is SandboxTime now; nil without SandboxTime.
+func (in *AcceptMessage) sandboxOffset(now time.Time) *int {
+	if in.SandboxTime == nil {
+		return nil
+	}
+	offset := rules.OffsetWithLocalTime(now, *in.SandboxTime)
+	return &offset
 }
 
 // checkConsent applies the rules that refuse a message when it is accepted (rules SND-2 and SND-3).

@@ -44,7 +44,7 @@ func (a *App) previewMessage(ctx context.Context, req Request, in AcceptMessage)
 	}
 	p, err := a.Sending.Preview(ctx, u.Unit, at, &message.Message{
 		MessageRef: events.MessageRef{ContactID: c.State.ID, IsTest: req.Test}, PoolID: in.PoolID, RequestedLineID: in.LineID,
-		ByStaff: in.ByStaff, IdentityID: u.identityID(), Content: events.MessagePersonal{To: to.e164, Body: in.Body, Media: in.Media},
+		ByStaff: in.ByStaff, IdentityID: u.identityID(), SandboxOffset: in.sandboxOffset(u.Now), Content: events.MessagePersonal{To: to.e164, Body: in.Body, Media: in.Media},
 	}, c, to.number)
 	p.ContactID, p.To = contactID, to.e164
 	return p, err

@@ -235,6 +235,28 @@ func (a *App) ReplayDelivery(ctx context.Context, req Request, endpointID string
 	return result, a.engine.RetryAfter(ctx, quotaKey, err)
 }
 
+// ReplayWebhookRange requests one more attempt of finished deliveries of an active endpoint of the request's workspace,
+// which the caller has found in the range; Ref is the endpoint's id. answer, when not nil, renders the answer so that it
+// commits with the idempotency record. Refusals: not_found, conflict when the endpoint is not active, rate_limited (rule
+// WHK-24).
+func (a *App) ReplayWebhookRange(ctx context.Context, req Request, in events.WebhookRangeReplayed, answer func(Result) ([]byte, error)) (Result, error) {
+	quotaKey := "webhook_ranges:" + req.Workspace.String()
+	result, err := a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		endpoint, err := u.loadWebhook(ctx, in.EndpointID)
+		if err != nil {
+			return err
+		}
+		if endpoint.State.Status != webhook.Active {
+			return fault.New(fault.Conflict, "The endpoint is %s. Only deliveries of an active one can be replayed.", endpoint.State.Status)
+		}
+		u.RecordOnStream(events.AttemptStream(a.engine.IDs.UUID()), eventstore.NoStream, &in)
+		u.LimitPerMinute(quotaKey, webhook.RangesPerMinute, "replays of a range")
+		u.Ref = in.EndpointID
+		return renderAnswer(u, Result{Ref: in.EndpointID}, answer)
+	})
+	return result, a.engine.RetryAfter(ctx, quotaKey, err)
+}
+
 // WebhookResult is an event about a delivery: *events.WebhookAttempted or *events.WebhookGivenUp.
 type WebhookResult struct {
 	Workspace uuid.UUID

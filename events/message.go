@@ -23,8 +23,11 @@ type MessageQueued struct {
 	Automatic string     `json:"automatic,omitempty"` // opt_out_confirmation or help: exempt from consent and quiet hours
 	ReplyTo   *string    `json:"reply_to,omitempty"`  // the message that an automatic text answers
 	// IdentityID is the service identity that sends the message; its allowed lines and daily limit apply.
-	IdentityID *string         `json:"identity_id,omitempty"`
-	Content    MessagePersonal `json:"-"`
+	IdentityID *string `json:"identity_id,omitempty"`
+	// SandboxOffset is the offset from UTC in seconds, east positive, in which the quiet hours of a sandbox message are
+	// judged, in place of the zones of its number (rule SND-63).
+	SandboxOffset *int            `json:"sandbox_offset,omitempty"`
+	Content       MessagePersonal `json:"-"`
 }
 
 // MessagePersonal is the personal data of a message.

@@ -81,7 +81,7 @@ var Default = NewRegistry(
 	Define[SavedReplyCreated]("saved_reply.created", 1),
 	Define[SavedReplyUpdated]("saved_reply.updated", 1),
 	Define[SavedReplyDeleted]("saved_reply.deleted", 1),
-	Define[MessageQueued]("message.queued", 2, unchanged),
+	Define[MessageQueued]("message.queued", 3, unchanged, unchanged),
 	Define[MessageScheduled]("message.scheduled", 1),
 	Define[MessageDue]("message.due", 1),
 	Define[MessageRouted]("message.routed", 2, unchanged),
@@ -113,6 +113,7 @@ var Default = NewRegistry(
 	Define[WebhookDeleted]("webhook.deleted", 1),
 	Define[WebhookTested]("webhook.tested", 1),
 	Define[WebhookReplayed]("webhook.replayed", 1),
+	Define[WebhookRangeReplayed]("webhook.range_replayed", 1),
 	Define[WebhookAttempted]("webhook.attempted", 1),
 	Define[WebhookGivenUp]("webhook.given_up", 1),
 

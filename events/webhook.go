@@ -93,6 +93,15 @@ type WebhookReplayed struct {
 	DeliveryID uuid.UUID `json:"delivery_id"`
 }
 
+// WebhookRangeReplayed requests one more attempt of each of these finished deliveries of an endpoint, which were created
+// in the range From to To; deliveries that are pending meanwhile are skipped. Stream: its own, see AttemptStream.
+type WebhookRangeReplayed struct {
+	EndpointID  string      `json:"endpoint_id"`
+	From        time.Time   `json:"from"`
+	To          time.Time   `json:"to"`
+	DeliveryIDs []uuid.UUID `json:"delivery_ids"`
+}
+
 // WebhookAttempted records the results of attempts to deliver to one endpoint; results that arrive together are one
 // event. Stream: its own, see AttemptStream.
 type WebhookAttempted struct {
@@ -128,6 +137,6 @@ type WebhookGivenUp struct {
 // DeliveryStream returns the name of the stream of a delivery: its request as a test, and its replays.
 func DeliveryStream(id uuid.UUID) string { return Stream("whd", id) }
 
-// AttemptStream returns the name of the stream of one WebhookAttempted or WebhookGivenUp. Each has a stream of its own,
-// because no command depends on earlier ones.
+// AttemptStream returns the name of the stream of one WebhookAttempted, WebhookGivenUp or WebhookRangeReplayed. Each has
+// a stream of its own, because no command depends on earlier ones.
 func AttemptStream(report uuid.UUID) string { return Stream("att", report) }

@@ -40,6 +40,7 @@ create table webhook_deliveries (
     event_type text not null,
     test boolean not null,           -- a customer asked for an example
     replays integer not null default 0, -- how often the delivery was repeated by hand
+    range_replays integer not null default 0, -- how often the delivery was repeated with others of a range
     status text not null,            -- pending, succeeded or failed
     attempt integer not null default 0, -- number of the last attempt
     status_code integer,             -- HTTP status of the last attempt; null: no answer

@@ -100,6 +100,7 @@ var audited = []auditRow{
 
 	{"webhook.tested", "webhook", "endpoint_id", "delivery_id type"},
 	{"webhook.replayed", "webhook", "endpoint_id", "delivery_id"},
+	{"webhook.range_replayed", "webhook", "endpoint_id", "from to"},
 
 	{"workflow.created", "workflow", "workflow_id", "name trigger trigger_config"},
 	{"workflow.edited", "workflow", "workflow_id", "name trigger trigger_config graph"},

@@ -42,10 +42,7 @@ func (s *Store) ExportContacts(ctx context.Context, v Viewer, by ContactFilter, 
 	if empty {
 		return to.Begin(nil, false)
 	}
-	err = pgx.BeginTxFunc(ctx, s.DB(ctx), pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, readmodel.StatementTimeout(exportTimeout)); err != nil {
-			return err
-		}
+	err = s.exportSnapshot(ctx, func(tx pgx.Tx) error {
 		fields, more, err := fieldColumns(ctx, tx, f)
 		if err != nil {
 			return err
@@ -73,6 +70,16 @@ func (s *Store) ExportContacts(ctx context.Context, v Viewer, by ContactFilter, 
 		return fmt.Errorf("projections: export contacts: %w", err)
 	}
 	return nil
+}
+
+// exportSnapshot runs read in a transaction that sees one moment, with the statement timeout of exports.
+func (s *Store) exportSnapshot(ctx context.Context, read func(pgx.Tx) error) error {
+	return pgx.BeginTxFunc(ctx, s.DB(ctx), pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, readmodel.StatementTimeout(exportTimeout)); err != nil {
+			return err
+		}
+		return read(tx)
+	})
 }
 
 // fieldColumns finds the keys for ContactWriter.Begin.

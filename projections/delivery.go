@@ -147,3 +147,35 @@ func AttemptOf(e *events.WebhookAttempt) DeliveryAttempt {
 	}
 	return a
 }
+
+// ReplayFilter selects finished deliveries of an endpoint. From is inclusive, To exclusive.
+type ReplayFilter struct {
+	EndpointID string
+	EventType  string // "" for all types
+	Status     string // failed, succeeded or all
+	From, To   time.Time
+	After      uuid.UUID // only deliveries after this one; uuid.Nil for all
+}
+
+// ReplayableDeliveries lists the ids of finished deliveries that a replay of a range repeats, in the order of their ids,
+// which is nearly that of their creation; at most limit. Tests, and deliveries whose body was erased, are not among
+// them. The caller checks that the endpoint belongs to the viewer.
+func (s *Store) ReplayableDeliveries(ctx context.Context, by ReplayFilter, limit int) ([]uuid.UUID, error) {
+	f := &readmodel.Filter{}
+	f.Add("d.endpoint_id = %s", by.EndpointID)
+	f.Add("d.created_at >= %s", by.From)
+	f.Add("d.created_at < %s", by.To)
+	f.Add("d.id > %s", by.After)
+	f.Equal("d.event_type", by.EventType)
+	switch by.Status { // literal, so that the partial index applies
+	case "failed":
+		f.Require("d.status = 'failed'")
+	case "succeeded":
+		f.Require("d.status = 'succeeded'")
+	default:
+		f.Require("d.status <> 'pending'")
+	}
+	f.Require("not d.test and exists (select from webhook_events e where e.id = d.event_id)")
+	return readmodel.List(ctx, s.Reader, "deliveries to replay", pgx.RowTo[uuid.UUID],
+		`select d.id from webhook_deliveries d`+f.Where()+` order by d.id limit `+f.Arg(limit), f.Args...)
+}

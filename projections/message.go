@@ -2,6 +2,7 @@ package projections
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -262,6 +263,46 @@ func (s *Store) Messages(ctx context.Context, v Viewer, by MessageFilter, after 
 
 // messagesSQL returns the query of Messages.
 func (s *Store) messagesSQL(ctx context.Context, v Viewer, by *MessageFilter, after *readmodel.Cursor, limit int) (sql string, args []any, err error) {
+	f, err := s.filterMessages(ctx, v, by)
+	if err != nil {
+		return "", nil, err
+	}
+	f.After(after, "m.created_at", "m.id", "text")
+	return `select ` + messageFields.SQL + ` from read.messages m` + f.Where() + ` order by m.created_at desc, m.id desc limit ` + f.Arg(limit+1), f.Args, nil
+}
+
+// ExportMessages gives write each message that the viewer may see and that fits the filters, newest first, in constant
+// memory. One snapshot serves the whole export; see ExportContacts for what that costs. An error of write ends it.
+func (s *Store) ExportMessages(ctx context.Context, v Viewer, by MessageFilter, write func(*Message) error) error {
+	f, err := s.filterMessages(ctx, v, &by)
+	if err != nil {
+		return err
+	}
+	err = s.exportSnapshot(ctx, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `select `+messageFields.SQL+` from read.messages m`+f.Where()+` order by m.created_at desc, m.id desc`, f.Args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			m, err := s.scanMessage(rows)
+			if err != nil {
+				return err
+			}
+			if err := write(&m); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return fmt.Errorf("projections: export messages: %w", err)
+	}
+	return nil
+}
+
+// filterMessages returns the SQL of the filters, on messages m that the viewer may see.
+func (s *Store) filterMessages(ctx context.Context, v Viewer, by *MessageFilter) (*readmodel.Filter, error) {
 	f := v.messages()
 	f.Equal("m.contact_id", by.ContactID)
 	if by.ConversationID != "" { // a contact has one conversation, and messages have an index by contact
@@ -279,11 +320,10 @@ func (s *Store) messagesSQL(ctx context.Context, v Viewer, by *MessageFilter, af
 	}
 	for _, number := range []struct{ column, value string }{{"m.sender", by.From}, {"m.recipient", by.To}} {
 		if err := s.requireNumber(ctx, v, f, number.column, number.value); err != nil {
-			return "", nil, err
+			return nil, err
 		}
 	}
-	f.After(after, "m.created_at", "m.id", "text")
-	return `select ` + messageFields.SQL + ` from read.messages m` + f.Where() + ` order by m.created_at desc, m.id desc limit ` + f.Arg(limit+1), f.Args, nil
+	return f, nil
 }
 
 const numberOwnerSQL = `select c.id from read.contacts c where c.workspace_id = $1 and c.phone = $2

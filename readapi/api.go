@@ -84,6 +84,13 @@ func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors
 		Method: "GET", Path: "/v1/messages", ID: "list_messages", Summary: "List messages, newest first", Tags: []string{"messages"},
 		Access: auth.Access{Keys: reads, Roles: auth.PermInboxRead},
 	}, a.messages)
+	httpapi.Stream(r, httpapi.Route{
+		Method: "GET", Path: "/v1/messages/export", ID: "export_messages", Summary: "Export messages as CSV, newest first", Tags: []string{"messages"},
+		Access: auth.Access{Keys: reads, Roles: auth.PermInboxRead},
+		Description: "Every message that the caller can see and that fits the filters, as of one moment: UTF-8 with a byte order mark, commas, CRLF. " +
+			"The columns are the properties of a message; media, metadata and error_details are JSON. " +
+			"Cells that a spreadsheet would run as a formula begin with an apostrophe, phone numbers included.",
+	}, "text/csv", a.exportMessages)
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/messages/{id}", ID: "get_message", Summary: "Get a message", Tags: []string{"messages"},
 		Access: auth.Access{Keys: reads, Roles: auth.PermInboxRead},

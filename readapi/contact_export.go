@@ -3,11 +3,9 @@ package readapi
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"reflect"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -114,7 +112,11 @@ func (f *contactFile) Contact(c *projections.Contact) error {
 	f.cells = f.cells[:0]
 	row := reflect.ValueOf(c).Elem()
 	for _, field := range exportedFields {
-		f.cells = append(f.cells, cell(row.FieldByIndex(field.Index).Interface()))
+		text, err := cell(row.FieldByIndex(field.Index).Interface())
+		if err != nil {
+			return err
+		}
+		f.cells = append(f.cells, text)
 	}
 	for _, key := range f.fields {
 		f.cells = append(f.cells, contact.FieldText(c.Fields[key]))
@@ -134,22 +136,31 @@ func (f *contactFile) Contact(c *projections.Contact) error {
 	return f.csv.Write(f.cells...)
 }
 
-// cell formats a value as text. null becomes "".
-func cell(value any) string {
-	switch value := value.(type) {
+// cell formats a property as text. null and an empty object or list become ""; other objects and lists become JSON, but
+// a list of texts becomes one text, as imports take labels.
+func cell(property any) (string, error) {
+	switch value := property.(type) {
 	case string:
-		return value
+		return value, nil
 	case *string:
-		return text(value)
-	case *bool:
-		if value == nil {
-			return ""
-		}
-		return strconv.FormatBool(*value)
+		return text(value), nil
 	case []string:
-		return label.Join(value)
+		return label.Join(value), nil
 	}
-	panic(fmt.Sprintf("readapi: a contact has a field of type %T, which an export cannot show", value))
+	value := reflect.ValueOf(property)
+	for value.Kind() == reflect.Pointer {
+		value = value.Elem()
+	}
+	switch value.Kind() {
+	case reflect.Invalid:
+		return "", nil
+	case reflect.Map, reflect.Slice:
+		if value.Len() == 0 {
+			return "", nil
+		}
+	}
+	formatted, err := json.Marshal(value.Interface())
+	return string(formatted), err
 }
 
 // text returns the text, and "" for null.

@@ -8,11 +8,17 @@ import (
 	"ledgerline/domain/phone"
 	"ledgerline/httpapi"
 	"ledgerline/projections"
+	"ledgerline/projections/readmodel"
 )
 
 // ListMessages is the query of GET /v1/messages.
 type ListMessages struct {
 	httpapi.PageParams
+	MessageFilter
+}
+
+// MessageFilter has the filters of the list and of the export of messages.
+type MessageFilter struct {
 	ContactID      string `query:"contact_id"`
 	ConversationID string `query:"conversation_id"`
 	LineID         string `query:"line_id"`
@@ -27,17 +33,17 @@ type ListMessages struct {
 }
 
 // Check implements httpapi.Checked.
-func (in *ListMessages) Check() []fault.Issue {
+func (in *MessageFilter) Check() []fault.Issue {
 	issues := idIssues("/contact_id", "ctc_", in.ContactID)
 	issues = append(issues, idIssues("/conversation_id", "cnv_", in.ConversationID)...)
 	issues = append(issues, idIssues("/line_id", "ln_", in.LineID)...)
 	return append(append(issues, phoneIssues("/from", in.From)...), phoneIssues("/to", in.To)...)
 }
 
-// messages answers GET /v1/messages.
-func (a *API) messages(ctx context.Context, c *httpapi.Call, in *ListMessages) (httpapi.Page[projections.Message], error) {
+// filter returns the filters for the read model, or fault validation_failed.
+func (in *MessageFilter) filter() (projections.MessageFilter, error) {
 	if issues := in.Check(); len(issues) > 0 {
-		return httpapi.Page[projections.Message]{}, fault.Invalids(issues...)
+		return projections.MessageFilter{}, fault.Invalids(issues...)
 	}
 	by := projections.MessageFilter{
 		ContactID: in.ContactID, ConversationID: in.ConversationID, LineID: in.LineID, Status: in.Status, Direction: in.Direction, ExternalID: in.ExternalID,
@@ -45,12 +51,24 @@ func (a *API) messages(ctx context.Context, c *httpapi.Call, in *ListMessages) (
 	}
 	by.From, _ = phone.Read(in.From)
 	by.To, _ = phone.Read(in.To)
+	return by, nil
+}
+
+// listedMessages are the read models that a list of messages with its filters reads.
+var listedMessages = []*readmodel.Projection{projections.Messages, projections.Contacts, projections.Conversations, projections.Lines}
+
+// messages answers GET /v1/messages.
+func (a *API) messages(ctx context.Context, c *httpapi.Call, in *ListMessages) (httpapi.Page[projections.Message], error) {
+	by, err := in.filter()
+	if err != nil {
+		return httpapi.Page[projections.Message]{}, err
+	}
 	after, err := a.openCursor(c, "messages", by, in.Cursor)
 	if err != nil {
 		return httpapi.Page[projections.Message]{}, err
 	}
 	v := a.viewer(c)
-	if err := a.store.WaitForHead(ctx, v.Shard, projections.Messages, projections.Contacts, projections.Conversations, projections.Lines); err != nil {
+	if err := a.store.WaitForHead(ctx, v.Shard, listedMessages...); err != nil {
 		return httpapi.Page[projections.Message]{}, err
 	}
 	page, err := a.store.Messages(ctx, v, by, after, in.Limit)

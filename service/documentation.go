@@ -270,6 +270,7 @@ var examples = map[string]any{
 	"create_webhook":          object{"url": "https://example.com/hooks/ledgerline", "events": []string{"message.received", "message.status"}},
 	"update_webhook":          object{"status": "paused"},
 	"test_webhook":            object{"type": "message.received"},
+	"replay_webhook":          object{"from": "2026-03-02T00:00:00Z", "to": "2026-03-03T00:00:00Z", "status": "failed"},
 
 	"tool_check_chat":            object{"phone": "+14155550134"},
 	"tool_get_contact":           object{"phone": "+14155550134"},

@@ -255,6 +255,12 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 		Access:      developer,
 		Description: "One more attempt of a finished delivery whose endpoint is active: the same event id, a new signature. At most 30 a minute in a workspace.",
 	}, a.replayDelivery, delivery)
+	httpapi.Write(r, httpapi.Route{
+		Method: "POST", Path: "/v1/webhooks/{id}/replay", ID: "replay_webhook", Summary: "Deliver the events of a range of time once more", Tags: []string{"webhooks"}, Status: 202,
+		Access: developer,
+		Description: "One more attempt of each finished delivery of an active endpoint that was created in the range, oldest first: the failed ones, unless status says otherwise. " +
+			"At most 1,000 at once: next_after continues. At most 10 requests a minute in a workspace.",
+	}, a.replayRange, httpapi.View[ReplayedRange](nil))
 	for _, w := range payload.Docs() {
 		r.Webhook(httpapi.Webhook{Type: w.Type, Summary: w.Summary, Description: w.Description, Body: w.Body})
 	}

@@ -81,6 +81,7 @@ func (a *API) unread(ctx context.Context, c *httpapi.Call, id string) (bool, err
 // ReplyToConversation is the request of POST /v1/conversations/{id}/messages.
 type ReplyToConversation struct {
 	httpapi.IDParam
+	SandboxTime
 	Body struct {
 		Body  string       `json:"body,omitempty" maxLength:"2000"`
 		Media []MediaInput `json:"media,omitempty" maxItems:"10" nullable:"false"`
@@ -93,8 +94,12 @@ func (in *ReplyToConversation) Check() []fault.Issue {
 }
 
 func (a *API) reply(ctx context.Context, c *httpapi.Call, in *ReplyToConversation) (httpapi.WriteResult, error) {
+	at, err := in.SandboxTime.minutes(c)
+	if err != nil {
+		return httpapi.WriteResult{}, err
+	}
 	return a.accept(ctx, c, commands.AcceptMessage{
-		Reply: &commands.ReplyTo{ConversationID: in.ID, AgentUserID: agentUserID(c)}, Body: in.Body.Body, Media: attachments(in.Body.Media),
+		SandboxTime: at, Reply: &commands.ReplyTo{ConversationID: in.ID, AgentUserID: agentUserID(c)}, Body: in.Body.Body, Media: attachments(in.Body.Media),
 	})
 }
 

@@ -23,7 +23,8 @@ type MediaInput struct {
 // SendMessage is the request of POST /v1/messages.
 type SendMessage struct {
 	PreviewOnly bool `query:"dry_run" doc:"true answers 200 with what would happen, and does nothing"`
-	Body        struct {
+	SandboxTime
+	Body struct {
 		To         *string        `json:"to,omitempty" doc:"E.164; this or contact_id"`
 		ContactID  *string        `json:"contact_id,omitempty"`
 		Body       string         `json:"body,omitempty" maxLength:"2000"`
@@ -120,11 +121,37 @@ func (a *API) sendMessage(ctx context.Context, c *httpapi.Call, in *SendMessage)
 		To: b.To, ContactID: b.ContactID, Body: b.Body, Media: attachments(b.Media), PoolID: b.PoolID, LineID: b.LineID,
 		SendAt: b.SendAt, Fallback: b.Fallback, ExternalID: b.ExternalID, Metadata: b.Metadata,
 	}
+	var err error
+	if message.SandboxTime, err = in.SandboxTime.minutes(c); err != nil {
+		return httpapi.WriteResult{}, err
+	}
 	if in.PreviewOnly {
 		message.ByStaff = c.Kind == auth.KindSession
 		return a.preview(ctx, c, message)
 	}
 	return a.accept(ctx, c, message)
+}
+
+// SandboxTime is the header by which a test key chooses the time of day of a message (rule SND-63).
+type SandboxTime struct {
+	LocalTime string `header:"x-sandbox-local-time" pattern:"^[0-2][0-9]:[0-5][0-9]$" doc:"For test keys: the local time of the contact at which the message is played, HH:MM. Time goes on from there"`
+}
+
+// minutes returns the time in minutes since midnight, nil without the header, and fault validation_failed for a caller
+// without a test key.
+func (s SandboxTime) minutes(c *httpapi.Call) (*int, error) {
+	if s.LocalTime == "" {
+		return nil, nil //nolint:nilnil // the header is optional
+	}
+	if !c.Test {
+		return nil, fault.Invalids(fault.Issue{Location: "header", Path: "/x-sandbox-local-time", Code: "not_allowed", Message: "Only test keys may choose the time of day."})
+	}
+	at, err := time.Parse("15:04", s.LocalTime)
+	if err != nil {
+		return nil, fault.Invalids(fault.Issue{Location: "header", Path: "/x-sandbox-local-time", Code: "invalid_format", Message: "Expected a time of day, 00:00 to 23:59."})
+	}
+	minutes := at.Hour()*60 + at.Minute()
+	return &minutes, nil
 }
 
 func attachments(media []MediaInput) (list []commands.Media) {

@@ -1,11 +1,16 @@
 package writeapi
 
 import (
+	"cmp"
 	"context"
+	"time"
+
+	"github.com/google/uuid"
 
 	"ledgerline/commands"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/webhook"
+	"ledgerline/events"
 	"ledgerline/httpapi"
 	"ledgerline/projections"
 )
@@ -137,6 +142,59 @@ func (a *API) replayDelivery(ctx context.Context, c *httpapi.Call, in *httpapi.U
 		w.Body = found.Replayed(a.store.Ledger().Now())
 	}
 	return w, err
+}
+
+// ReplayWebhookRange is the request of POST /v1/webhooks/{id}/replay.
+type ReplayWebhookRange struct {
+	httpapi.IDParam
+	Body struct {
+		From   time.Time                   `json:"from" doc:"Deliveries that were created at or after this time"`
+		To     time.Time                   `json:"to" doc:"Deliveries that were created before this time"`
+		Status string                      `json:"status,omitempty" enum:"failed,succeeded,all" default:"failed" doc:"Which finished deliveries are repeated"`
+		Type   string                      `json:"type,omitempty" enum:"message.received,message.status,contact.created,contact.opted_out,contact.opted_in,conversation.assigned,line.state_changed,line.degraded,line.recovered,workflow.run.completed,agent.handoff,workflow.webhook" doc:"Only deliveries of this type"`
+		After  httpapi.Optional[uuid.UUID] `json:"after,omitzero" doc:"next_after of the request before, to continue it"`
+	}
+}
+
+// Check implements httpapi.Checked.
+func (in *ReplayWebhookRange) Check() []fault.Issue {
+	if in.Body.From.Before(in.Body.To) {
+		return nil
+	}
+	return []fault.Issue{{Location: "body", Path: "/to", Code: "out_of_range", Message: "Must be after from."}}
+}
+
+// ReplayedRange is the answer of POST /v1/webhooks/{id}/replay.
+type ReplayedRange struct {
+	Replayed  int        `json:"replayed" minimum:"0" maximum:"1000" doc:"Deliveries that are attempted once more"`
+	NextAfter *uuid.UUID `json:"next_after" format:"uuid" doc:"The value of after with which the next request continues; null when this was the last one of the range"`
+}
+
+// replayRange answers POST /v1/webhooks/{id}/replay (rule WHK-24).
+func (a *API) replayRange(ctx context.Context, c *httpapi.Call, in *ReplayWebhookRange) (httpapi.WriteResult, error) {
+	if issues := in.Check(); len(issues) > 0 {
+		return httpapi.WriteResult{}, fault.Invalids(issues...)
+	}
+	if _, err := a.webhooks().current(ctx, c, in.ID); err != nil {
+		return httpapi.WriteResult{}, err
+	}
+	by := projections.ReplayFilter{
+		EndpointID: in.ID, EventType: in.Body.Type, Status: cmp.Or(in.Body.Status, "failed"), From: in.Body.From, To: in.Body.To, After: in.Body.After.Value,
+	}
+	ids, err := a.store.ReplayableDeliveries(ctx, by, webhook.MaxRangeDeliveries+1)
+	if err != nil {
+		return httpapi.WriteResult{}, err
+	}
+	var answer ReplayedRange
+	if len(ids) > webhook.MaxRangeDeliveries {
+		ids = ids[:webhook.MaxRangeDeliveries]
+		answer.NextAfter = &ids[len(ids)-1]
+	}
+	answer.Replayed = len(ids)
+	body := func(commands.Result) ReplayedRange { return answer }
+	event := events.WebhookRangeReplayed{EndpointID: in.ID, From: by.From, To: by.To, DeliveryIDs: ids}
+	w, err := a.app.ReplayWebhookRange(ctx, request(c), event, recordedBody(c, body))
+	return resultWithBody(c, w, w, body, err)
 }
 
 // deliveries are shown by the process that makes the attempts, not by a projection.

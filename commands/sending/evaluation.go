@@ -77,7 +77,7 @@ func (u *unit) gatherFor(
 		d.facts.DeferredFor = m.Deferred.Reason
 	}
 	if !d.facts.Automatic { // automatic texts are exempt from quiet hours
-		if d.facts.Zones, err = u.sender.zonesOf(m.Content.To); err != nil {
+		if d.facts.Zones, err = u.sender.zonesOf(m); err != nil {
 			return nil, err
 		}
 	}
@@ -131,9 +131,13 @@ func (d *evaluation) isNewTo(lineID string) bool {
 	return d.exchange.State.IsNewTo(lineID, line.DayOf(d.unit.Now), d.facts.Limits.NewContactWindowDays)
 }
 
-// zonesOf returns the time zones in which a phone number may be (rule SND-11).
-func (s *Sender) zonesOf(e164 string) ([]*time.Location, error) {
-	names := phone.TimeZones(e164)
+// zonesOf returns the time zones in which the number that a message goes to may be (rule SND-11), or the zone in which a
+// sandbox message is played (rule SND-63).
+func (s *Sender) zonesOf(m *message.Message) ([]*time.Location, error) {
+	if m.SandboxOffset != nil {
+		return []*time.Location{time.FixedZone("sandbox", *m.SandboxOffset)}, nil
+	}
+	names := phone.TimeZones(m.Content.To)
 	zones := make([]*time.Location, len(names))
 	for i, name := range names {
 		zone, known := s.zones.Get(name)

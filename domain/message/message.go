@@ -67,6 +67,8 @@ type Message struct {
 	IdentityID *string // the service identity that sends it
 	ByStaff    bool    // a signed-in person wrote it
 
+	SandboxOffset *int // see events.MessageQueued
+
 	LineID     string // line that the message was routed to, "" until then; of an inbound message the line that received it
 	NewContact bool   // the contact is new to that line (rule SND-45)
 	FromNumber string // the number of that line
@@ -107,6 +109,7 @@ func (m Message) Apply(event events.Event, in events.Envelope) Message {
 			MessageRef: e.MessageRef, Organisation: in.Organisation, Workspace: in.Workspace, Status: Queued, AcceptedAt: in.At,
 			Channel: e.Channel, PoolID: e.PoolID, RequestedLineID: e.LineID, SendAt: e.SendAt, Fallback: e.Fallback,
 			Source: e.Source, Automatic: e.Automatic, Content: e.Content, IdentityID: e.IdentityID, ByStaff: e.ByStaff,
+			SandboxOffset: e.SandboxOffset,
 		}
 	case *events.MessageReceived:
 		return Message{

@@ -58,6 +58,15 @@ func (w Window) opensNext(at time.Time, zone *time.Location) time.Time {
 	}
 }
 
+// OffsetWithLocalTime returns the offset from UTC, in seconds from -12 to +12 hours, with which the local time at now is
+// that many minutes since midnight.
+func OffsetWithLocalTime(now time.Time, minutes int) int {
+	const day = 24 * 60 * 60
+	midnight := now.UTC().Truncate(24 * time.Hour)
+	offset := minutes*60 - int(now.Sub(midnight)/time.Minute)*60
+	return (offset+day+day/2)%day - day/2
+}
+
 // maxMoves bounds the search for a time at which the window is open in all zones. Narrow windows in zones far apart are
 // never open together.
 const maxMoves = 32

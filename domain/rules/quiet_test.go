@@ -110,3 +110,17 @@ func TestAutomaticTextsAreExemptFromQuietHours(t *testing.T) {
 	f.Now, f.Automatic, f.Zones = at("America/New_York", "2026-03-02 03:00:00"), true, nil
 	require.Equal(t, rules.Send, rules.Check(f).Decision)
 }
+
+func TestSandboxTimeIsTheLocalTimeOfSomeOffset(t *testing.T) {
+	t.Parallel()
+	for _, now := range []string{"2026-03-02T00:00:00Z", "2026-03-02T11:59:59Z", "2026-03-02T23:30:15Z"} {
+		at, err := time.Parse(time.RFC3339, now)
+		require.NoError(t, err)
+		for minutes := range 24 * 60 {
+			offset := rules.OffsetWithLocalTime(at, minutes)
+			require.LessOrEqual(t, max(offset, -offset), 12*60*60)
+			local := at.In(time.FixedZone("sandbox", offset))
+			require.Equal(t, minutes, local.Hour()*60+local.Minute(), "%s %d", now, minutes)
+		}
+	}
+}

@@ -40,6 +40,8 @@ const (
 	MaxPerOrganisation = 50
 	TestsPerMinute     = 10
 	ReplaysPerMinute   = 30
+	RangesPerMinute    = 10
+	MaxRangeDeliveries = 1000
 	MinEnableInterval  = 10 * time.Minute
 	RotationOverlap    = 24 * time.Hour
 	maxURL             = 2048

@@ -24,6 +24,7 @@ type changes struct {
 	pending   []delivery // new ones
 	failed    []delivery // new ones of disabled endpoints
 	replays   []replay
+	ranges    []replay
 	rounds    [][]events.WebhookAttempt // a delivery is in each round at most once, as a statement updates a row once
 	round     map[uuid.UUID]int         // the next round of a delivery
 	ended     []endedAttempt
@@ -107,6 +108,14 @@ var handlers = feed.NewHandlers(
 	feed.On(func(c *changes, e *events.WebhookReplayed, r *eventstore.Recorded) {
 		if row := c.endpoints[e.EndpointID]; row != nil {
 			c.replays = append(c.replays, replay{e.DeliveryID, r.OccurredAt})
+			c.schedule(row, r.OccurredAt, r)
+		}
+	}),
+	feed.On(func(c *changes, e *events.WebhookRangeReplayed, r *eventstore.Recorded) {
+		if row := c.endpoints[e.EndpointID]; row != nil {
+			for _, id := range e.DeliveryIDs {
+				c.ranges = append(c.ranges, replay{id, r.OccurredAt})
+			}
 			c.schedule(row, r.OccurredAt, r)
 		}
 	}),
@@ -225,6 +234,8 @@ const (
 		on conflict do nothing`
 	replaySQL = `update webhook_deliveries d set status = 'pending', error = null, replays = d.replays + 1, next_attempt_at = u.at
 		from unnest($1::uuid[], $2::timestamptz[]) u (id, at) where d.id = u.id and d.status <> 'pending'`
+	replayRangeSQL = `update webhook_deliveries d set status = 'pending', error = null, range_replays = d.range_replays + 1, next_attempt_at = u.at
+		from (select id, max(at) as at from unnest($1::uuid[], $2::timestamptz[]) l (id, at) group by id) u where d.id = u.id and d.status <> 'pending'`
 	// An attempt is applied once, however often its result is in the ledger. Here and below the status is inside a
 	// function, so that the planner looks the rows up by their ids. It knows no better than to read the index of pending
 	// deliveries instead, which can be long.
@@ -257,14 +268,8 @@ func (c *changes) addTo(b *pgx.Batch, wakeups *tasks.Wakeups) error {
 	addDeliveriesTo(b, c.pending, "pending", nil)
 	disabled := webhook.ErrorDisabled
 	addDeliveriesTo(b, c.failed, "failed", &disabled)
-	if len(c.replays) > 0 {
-		var ids []uuid.UUID
-		var at []time.Time
-		for _, one := range c.replays {
-			ids, at = append(ids, one.delivery), append(at, one.at)
-		}
-		b.Queue(replaySQL, ids, at)
-	}
+	addReplaysTo(b, replaySQL, c.replays)
+	addReplaysTo(b, replayRangeSQL, c.ranges)
 	for _, round := range c.rounds {
 		if err := addAttemptsTo(b, round); err != nil {
 			return err
@@ -337,6 +342,17 @@ func addDeliveriesTo(b *pgx.Batch, list []delivery, status string, failure *stri
 		ids[i], endpoints[i], eventIDs[i], types[i], tests[i], at[i] = one.id, one.endpoint, one.event, one.webhookType, one.test, one.at
 	}
 	b.Queue(insertDeliveriesSQL, ids, endpoints, eventIDs, types, tests, at, status, failure)
+}
+
+func addReplaysTo(b *pgx.Batch, sql string, list []replay) {
+	if len(list) == 0 {
+		return
+	}
+	ids, at := make([]uuid.UUID, len(list)), make([]time.Time, len(list))
+	for i, one := range list {
+		ids[i], at[i] = one.delivery, one.at
+	}
+	b.Queue(sql, ids, at)
 }
 
 // addAttemptsTo adds the update of deliveries by one attempt each.

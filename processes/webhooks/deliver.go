@@ -21,13 +21,15 @@ import (
 type dueDelivery struct {
 	ID       uuid.UUID
 	EventID  uuid.UUID
-	Test     bool
-	Replays  int
+	Single   bool   // a test or a replay: it is attempted once
 	Attempts int    // made so far
 	Body     []byte // nil when it was erased
 }
 
-const dueSQL = `select d.id, d.event_id, d.test, d.replays, d.attempt, e.body
+// singleSQL tells whether delivery d is attempted once only, since it is a test or a replay.
+const singleSQL = `(d.test or d.replays > 0 or d.range_replays > 0)`
+
+const dueSQL = `select d.id, d.event_id, `+singleSQL+`, d.attempt, e.body
 	from webhook_deliveries d left join webhook_events e on e.id = d.event_id
 	where d.endpoint_id = $1 and d.status = 'pending' and d.next_attempt_at <= $2
 	and not exists (select from webhook_started_attempts b where b.endpoint_id = d.endpoint_id and b.delivery_id = d.id)
@@ -274,15 +276,14 @@ func (d *deliveryRun) currentState(ctx context.Context, version int) (webhook.En
 
 // resultOf is the result of an attempt, with the time of the next one (rule WHK-11).
 func (d *deliveryRun) resultOf(one *dueDelivery, number int, at time.Time, posted *PostResult) events.WebhookAttempt {
-	single := one.Test || one.Replays > 0
 	if posted.Canceled {
-		return d.interrupted(startedAttempt{DeliveryID: one.ID, Number: number, At: at, EventID: one.EventID, Single: single})
+		return d.interrupted(startedAttempt{DeliveryID: one.ID, Number: number, At: at, EventID: one.EventID, Single: one.Single})
 	}
 	a := events.WebhookAttempt{
 		DeliveryID: one.ID, EventID: one.EventID, Number: number, At: at, StatusCode: posted.Status, LatencyMS: int(posted.Latency.Milliseconds()),
-		Error: posted.Error, Uncounted: single,
+		Error: posted.Error, Uncounted: one.Single,
 	}
-	if a.Error == "" || single {
+	if a.Error == "" || one.Single {
 		return a
 	}
 	if posted.Status == http.StatusGone {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -17,8 +18,14 @@ import (
 // export reads the rows of an export by the names of their columns, and its columns.
 func export(t *testing.T, c *app.Client, query string) (rows []map[string]string, columns []string) {
 	t.Helper()
-	answer := c.Get("/v1/contacts/export" + query).Is(200)
-	require.True(t, bytes.HasPrefix(answer.Raw, []byte("\ufeffid,phone,")), "%.20q", answer.Raw)
+	return exportOf(t, c, "contacts", query)
+}
+
+// exportOf is export for another resource.
+func exportOf(t *testing.T, c *app.Client, resource, query string) (rows []map[string]string, columns []string) {
+	t.Helper()
+	answer := c.Get("/v1/" + resource + "/export" + query).Is(200)
+	require.True(t, bytes.HasPrefix(answer.Raw, []byte("\ufeffid,")), "%.20q", answer.Raw)
 	file, err := csvfile.NewReader(string(answer.Raw))
 	require.NoError(t, err)
 	for {
@@ -125,4 +132,33 @@ func TestRareCustomFieldsAreExportedInOneColumn(t *testing.T) {
 		}
 		require.Equal(t, 103, known+strings.Count(row["other_fields"], ":"), "every field is exported once")
 	}
+}
+
+func TestExportOfMessagesHasTheFiltersOfTheListAndWhatTheCallerMaySee(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	phone, other := a.Phone(), a.Phone()
+	sent := a.Live.Post("/v1/messages", app.Map{"to": phone, "body": "=SUM(1)\nand \"more\"", "external_id": "o-1", "metadata": app.Map{"order": 7}}).Is(201)
+	a.Live.Post("/v1/messages", app.Map{"to": other, "body": "Hi"}).Is(201)
+	rows, columns := exportOf(t, a.Live, "messages", "")
+	require.Len(t, rows, 2)
+	require.Equal(t, "Hi", rows[0]["body"], "newest first")
+	for property := range sent.JSON() {
+		require.Contains(t, columns, property)
+	}
+	rows, _ = exportOf(t, a.Live, "messages", "?external_id=o-1&direction=outbound&to="+url.QueryEscape(phone))
+	require.Len(t, rows, 1)
+	require.Equal(t, []string{sent.Text("id"), "=SUM(1)\nand \"more\"", phone, "false", `{"order":7}`, ""},
+		[]string{rows[0]["id"], rows[0]["body"], rows[0]["to"], rows[0]["is_test"], rows[0]["metadata"], rows[0]["media"]})
+	rows, _ = exportOf(t, a.Live, "messages", "?created_before=2000-01-01T00:00:00Z")
+	require.Empty(t, rows)
+
+	conversation := sent.Text("conversation_id")
+	a.Live.Do("PATCH", "/v1/conversations/"+conversation, app.Map{"assignee_user_id": a.Users["owner"]}).Is(200)
+	rows, _ = exportOf(t, a.Sessions["agent"], "messages", "")
+	require.Len(t, rows, 1, "an agent exports what it may see")
+	rows, _ = exportOf(t, a.NewWorkspace("Other").Live, "messages", "")
+	require.Empty(t, rows, "another workspace")
+	a.Live.Get("/v1/messages/export?status=gone").Refused(400, "validation_failed", "query /status invalid_value")
+	a.Sessions["billing"].Get("/v1/messages/export").Refused(403, "forbidden")
 }

@@ -507,3 +507,29 @@ func TestPassedEndOfADeferralIsNotShown(t *testing.T) {
 	a.Advance(time.Hour)
 	require.Equal(t, "delivered", status(a.Live, ids[2]))
 }
+
+func TestSandboxMessageIsPlayedAtTheTimeOfDayThatATestKeyChooses(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t) // at noon in New York
+	a.Advance(11*time.Hour + 30*time.Minute)
+	to := "+12125550100"
+	night := a.Test.Post("/v1/messages", app.Map{"to": to, "body": "x"}).Is(201).Text("id")
+	a.Settle()
+	require.Equal(t, "queued", a.Test.Get("/v1/messages/"+night).Is(200).Text("status"))
+
+	day := a.Test.Header("x-sandbox-local-time", "10:30")
+	shows(t, day.Post("/v1/messages?dry_run=true", app.Map{"to": "+12125550101", "body": "x"}).Is(200).JSON(), app.Map{"outcome": "send"})
+	sent := day.Post("/v1/messages", app.Map{"to": "+12125550101", "body": "x"}).Is(201)
+	a.Settle()
+	require.Equal(t, "delivered", a.Test.Get("/v1/messages/"+sent.Text("id")).Is(200).Text("status"))
+	reply := day.Post("/v1/conversations/"+sent.Text("conversation_id")+"/messages", app.Map{"body": "y"}).Is(201).Text("id")
+	a.Settle()
+	require.Equal(t, "delivered", a.Test.Get("/v1/messages/"+reply).Is(200).Text("status"))
+
+	evening := a.Test.Header("x-sandbox-local-time", "20:30").Post("/v1/messages", app.Map{"to": "+12125550102", "body": "x"}).Is(201).Text("id")
+	a.Settle()
+	require.Equal(t, stamp(24*time.Hour), a.Test.Get("/v1/messages/"+evening).Is(200).Text("scheduled_for"), "the window opens 12 hours and 30 minutes later")
+
+	a.Live.Header("x-sandbox-local-time", "10:30").Post("/v1/messages", app.Map{"to": a.Phone(), "body": "x"}).Refused(400, "validation_failed", "header /x-sandbox-local-time not_allowed")
+	a.Test.Header("x-sandbox-local-time", "25:00").Post("/v1/messages", app.Map{"to": to, "body": "x"}).Refused(400, "validation_failed", "header /x-sandbox-local-time invalid_format")
+}

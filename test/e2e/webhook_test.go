@@ -542,3 +542,52 @@ func TestWebhookAndDeliveryAreShownOneByOneWithWhatIsSent(t *testing.T) {
 		other.Live.Get("/v1/webhooks/"+text(endpoint, "id")).Refused(404, "not_found")
 	})
 }
+
+func TestReplayOfARangeDeliversWhatFailedInItOnceMore(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	s := sink.Start(t)
+	endpoint := hook(a.Live, s.URL, "contact.created")
+	path := "/v1/webhooks/" + text(endpoint, "id") + "/replay"
+	made := func() {
+		a.Live.Post("/v1/contacts", app.Map{"phone": a.Phone()}).Is(201)
+		a.Settle()
+		a.Advance(time.Minute)
+	}
+	made() // succeeds
+	from := a.Clock.Now()
+	s.Answer(410) // disables the endpoint: these fail without a further attempt
+	made()
+	made()
+	to := a.Clock.Now()
+	made()
+	a.Advance(10 * time.Minute)
+	in := app.Map{"from": from, "to": to}
+	a.Live.Post(path, in).Refused(409, "conflict")
+	a.Live.Do("PATCH", "/v1/webhooks/"+text(endpoint, "id"), app.Map{"status": "active"}).Is(200)
+
+	s.Answer(200)
+	before := len(s.Requests())
+	shows(t, a.Live.IdempotencyKey("range").Post(path, in).Is(202).JSON(), app.Map{"replayed": 2.0, "next_after": nil})
+	a.Settle()
+	shows(t, a.Live.IdempotencyKey("range").Post(path, in).Is(202).JSON(), app.Map{"replayed": 2.0})
+	a.Settle()
+	require.Len(t, s.Requests(), before+2, "the repeated request repeats nothing")
+	list := deliveries(a.Live, endpoint, "")
+	require.Equal(t, []string{"failed", "succeeded", "succeeded", "succeeded"}, []string{text(list[0], "status"), text(list[1], "status"), text(list[2], "status"), text(list[3], "status")})
+	shows(t, a.Live.Post(path, in).Is(202).JSON(), app.Map{"replayed": 0.0})
+
+	one := "/v1/webhook-deliveries/" + text(list[1], "id") + "/replay"
+	a.Live.Post(one, nil).Is(202)
+	a.Settle()
+	require.Len(t, s.Requests(), before+3, "a delivery of a range can be replayed alone")
+	shows(t, a.Live.Post(path, app.Map{"from": from, "to": to, "status": "all", "type": "contact.created"}).Is(202).JSON(), app.Map{"replayed": 2.0})
+
+	a.Live.Post(path, app.Map{"from": to, "to": from}).Refused(400, "validation_failed", "body /to out_of_range")
+	a.NewWorkspace("Other").Live.Post(path, in).Refused(404, "not_found")
+	a.Sessions["manager"].Post(path, in).Refused(403, "forbidden")
+	for range 7 {
+		a.Live.Post(path, in).Is(202)
+	}
+	a.Live.Post(path, in).Refused(429, "rate_limited")
+}
