@@ -13,8 +13,10 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/gin-gonic/gin"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"ledgerline/domain/fault"
@@ -27,6 +29,9 @@ const (
 	maxBody = 1 << 20
 	// maxBatch bounds the messages of a request, in the versions of the protocol that have batches.
 	maxBatch = 20
+	// maxAnswers bounds the bytes of the answers of tools to one request; the last one may pass it. MCP sends each answer
+	// twice, as text and as an object.
+	maxAnswers = 4 << 20
 )
 
 const instructions = "Tools to talk with the contacts of one workspace of a business-messaging service. " +
@@ -80,25 +85,40 @@ func (t *tool) describe(api *httpapi.API) (*mcp.Tool, error) {
 	}, nil
 }
 
-// outerKey is the context key of the HTTP request that carries a tool call.
+// outerKey is the context key of the *outerRequest that carries a tool call.
 type outerKey struct{}
+
+// outerRequest is an HTTP request with one or more tool calls. They run one after the other, so that few answers are in
+// memory at a time.
+type outerRequest struct {
+	*http.Request
+
+	mu       sync.Mutex // held during a call
+	answered int        // bytes of the answers so far
+}
 
 // call runs a tool through its endpoint. A refusal is a result that the model sees, with the error body of the API
 // (rule ACC-31).
 func call(api *httpapi.API, t *tool) mcp.ToolHandler {
 	return func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		outer, ok := ctx.Value(outerKey{}).(*http.Request)
+		outer, ok := ctx.Value(outerKey{}).(*outerRequest)
 		if !ok {
 			return nil, errors.New("toolapi: a tool call without an HTTP request")
+		}
+		outer.mu.Lock()
+		defer outer.mu.Unlock()
+		if outer.answered >= maxAnswers {
+			return nil, errAnswersTooLarge
 		}
 		input := []byte(r.Params.Arguments)
 		if len(input) == 0 {
 			input = []byte("{}")
 		}
-		answer, err := api.Subrequest(ctx, outer, http.MethodPost, path(t.name), input)
+		answer, err := api.Subrequest(ctx, outer.Request, http.MethodPost, path(t.name), input)
 		if err != nil {
 			return nil, err
 		}
+		outer.answered += len(answer.Body)
 		result := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(answer.Body)}}, Meta: mcp.Meta{}}
 		if answer.Status == http.StatusOK {
 			result.StructuredContent = json.RawMessage(answer.Body)
@@ -113,6 +133,11 @@ func call(api *httpapi.API, t *tool) mcp.ToolHandler {
 		}
 		return result, nil
 	}
+}
+
+// errAnswersTooLarge is the answer to a tool call that was not made.
+var errAnswersTooLarge = &jsonrpc.Error{
+	Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("The answers to the calls before exceed %d bytes, so this tool was not called. Call it in another request.", maxAnswers),
 }
 
 // mcpGate checks requests before the MCP server gets them.
@@ -144,7 +169,7 @@ func (g *mcpGate) pass(c *gin.Context) (outer *http.Request, closeIt func(), err
 		admission.Close()
 		return nil, nil, err
 	}
-	outer = r.Clone(context.WithValue(r.Context(), outerKey{}, r))
+	outer = r.Clone(context.WithValue(r.Context(), outerKey{}, &outerRequest{Request: r}))
 	outer.Body = io.NopCloser(bytes.NewReader(body))
 	return outer, admission.Close, nil
 }

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -247,4 +248,23 @@ func TestMCPServerRefusesBadCredentials(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, response.Body.Close())
 	require.Equal(t, http.StatusForbidden, response.StatusCode)
+}
+
+func TestAnswersToOneMCPRequestAreBounded(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	body := strings.Repeat("\U0001F600", 2000) // 8 KB
+	var conversation string
+	for i := range 50 {
+		conversation = a.Live.Post("/v1/messages", app.Map{"to": "+12125550110", "body": body[:len(body)-4] + string(rune('a'+i%26))}).Is(201).Text("conversation_id")
+	}
+	calls := make([]string, 20)
+	for i := range calls {
+		calls[i] = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"get_conversation","arguments":{"conversation_id":%q}}}`, i+1, conversation)
+	}
+	client := a.Live.Header("mcp-protocol-version", "2025-03-26")
+	answer := rpc(client, "["+strings.Join(calls, ",")+"]").Is(200)
+	require.Less(t, len(answer.Raw), 12<<20)
+	require.Contains(t, string(answer.Raw), "so this tool was not called")
+	require.Contains(t, string(answer.Raw), "structuredContent", "the first calls are answered")
 }
