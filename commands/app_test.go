@@ -148,7 +148,7 @@ func (h *fixture) history(after int64, types ...string) []eventstore.Recorded {
 	shard := h.ledger.ShardOf(h.org)
 	head, err := h.ledger.Head(h.t.Context(), shard)
 	require.NoError(h.t, err)
-	found, err := h.ledger.ReadRange(h.t.Context(), shard, after, head, types...)
+	found, _, err := h.ledger.ReadTypes(h.t.Context(), shard, eventstore.Point{Position: after}, head, types...)
 	require.NoError(h.t, err)
 	require.NoError(h.t, h.ledger.Decode(h.t.Context(), found))
 	return found

@@ -275,7 +275,7 @@ func (a *App) RecordWebhookResults(ctx context.Context, organisation uuid.UUID, 
 	}
 	appended, err := a.engine.Ledger.Append(ctx, toAppend)
 	switch {
-	case errors.Is(err, eventstore.ErrUnavailable), errors.Is(err, eventstore.ErrClosed):
+	case errors.Is(err, eventstore.ErrUnavailable), errors.Is(err, eventstore.ErrRewound), errors.Is(err, eventstore.ErrClosed):
 		return Result{}, engine.Unavailable(err)
 	case err != nil:
 		return Result{}, fmt.Errorf("commands: record webhooks: %w", err)

@@ -18,20 +18,26 @@ type Aggregate[S any] struct {
 	Cached bool
 }
 
+// cachedAggregate is an aggregate with the generation of the ledger in which it was read, see Ledger.Generation.
+type cachedAggregate[S any] struct {
+	Aggregate[S]
+	generation uint64
+}
+
 // Guard returns the guard that the aggregate is still at this version.
 func (a Aggregate[S]) Guard() Guard { return Guard{a.Stream, a.Version} }
 
 // AggregateLoader loads aggregates by folding their events, and caches them. It is safe for concurrent use.
 type AggregateLoader[S any] struct {
 	ledger *Ledger
-	cache  *lru.Cache[string, Aggregate[S]]
+	cache  *lru.Cache[string, cachedAggregate[S]]
 	apply  func(S, *Recorded) S
 }
 
 // NewAggregateLoader returns a loader that caches up to size aggregates. apply returns the state after an event; it
 // must not change the state that it is given. NewAggregateLoader panics for a size below 1.
 func NewAggregateLoader[S any](l *Ledger, size int, apply func(S, *Recorded) S) *AggregateLoader[S] {
-	cache, err := lru.New[string, Aggregate[S]](size)
+	cache, err := lru.New[string, cachedAggregate[S]](size)
 	if err != nil {
 		panic(err) // only for size < 1
 	}
@@ -40,17 +46,26 @@ func NewAggregateLoader[S any](l *Ledger, size int, apply func(S, *Recorded) S) 
 
 // LoadCached returns the cached aggregate without asking the database. If it is not cached, LoadCached loads it.
 func (l *AggregateLoader[S]) LoadCached(ctx context.Context, stream string) (Aggregate[S], error) {
-	if known, ok := l.cache.Get(stream); ok {
+	if known, ok := l.cached(stream, l.ledger.Generation()); ok {
 		known.Cached = true
 		return known, nil
 	}
 	return l.Load(ctx, stream)
 }
 
+// cached returns the cached aggregate unless it is of another generation of the ledger.
+func (l *AggregateLoader[S]) cached(stream string, generation uint64) (Aggregate[S], bool) {
+	known, ok := l.cache.Get(stream)
+	if !ok || known.generation != generation {
+		return Aggregate[S]{Stream: stream}, false
+	}
+	return known.Aggregate, true
+}
+
 // Load returns the aggregate at the stream's newest version. It reads only the events that the cached aggregate lacks.
 func (l *AggregateLoader[S]) Load(ctx context.Context, stream string) (Aggregate[S], error) {
-	a, _ := l.cache.Get(stream)
-	a.Stream = stream
+	generation := l.ledger.Generation()
+	a, _ := l.cached(stream, generation)
 	since, err := l.ledger.Load(ctx, stream, a.Version)
 	if err != nil {
 		return Aggregate[S]{}, err
@@ -58,7 +73,7 @@ func (l *AggregateLoader[S]) Load(ctx context.Context, stream string) (Aggregate
 	for i := range since {
 		a.State, a.Version = l.apply(a.State, &since[i]), since[i].Version
 	}
-	l.keep(a)
+	l.keep(a, generation)
 	return a, nil
 }
 
@@ -67,9 +82,10 @@ func (l *AggregateLoader[S]) Load(ctx context.Context, stream string) (Aggregate
 // cache.
 func (l *AggregateLoader[S]) LoadMany(ctx context.Context, streams []string) ([]Aggregate[S], error) {
 	loaded, after, index := make([]Aggregate[S], len(streams)), make([]int, len(streams)), make(map[string]int, len(streams))
+	generation := l.ledger.Generation()
 	for i, stream := range streams {
-		loaded[i], _ = l.cache.Get(stream)
-		loaded[i].Stream, after[i], index[stream] = stream, loaded[i].Version, i
+		loaded[i], _ = l.cached(stream, generation)
+		after[i], index[stream] = loaded[i].Version, i
 	}
 	since, err := l.ledger.LoadMany(ctx, streams, after)
 	if err != nil {
@@ -81,7 +97,7 @@ func (l *AggregateLoader[S]) LoadMany(ctx context.Context, streams []string) ([]
 	}
 	for i := range loaded {
 		if after[i] > 0 {
-			l.keep(loaded[i])
+			l.keep(loaded[i], generation)
 		}
 	}
 	return loaded, nil
@@ -90,23 +106,24 @@ func (l *AggregateLoader[S]) LoadMany(ctx context.Context, streams []string) ([]
 // IsCached tells whether the aggregate of a stream is in the cache.
 func (l *AggregateLoader[S]) IsCached(stream string) bool { return l.cache.Contains(stream) }
 
-// CacheAppended caches an aggregate with the events that were just appended after the version of base.
-func (l *AggregateLoader[S]) CacheAppended(base Aggregate[S], appended []Recorded) {
+// CacheAppended caches an aggregate with the events that were just appended after the version of base. generation is
+// that of the append.
+func (l *AggregateLoader[S]) CacheAppended(base Aggregate[S], appended []Recorded, generation uint64) {
 	base.Cached = false
 	for i := range appended {
 		base.State = l.apply(base.State, &appended[i])
 		base.Version++
 	}
-	l.keep(base)
+	l.keep(base, generation)
 }
 
 // keep caches an aggregate unless the cache has a newer version. A stream that does not exist is not cached.
-func (l *AggregateLoader[S]) keep(a Aggregate[S]) {
+func (l *AggregateLoader[S]) keep(a Aggregate[S], generation uint64) {
 	if a.Version == 0 {
 		return
 	}
-	if known, ok := l.cache.Peek(a.Stream); !ok || known.Version <= a.Version {
-		l.cache.Add(a.Stream, a)
+	if known, ok := l.cache.Peek(a.Stream); !ok || known.generation < generation || known.generation == generation && known.Version <= a.Version {
+		l.cache.Add(a.Stream, cachedAggregate[S]{a, generation})
 	}
 }
 

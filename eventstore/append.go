@@ -93,12 +93,15 @@ const keyRaceTries = 3
 // use.
 //
 // It returns *VersionConflict, *ClaimTaken, *QuotaExceeded, *IdempotencyRecordExists or *SubjectErased when a
-// precondition does not hold, and ErrUnavailable or ErrClosed when the append could not be tried. Nothing was written
-// in these cases; see ErrUnavailable for its one exception. When Append returns the error of ctx, it is unknown whether
-// the append was written.
+// precondition does not hold, ErrRewound when the history of the ledger went back since the append was decided, and
+// ErrUnavailable or ErrClosed when the append could not be tried. Nothing was written in these cases. When Append
+// returns the error of ctx, it is unknown whether the append was written.
 func (l *Ledger) Append(ctx context.Context, a Append) (Result, error) {
 	if a.CorrelationID == uuid.Nil {
 		a.CorrelationID = newID()
+	}
+	if a.Generation == 0 {
+		a.Generation = l.Generation()
 	}
 	for range keyRaceTries {
 		p, err := l.prepare(ctx, &a)
@@ -125,10 +128,10 @@ func (l *Ledger) Append(ctx context.Context, a Append) (Result, error) {
 			}
 			if answer.err == nil {
 				for _, k := range p.newKeys {
-					l.keys.cache.Add(k.subject, k.key)
+					l.keys.cache.Add(cachedKey{a.Generation, k.subject}, k.key)
 				}
 				for _, subject := range a.EraseSubjects {
-					l.keys.cache.Remove(subject)
+					l.keys.cache.Remove(cachedKey{a.Generation, subject})
 				}
 			}
 			return answer.result, answer.err

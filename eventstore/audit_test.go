@@ -173,7 +173,7 @@ func TestInsertedEventsHaveNoEffect(t *testing.T) {
 			got, err = h.LoadMany(ctx, []string{"ctc_2"}, []int{0})
 			require.NoError(t, err)
 			require.Len(t, got, 1)
-			got, err = h.ReadAfter(ctx, shard, -10, 100)
+			got, err = h.ReadAfter(ctx, shard, eventstore.Point{Position: -10}, 100)
 			require.NoError(t, err)
 			require.Len(t, got, 5)
 			got, err = h.ReadRange(ctx, shard, 0, 1000)

@@ -71,15 +71,20 @@ func (c *committer) refuseQueued() {
 // it in halves, so that the one append at fault does not fail the others. When the connection breaks, commit finds out
 // whether the batch was committed before it tries again, so nothing is written twice.
 func (c *committer) commit(batch []*pendingAppend) {
-	batch = withoutCancelled(batch)
+	batch = c.current(withoutCancelled(batch))
 	if len(batch) == 0 {
 		return
 	}
+	known := c.ledger.heads.seenIn(c.shard)
 	deadline := time.Now().Add(reconnectFor)
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		replies, err := c.tryCommit(batch)
+		replies, err := c.tryCommit(batch, &known)
 		if err == nil {
-			c.replyAll(batch, replies)
+			c.replyAll(batch, replies, known)
+			return
+		}
+		if IsRewound(err) {
+			c.rewound(batch, known)
 			return
 		}
 		if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && !isTransient(refused) {
@@ -95,10 +100,10 @@ func (c *committer) commit(batch []*pendingAppend) {
 			return
 		}
 		c.ledger.log.Warn("eventstore: batch failed, trying again", "shard", c.shard, "appends", len(batch), "error", err)
-		if committed, known := c.wasCommitted(batch, deadline); known && committed {
-			c.replyAll(batch, replies)
+		if committed, sure := c.wasCommitted(batch, deadline); sure && committed {
+			c.replyAll(batch, replies, known)
 			return
-		} else if !known || time.Now().After(deadline) {
+		} else if !sure || time.Now().After(deadline) {
 			for _, p := range batch {
 				p.reply <- reply{err: fmt.Errorf("%w: %w", ErrUnavailable, err)}
 			}
@@ -119,14 +124,47 @@ func withoutCancelled(batch []*pendingAppend) []*pendingAppend {
 	return wanted
 }
 
-func (c *committer) replyAll(batch []*pendingAppend, replies []reply) {
-	var head int64
+// current refuses the appends that were decided before the last rewind, and all of them while one is being settled.
+func (c *committer) current(batch []*pendingAppend) []*pendingAppend {
+	generation, rewind := c.ledger.Generation(), c.ledger.Rewound()
+	current := batch[:0]
+	for _, p := range batch {
+		if p.append.Generation != generation || rewind != nil {
+			p.reply <- reply{err: ErrRewound}
+			continue
+		}
+		current = append(current, p)
+	}
+	return current
+}
+
+// rewound refuses a batch because one of the events that this process has seen is not in the ledger, finds out which,
+// and begins the rewind.
+func (c *committer) rewound(batch []*pendingAppend, known seen) {
+	for _, p := range batch {
+		p.reply <- reply{err: ErrRewound}
+	}
+	if len(known.points) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), reconnectFor)
+	defer cancel()
+	if _, err := c.ledger.Head(ctx, c.shard); err != nil && !errors.Is(err, ErrRewound) {
+		_ = c.ledger.ReportRewind(known.generation, c.shard, known.points[0])
+	}
+}
+
+func (c *committer) replyAll(batch []*pendingAppend, replies []reply, known seen) {
+	var newest Point
 	for _, r := range replies {
-		if r.err == nil {
-			head = max(head, r.result.Last)
+		if r.err == nil && r.result.Last > newest.Position {
+			newest.Position, newest.ID = r.result.Last, uuid.Nil
+			if n := len(r.result.IDs); n > 0 {
+				newest.ID = r.result.IDs[n-1]
+			}
 		}
 	}
-	c.ledger.heads.advance(c.shard, head)
+	c.ledger.heads.verified(known, newest)
 	for i, p := range batch {
 		p.reply <- replies[i]
 	}
@@ -152,11 +190,11 @@ func isTransient(e *pgconn.PgError) bool {
 // pessimistically: one round trip locks the head and reads the state, a second one writes the accepted appends. The
 // replies are valid when err is nil. They are also valid when the connection broke during the commit and the caller
 // finds out that the batch was committed.
-func (c *committer) tryCommit(batch []*pendingAppend) (replies []reply, err error) {
+func (c *committer) tryCommit(batch []*pendingAppend, known *seen) (replies []reply, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	clearPositions(batch)
-	if replies, done, err := c.commitOptimistically(ctx, batch); done || err != nil {
+	if replies, done, err := c.commitOptimistically(ctx, batch, known); done || err != nil {
 		return replies, err
 	}
 	clearPositions(batch)
@@ -166,7 +204,7 @@ func (c *committer) tryCommit(batch []*pendingAppend) (replies []reply, err erro
 	}
 	defer func() { releaseConn(conn, err) }()
 
-	state, err := c.lockAndRead(ctx, conn, batch)
+	state, err := c.lockAndRead(ctx, conn, batch, known)
 	if err != nil {
 		return nil, err
 	}
@@ -278,17 +316,22 @@ const (
 		from unnest($1::text[], $2::timestamptz[]) with ordinality u (key, since, i)`
 	recordsSQL = `select r.workspace_id, r.key, r.actor, r.fingerprint, r.ref, r.status, r.body, coalesce(r.subject, ''), r.shard, r.position, r.created_at
 		from unnest($1::uuid[], $2::text[]) u (workspace_id, key) join ledger_idempotency_records r using (workspace_id, key)`
+	lostSQL = `select exists (select from unnest($2::bigint[], $3::uuid[]) u (position, id)
+		where u.id is distinct from (select e.id from ledger_events e where e.shard = $1 and e.position = u.position))`
 	existingKeysSQL = `select subject from ledger_keys where subject = any($1)`
 )
 
 // lockAndRead begins a transaction, locks the shard's head and reads everything that the batch's preconditions depend
 // on, in one round trip.
-func (c *committer) lockAndRead(ctx context.Context, conn *pgxpool.Conn, batch []*pendingAppend) (*shardState, error) {
+func (c *committer) lockAndRead(ctx context.Context, conn *pgxpool.Conn, batch []*pendingAppend, known *seen) (*shardState, error) {
 	s := newShardState(0, c.ledger.clock.Now())
 	l := lookupsOf(batch)
 	var b pgx.Batch
 	b.Queue("begin")
 	b.Queue(lockHeadSQL, c.shard).QueryRow(func(r pgx.Row) error { return r.Scan(&s.head) })
+	var lost bool
+	positions, ids := known.args()
+	b.Queue(lostSQL, c.shard, positions, uuids(ids)).QueryRow(func(r pgx.Row) error { return r.Scan(&lost) })
 	if len(l.streams) > 0 {
 		b.Queue(versionsSQL, l.streams).Query(func(rows pgx.Rows) error {
 			var stream string
@@ -331,7 +374,13 @@ func (c *committer) lockAndRead(ctx context.Context, conn *pgxpool.Conn, batch [
 			return err
 		})
 	}
-	return s, conn.SendBatch(ctx, &b).Close()
+	if err := conn.SendBatch(ctx, &b).Close(); err != nil {
+		return nil, err
+	}
+	if lost {
+		return nil, ErrRewound
+	}
+	return s, nil
 }
 
 // lookups holds the distinct keys that the preconditions of a batch depend on, as array arguments of the queries above.

@@ -1,6 +1,18 @@
 package eventstore
 
-import "sync"
+import (
+	"slices"
+	"sync"
+
+	"github.com/google/uuid"
+)
+
+// Point is a position of a shard with the id of the event there. It identifies the history of the shard: two histories
+// that have the same event at a position are the same up to that position.
+type Point struct {
+	Position int64
+	ID       uuid.UUID // uuid.Nil: Position is 0, or the event is not known
+}
 
 // heads are the newest positions of the shards that this process knows of, and the functions to call when they grow.
 type heads struct {
@@ -8,6 +20,14 @@ type heads struct {
 	positions []int64
 	listeners map[int]listener
 	next      int
+
+	// seen are, by shard, events that states in memory were derived from: all of these states are of histories that have
+	// these events. Every append and every read of a head verifies that they are in the ledger. See history.go.
+	seen       [][]Point
+	generation uint64
+	rewind     *Rewind // the rewind that is being settled; nil: none
+	drops      []func()
+	settlers   []settler
 }
 
 type listener struct {
@@ -16,13 +36,17 @@ type listener struct {
 }
 
 func newHeads(shards int) *heads {
-	return &heads{positions: make([]int64, shards), listeners: map[int]listener{}}
+	return &heads{positions: make([]int64, shards), listeners: map[int]listener{}, seen: make([][]Point, shards), generation: 1}
 }
 
 // advance stores a head and wakes the listeners of the shard. A head that is not newer changes nothing.
 func (h *heads) advance(shard int, position int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.advanceLocked(shard, position)
+}
+
+func (h *heads) advanceLocked(shard int, position int64) {
 	if position <= h.positions[shard] {
 		return
 	}
@@ -38,6 +62,44 @@ func (h *heads) at(shard int) int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.positions[shard]
+}
+
+// seenIn returns the events that a query about a shard has to verify, and the generation that they belong to.
+func (h *heads) seenIn(shard int) seen {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return seen{shard, h.generation, slices.Clone(h.seen[shard])}
+}
+
+// verified stores that the ledger contains the events of s and, after them, the event at a later point. The later point
+// stands for all of them from now on.
+func (h *heads) verified(s seen, later Point) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.generation != s.generation {
+		return
+	}
+	if later.ID != uuid.Nil {
+		h.seen[s.shard] = slices.DeleteFunc(h.seen[s.shard], func(p Point) bool { return slices.Contains(s.points, p) })
+		h.addLocked(s.shard, later)
+	}
+	h.advanceLocked(s.shard, later.Position)
+}
+
+// add stores that a state in memory was derived from an event.
+func (h *heads) add(shard int, generation uint64, p Point) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.generation == generation && shard >= 0 && shard < len(h.seen) {
+		h.addLocked(shard, p)
+	}
+}
+
+// addLocked adds a point unless a later one is there, whose history contains it.
+func (h *heads) addLocked(shard int, p Point) {
+	if !slices.ContainsFunc(h.seen[shard], func(other Point) bool { return other.Position > p.Position || other == p }) {
+		h.seen[shard] = append(h.seen[shard], p)
+	}
 }
 
 // OnAppend calls wake whenever this process learns that a shard has grown: at once after its own appends, and after

@@ -26,7 +26,16 @@ func (e *SubjectErased) Error() string {
 type keyStore struct {
 	db    func(context.Context) *pgxpool.Pool
 	wrap  tink.AEAD
-	cache *expirable.LRU[string, tink.AEAD]
+	cache *expirable.LRU[cachedKey, tink.AEAD]
+
+	generation func() uint64
+}
+
+// cachedKey names a key in the cache. A key that was created in a history that no longer exists may not be in the
+// database, so personal data that is encrypted with it could never be read.
+type cachedKey struct {
+	generation uint64
+	subject    string
 }
 
 const (
@@ -44,7 +53,7 @@ const (
 )
 
 func newKeyStore(db func(context.Context) *pgxpool.Pool, wrap tink.AEAD, size int) *keyStore {
-	return &keyStore{db: db, wrap: wrap, cache: expirable.NewLRU[string, tink.AEAD](size, nil, keyCacheLifetime)}
+	return &keyStore{db: db, wrap: wrap, cache: expirable.NewLRU[cachedKey, tink.AEAD](size, nil, keyCacheLifetime), generation: func() uint64 { return 0 }}
 }
 
 // create returns a new key and its stored form. It does not store the key.
@@ -78,11 +87,12 @@ func (s *keyStore) unwrap(subject string, wrapped []byte) (tink.AEAD, error) {
 func (s *keyStore) find(ctx context.Context, subjects []string) (map[string]tink.AEAD, error) {
 	found := make(map[string]tink.AEAD, len(subjects))
 	var missing []string
+	generation := s.generation()
 	for _, subject := range subjects {
 		if _, seen := found[subject]; seen {
 			continue
 		}
-		if key, ok := s.cache.Get(subject); ok {
+		if key, ok := s.cache.Get(cachedKey{generation, subject}); ok {
 			found[subject] = key
 		} else {
 			missing = append(missing, subject)
@@ -107,7 +117,7 @@ func (s *keyStore) find(ctx context.Context, subjects []string) (map[string]tink
 			return err
 		}
 		found[subject] = key
-		s.cache.Add(subject, key)
+		s.cache.Add(cachedKey{generation, subject}, key)
 		return nil
 	})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"ledgerline/clock"
@@ -43,6 +44,7 @@ type Ledger struct {
 	log      *slog.Logger
 	shards   int
 	heads    *heads
+	rewinds  chan Rewind // to settle
 
 	committers []*committer
 	stop       context.CancelFunc
@@ -54,12 +56,18 @@ const (
 	metaInsertSQL  = `insert into ledger_meta (shards, root_check, created_at) values ($1, $2, $3) on conflict do nothing`
 	metaSelectSQL  = `select shards, root_check from ledger_meta`
 	headsInsertSQL = `insert into ledger_heads (shard, position) select s, 0 from generate_series(0, $1 - 1) s on conflict do nothing`
-	headSQL        = `select position from ledger_heads where shard = $1`
+	// The position and the event at the head, and the first of the events ($2 positions, $3 ids) that is not in the
+	// ledger.
+	headColumns = `h.position, last.id, lost.position, lost.id`
+	headTables  = ` from ledger_heads h
+		left join ledger_events last on last.shard = h.shard and last.position = h.position
+		left join lateral (select u.position, u.id from unnest($2::bigint[], $3::uuid[]) u (position, id)
+			where u.id is distinct from (select e.id from ledger_events e where e.shard = $1 and e.position = u.position) limit 1) lost on true `
+	headSQL = `select ` + headColumns + headTables + `where h.shard = $1`
 	// One statement reads the head and the versions, so that both are of the same moment.
-	verifyGuardsSQL = `select h.position, coalesce(g.stream, ''), coalesce(g.expected, 0), coalesce(g.actual, 0) from ledger_heads h
-		left join lateral (select u.stream, u.expected,
+	verifyGuardsSQL = `select ` + headColumns + `, coalesce(g.stream, ''), coalesce(g.expected, 0), coalesce(g.actual, 0)` + headTables + `left join lateral (select u.stream, u.expected,
 				coalesce((select e.version from ledger_events e where e.stream = u.stream order by e.version desc limit 1), 0) actual
-			from unnest($2::text[], $3::int[]) u (stream, expected) offset 0) g on g.actual <> g.expected
+			from unnest($4::text[], $5::int[]) u (stream, expected) offset 0) g on g.actual <> g.expected
 		where h.shard = $1 limit 1`
 )
 
@@ -107,9 +115,11 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l := &Ledger{
 		pool: cfg.Pool, requests: cfg.Requests, writers: writers, keyring: cfg.Keyring, clock: cfg.Clock,
-		registry: cfg.Registry, log: cfg.Logger, shards: found, heads: newHeads(found), stop: stop, closed: run.Done(),
+		registry: cfg.Registry, log: cfg.Logger, shards: found, heads: newHeads(found), rewinds: make(chan Rewind, 1), stop: stop, closed: run.Done(),
 	}
 	l.keys = newKeyStore(l.DB, cfg.Keyring.wrap, keyCacheSize)
+	l.keys.generation = l.Generation
+	l.done.Go(func() { l.settleRewinds(run) })
 	for shard := range found {
 		c := &committer{ledger: l, shard: shard, queue: make(chan *pendingAppend, 4*MaxBatch), stopped: make(chan struct{})}
 		l.committers = append(l.committers, c)
@@ -128,7 +138,8 @@ func newWriterPool(ctx context.Context, base *pgxpool.Pool, shards int) (*pgxpoo
 	for _, method := range []string{"enable_seqscan", "enable_hashjoin", "enable_mergejoin"} {
 		cfg.ConnConfig.RuntimeParams[method] = "off"
 	}
-	// Planning a statement for its arguments takes longer than executing it, so use one generic plan for each statement.
+	// Planning a statement for its arguments takes longer than executing it, so use one generic plan for each
+	// statement.
 	cfg.ConnConfig.RuntimeParams["plan_cache_mode"] = "force_generic_plan"
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
@@ -162,11 +173,29 @@ func (l *Ledger) NumberHash(organisation uuid.UUID, e164 string) string {
 
 // Head reads a shard's last position from the database.
 func (l *Ledger) Head(ctx context.Context, shard int) (int64, error) {
-	var head int64
-	if err := l.DB(ctx).QueryRow(ctx, headSQL, shard).Scan(&head); err != nil {
-		return 0, fmt.Errorf("eventstore: head of shard %d: %w", shard, err)
+	head, err := l.readHead(ctx, shard, headSQL, nil, nil)
+	return head.Position, err
+}
+
+// readHead runs a query that returns headColumns and more columns, and verifies that the events that this process has
+// seen are in the ledger.
+func (l *Ledger) readHead(ctx context.Context, shard int, sql string, args, more []any) (Point, error) {
+	known := l.heads.seenIn(shard)
+	positions, ids := known.args()
+	var head, lost Point
+	var last, lostID pgtype.UUID
+	var lostPosition pgtype.Int8
+	err := l.DB(ctx).QueryRow(ctx, sql, append([]any{shard, positions, uuids(ids)}, args...)...).
+		Scan(append([]any{&head.Position, &last, &lostPosition, &lostID}, more...)...)
+	if err != nil {
+		return Point{}, fmt.Errorf("eventstore: head of shard %d: %w", shard, err)
 	}
-	l.heads.advance(shard, head)
+	head.ID = last.Bytes
+	if lostPosition.Valid {
+		lost.Position, lost.ID = lostPosition.Int64, lostID.Bytes
+		return Point{}, l.ReportRewind(known.generation, shard, lost)
+	}
+	l.heads.verified(known, head)
 	return head, nil
 }
 
@@ -180,17 +209,15 @@ func (l *Ledger) VerifyGuards(ctx context.Context, shard int, guards []Guard) (i
 	for i, g := range guards {
 		streams[i], versions[i] = g.Stream, g.Version
 	}
-	var head int64
 	conflict := &VersionConflict{Guard: true}
-	err := l.DB(ctx).QueryRow(ctx, verifyGuardsSQL, shard, streams, versions).Scan(&head, &conflict.Stream, &conflict.Expected, &conflict.Actual)
+	head, err := l.readHead(ctx, shard, verifyGuardsSQL, []any{streams, versions}, []any{&conflict.Stream, &conflict.Expected, &conflict.Actual})
 	if err != nil {
-		return 0, fmt.Errorf("eventstore: head of shard %d: %w", shard, err)
+		return 0, err
 	}
-	l.heads.advance(shard, head)
 	if conflict.Stream != "" {
 		return 0, conflict
 	}
-	return head, nil
+	return head.Position, nil
 }
 
 // Now is the time of the service's clock.

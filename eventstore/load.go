@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -23,9 +24,11 @@ const (
 		order by u.i, x.version`
 	rangeSQL = `select ` + eventColumns + ` from ledger_events e where e.shard = $1 and e.position > greatest($2, 0) and e.position <= least($3, (select position from ledger_heads where shard = $1))
 		order by e.position`
-	typedSQL = `select ` + eventColumns + ` from ledger_events e where e.shard = $1 and e.position > greatest($2, 0) and e.position <= least($3, (select position from ledger_heads where shard = $1))
-		and e.type = any($4) order by e.position`
-	afterSQL = `select ` + eventColumns + ` from ledger_events e where e.shard = $1 and e.position > greatest($2, 0) and e.position <= (select position from ledger_heads where shard = $1)
+	// Both begin with the event at the position after which they read, and end with the last one that they have read.
+	typedSQL = `select ` + eventColumns + ` from ledger_events e cross join (select through.position as through from ledger_heads h
+			cross join lateral (select position from ledger_events where shard = $1 and position <= least($3, h.position) order by position desc limit 1) through where h.shard = $1) h
+		where e.shard = $1 and e.position >= greatest($2, 1) and e.position <= h.through and (coalesce(cardinality($4::text[]), 0) = 0 or e.type = any($4) or e.position in ($2, h.through)) order by e.position`
+	afterSQL = `select ` + eventColumns + ` from ledger_events e where e.shard = $1 and e.position >= greatest($2, 1) and e.position <= (select position from ledger_heads where shard = $1)
 		order by e.position limit $3`
 	claimSQL = `select owner from ledger_claims where scope = $1 and key = $2`
 )
@@ -68,35 +71,88 @@ func (l *Ledger) query(ctx context.Context, sql string, args ...any) ([]Recorded
 
 // Load reads the events of a stream after a version, oldest first, decoded. A stream that does not exist has none.
 func (l *Ledger) Load(ctx context.Context, stream string, after int) ([]Recorded, error) {
+	generation := l.Generation()
 	found, err := l.query(ctx, loadSQL, stream, after)
 	if err != nil {
 		return nil, err
 	}
+	l.addSeen(generation, found)
 	return found, l.Decode(ctx, found)
 }
 
 // LoadMany is Load for several streams in one round trip: the events of each stream after its version, stream by stream
 // in the given order.
 func (l *Ledger) LoadMany(ctx context.Context, streams []string, after []int) ([]Recorded, error) {
+	generation := l.Generation()
 	found, err := l.query(ctx, manySQL, streams, after)
 	if err != nil {
 		return nil, err
 	}
+	l.addSeen(generation, found)
 	return found, l.Decode(ctx, found)
 }
 
-// ReadRange reads the events of a shard with after < position <= upto, at most to the head, in order of position and
-// not decoded. With types it reads only events of these types.
-func (l *Ledger) ReadRange(ctx context.Context, shard int, after, upto int64, types ...string) ([]Recorded, error) {
-	if len(types) == 0 {
-		return l.query(ctx, rangeSQL, shard, after, upto)
+// addSeen stores the newest of loaded events, so that the next append verifies that it is still in the ledger.
+func (l *Ledger) addSeen(generation uint64, loaded []Recorded) {
+	newest := map[int]Point{} // by shard
+	for i := range loaded {
+		if r := &loaded[i]; r.Position > newest[r.Shard].Position {
+			newest[r.Shard] = Point{r.Position, r.ID}
+		}
 	}
-	return l.query(ctx, typedSQL, shard, after, upto, types)
+	for shard, p := range newest {
+		l.heads.add(shard, generation, p)
+	}
 }
 
-// ReadAfter reads the next events of a shard after a position, up to limit, in order of position and not decoded.
-func (l *Ledger) ReadAfter(ctx context.Context, shard int, position int64, limit int) ([]Recorded, error) {
-	return l.query(ctx, afterSQL, shard, position, limit)
+// ReadRange reads the events of a shard with after < position <= upto, at most to the head, in order of position and
+// not decoded.
+func (l *Ledger) ReadRange(ctx context.Context, shard int, after, upto int64) ([]Recorded, error) {
+	return l.query(ctx, rangeSQL, shard, after, upto)
+}
+
+// ReadTypes reads the events of some types (none: all) after a point, up to a position or the head, in order of
+// position and not decoded. It returns the point up to which the shard was read. It returns ErrRewound when the event
+// at after is not in the ledger; a point without an id is not verified.
+func (l *Ledger) ReadTypes(ctx context.Context, shard int, after Point, upto int64, types ...string) ([]Recorded, Point, error) {
+	found, err := l.query(ctx, typedSQL, shard, after.Position, upto, types)
+	if err != nil {
+		return nil, after, err
+	}
+	found, err = continues(found, after)
+	if err != nil || len(found) == 0 {
+		return nil, after, err
+	}
+	last := &found[len(found)-1]
+	through := Point{last.Position, last.ID}
+	if len(types) > 0 && !slices.Contains(types, last.Type) {
+		found = found[:len(found)-1]
+	}
+	return found, through, nil
+}
+
+// ReadAfter reads the next events of a shard after a point, up to limit, in order of position and not decoded. It
+// returns ErrRewound when the event at after is not in the ledger; a point without an id is not verified.
+func (l *Ledger) ReadAfter(ctx context.Context, shard int, after Point, limit int) ([]Recorded, error) {
+	found, err := l.query(ctx, afterSQL, shard, after.Position, limit+1)
+	if err != nil {
+		return nil, err
+	}
+	found, err = continues(found, after)
+	return found[:min(len(found), limit)], err
+}
+
+// continues removes the event at a point from the events that were read from there on, and returns ErrRewound when it
+// is not the one of the point.
+func continues(found []Recorded, after Point) ([]Recorded, error) {
+	here := len(found) > 0 && found[0].Position == after.Position
+	if after.ID != uuid.Nil && (!here || found[0].ID != after.ID) {
+		return nil, ErrRewound
+	}
+	if here {
+		found = found[1:]
+	}
+	return found, nil
 }
 
 // Decode sets Event and Erased of events and decrypts their personal data. At the first event that cannot be decoded,

@@ -21,9 +21,11 @@ const (
 const (
 	lastHeadSQL = `select b.number, b.to_position, b.root, b.closed_at, b.signature from ledger_blocks b where shard = $1 order by number desc limit 1`
 	// The time is that of the database: a block is closed in real time, whatever the service's clock says.
-	wallClockSQL   = `select clock_timestamp()`
+	wallClockSQL = `select clock_timestamp()`
+	// Only if the block before it ($12 root) and its last event ($11) are still what they were when they were read.
 	insertBlockSQL = `insert into ledger_blocks (shard, number, from_position, to_position, leaves, events_root, nodes, root, closed_at, signature)
-		values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`
+		select $1::smallint, $2::bigint, $3::bigint, $4::bigint, $5, $6, $7, $8, $9::timestamptz, $10 from ledger_events e where e.shard = $1 and e.position = $4 and e.id = $11
+		and ($2 = 1 or exists (select from ledger_blocks b where b.shard = $1 and b.number = $2 - 1 and b.root = $12))`
 )
 
 // CloseBlocks closes blocks up to the head of a shard and returns how many. It signs only what the service appended: an
@@ -125,12 +127,16 @@ func (l *Ledger) closeBlock(ctx context.Context, last TreeHead, tree *compact.Ra
 		return nil, fmt.Errorf("eventstore: close block: %w", err)
 	}
 	l.keyring.signHead(&b.Head)
-	_, err = l.DB(ctx).Exec(ctx, insertBlockSQL, b.Shard, b.Number, b.From, b.To, b.Leaves, b.EventsRoot, b.Nodes, b.Head.Root, b.Head.At, b.Head.Signature)
+	inserted, err := l.DB(ctx).Exec(ctx, insertBlockSQL, b.Shard, b.Number, b.From, b.To, b.Leaves, b.EventsRoot, b.Nodes, b.Head.Root, b.Head.At, b.Head.Signature,
+		found[len(found)-1].ID, last.Root)
 	if isUniqueViolation(err) {
 		return nil, nil //nolint:nilnil // see above
 	}
 	if err != nil {
 		return nil, fmt.Errorf("eventstore: close block: %w", err)
+	}
+	if inserted.RowsAffected() == 0 {
+		return nil, fmt.Errorf("eventstore: close block %d of shard %d: %w", b.Number, b.Shard, ErrRewound)
 	}
 	return &b.Head, nil
 }

@@ -35,7 +35,7 @@ type expectation struct {
 	maxQuotaUsed map[QuotaWindow]int64
 }
 
-const checkExpectationSQL = `select ledger_check_expectation($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`
+const checkExpectationSQL = `select ledger_check_expectation($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`
 
 // expect returns the state of the database that a batch expects. ok is false for a batch that cannot be committed
 // optimistically: it releases claims, erases subjects, or adds to streams at any version, or the expectations of two of
@@ -91,8 +91,9 @@ func (c *committer) expect(batch []*pendingAppend) (*expectation, bool) {
 	return e, true
 }
 
-// addCheckTo adds the statement that moves the shard's head and fails unless the expectation holds.
-func (e *expectation) addCheckTo(b *pgx.Batch, shard int, head int64) {
+// addCheckTo adds the statement that moves the shard's head and fails unless the expectation holds and the events that
+// this process has seen are in the ledger.
+func (e *expectation) addCheckTo(b *pgx.Batch, shard int, head int64, known *seen) {
 	scopes, keys := make([]string, len(e.freeClaims)), make([]string, len(e.freeClaims))
 	for i, k := range e.freeClaims {
 		scopes[i], keys[i] = k.scope, k.key
@@ -107,7 +108,9 @@ func (e *expectation) addCheckTo(b *pgx.Batch, shard int, head int64) {
 	for w, most := range e.maxQuotaUsed {
 		counters, since, maxUsed = append(counters, w.Key), append(since, w.From), append(maxUsed, most)
 	}
-	b.Queue(checkExpectationSQL, shard, head, e.state.head, e.streams, e.versions, scopes, keys, uuids(workspaces), recordKeys, e.newSubjects, counters, since, maxUsed)
+	positions, ids := known.args()
+	b.Queue(checkExpectationSQL, shard, head, e.state.head, e.streams, e.versions, scopes, keys, uuids(workspaces), recordKeys, e.newSubjects, counters, since, maxUsed,
+		positions, uuids(ids))
 }
 
 // limitQuotas records, for each quota of an append, the highest usage that may be stored in the database if this append
@@ -128,7 +131,7 @@ func (e *expectation) limitQuotas(a *Append) {
 
 // commitOptimistically tries to commit a batch in one round trip. If done is false and err is nil, nothing was written
 // and the batch must be committed pessimistically.
-func (c *committer) commitOptimistically(ctx context.Context, batch []*pendingAppend) (replies []reply, done bool, err error) {
+func (c *committer) commitOptimistically(ctx context.Context, batch []*pendingAppend, known *seen) (replies []reply, done bool, err error) {
 	e, ok := c.expect(batch)
 	if !ok {
 		return nil, false, nil
@@ -148,7 +151,7 @@ func (c *committer) commitOptimistically(ctx context.Context, batch []*pendingAp
 	defer func() { releaseConn(conn, err) }()
 	err = c.write(ctx, conn, e.state, batch, func(b *pgx.Batch) {
 		b.Queue("begin")
-		e.addCheckTo(b, c.shard, head)
+		e.addCheckTo(b, c.shard, head, known)
 	})
 	if failed := (*pgconn.PgError)(nil); errors.As(err, &failed) && failed.Code == codeExpectationFailed {
 		c.lastSkip = min(max(2*c.lastSkip, 1), maxSkipOptimistic)

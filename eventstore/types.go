@@ -124,6 +124,9 @@ type Append struct {
 	CausationID   uuid.UUID // the event that leads to these; uuid.Nil when a request does
 	CorrelationID uuid.UUID // uuid.Nil: a new one is made
 	At            time.Time // OccurredAt of all events
+	// Generation is Ledger.Generation at the time before the first state was read that the append was decided on. 0: the
+	// append does not depend on states that were read before Append is called.
+	Generation uint64
 
 	Streams     []StreamEvents
 	Guards      []Guard

@@ -169,7 +169,8 @@ func (a *API) Refuse(c *gin.Context, err error) { a.refuse(c, err) }
 // Close waits until all answers are in their idempotency records. Call it when the server has stopped.
 func (a *API) Close() { a.recordBodies.close() }
 
-// AddReadinessCheck adds a condition of /readyz, which shows its name but not the text of its error.
+// AddReadinessCheck adds a condition of /readyz, which shows its name, but not the text of its error unless that is a
+// *ReadinessReason.
 func (a *API) AddReadinessCheck(name string, run func(ctx context.Context) error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

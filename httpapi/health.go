@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"time"
@@ -9,6 +10,11 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
+
+// ReadinessReason is the error of a readiness check whose text /readyz shows. The text must contain nothing secret.
+type ReadinessReason struct{ Text string }
+
+func (r *ReadinessReason) Error() string { return r.Text }
 
 // readyTimeout bounds all readiness checks together.
 const readyTimeout = 2 * time.Second
@@ -52,6 +58,9 @@ func (a *API) runChecks(ctx context.Context) map[string]string {
 		results[one.name] = "ok"
 		if err := one.run(ctx); err != nil {
 			results[one.name] = "failing"
+			if reason := (*ReadinessReason)(nil); errors.As(err, &reason) {
+				results[one.name] += ": " + reason.Text
+			}
 			a.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "httpapi: readiness check failed", slog.String("check", one.name), slog.Any("error", err))
 		}
 	}

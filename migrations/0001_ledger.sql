@@ -136,9 +136,20 @@ alter table ledger_blocks alter column leaves set storage external; -- hashes do
 create trigger ledger_blocks_unchanged before update or delete or truncate on ledger_blocks
     for each statement execute function ledger_refuse_change();
 
+-- Rewinds: a node found that the history of a shard went back, because a failover or a restored backup lost events.
+create table ledger_rewinds (
+    id bigint generated always as identity primary key,
+    shard smallint not null,
+    lost_position bigint not null, -- the node had seen an event with this id at this position
+    lost_event_id uuid not null,
+    head bigint not null,          -- position of the shard's last event when the node had found out
+    found_at timestamptz not null default clock_timestamp()
+);
+
 -- Moves the head of a shard from expected_head to new_head and checks the preconditions of a batch of appends: streams
 -- are at these versions, claims and idempotency keys are free, subjects have no key yet, and no quota counter exceeds
--- what the batch leaves room for. Fails with LL002 when any of that does not hold. See optimistic.go in package eventstore.
+-- what the batch leaves room for. Fails with LL002 when any of that does not hold, and with LL005 when the events with
+-- seen_ids are not at seen_positions: the history went back. See optimistic.go and history.go in package eventstore.
 -- +goose StatementBegin
 create function ledger_check_expectation(
     of_shard integer, expected_head bigint, new_head bigint,
@@ -146,12 +157,19 @@ create function ledger_check_expectation(
     free_scopes text[], free_keys text[],
     record_workspaces uuid[], record_keys text[],
     new_subjects text[],
-    quota_keys text[], quota_since timestamptz[], quota_max_used bigint[]
+    quota_keys text[], quota_since timestamptz[], quota_max_used bigint[],
+    seen_positions bigint[], seen_ids uuid[]
 ) returns void language plpgsql as $$
 begin
     update ledger_heads set position = new_head where shard = of_shard and position = expected_head;
     if not found then
         raise exception 'the head has moved' using errcode = 'LL002';
+    end if;
+    if exists (
+        select from unnest(seen_positions, seen_ids) u (position, id)
+        where u.id is distinct from (select e.id from ledger_events e where e.shard = of_shard and e.position = u.position)
+    ) then
+        raise exception 'the history went back' using errcode = 'LL005';
     end if;
     if exists (
         select from unnest(streams, versions) u (stream, version)

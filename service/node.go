@@ -116,6 +116,7 @@ type Node struct {
 
 	outage    *outage
 	processes []processes.Process // empty without the role process
+	stopped   []string            // processes that do not run because their checkpoint is not in the ledger
 	closers   []func()            // called by Stop when all components have ended
 }
 
@@ -200,6 +201,7 @@ func (n *Node) assemble(ctx context.Context) (err error) {
 	if err := projections.Prepare(ctx, n.Ledger, cfg.Logger); err != nil {
 		return err
 	}
+	n.Ledger.OnSettle(n.compareCheckpoints)
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	n.stop = stop
 	n.run(run, "feed notifications", func(ctx context.Context) error {
@@ -346,6 +348,7 @@ func (n *Node) serve() error {
 		n.refuseOtherRole()
 	}
 	n.API.AddReadinessCheck("database", func(ctx context.Context) error { return n.pool.Ping(ctx) })
+	n.API.AddReadinessCheck("history", func(context.Context) error { return n.historyIsWhole() })
 	if cfg.Roles.Project {
 		n.API.AddReadinessCheck("projections", n.caughtUp)
 	}

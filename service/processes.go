@@ -55,7 +55,11 @@ func (n *Node) startProcesses(ctx, run context.Context) error {
 			return err
 		}
 		n.processes = append(n.processes, p)
-		n.run(run, p.Name(), p.Run)
+		if runs, err := n.mayRun(ctx, p.Name()); err != nil {
+			return err
+		} else if runs {
+			n.run(run, p.Name(), p.Run)
+		}
 	}
 	return nil
 }

@@ -269,15 +269,17 @@ func (c *auditVerifyCommand) Run(ctx context.Context, con *console) error {
 // references compares what refers to events with the events.
 func (c *auditVerifyCommand) references(ctx context.Context, w *workbench) ([]string, error) {
 	problems := []string{}
-	for _, verify := range []func(context.Context) ([]string, error){
-		w.Ledger.VerifyReferences,
-		func(ctx context.Context) ([]string, error) { return feed.VerifyCheckpoints(ctx, w.Ledger) },
-	} {
-		found, err := verify(ctx)
-		if err != nil {
-			return nil, err
-		}
-		problems = append(problems, found...)
+	found, err := w.Ledger.VerifyReferences(ctx)
+	if err != nil {
+		return nil, err
+	}
+	problems = append(problems, found...)
+	foreign, err := feed.ForeignCheckpoints(ctx, w.Ledger)
+	if err != nil {
+		return nil, err
+	}
+	for i := range foreign {
+		problems = append(problems, foreign[i].String())
 	}
 	return problems, nil
 }

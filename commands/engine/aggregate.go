@@ -145,7 +145,7 @@ func add[S any](u *Unit, k Kind[S], base eventstore.Aggregate[S]) *Aggregate[S] 
 	u.aggregates[aggregateName{k.loader, base.Stream}] = g
 	u.OnAppended(func(a *eventstore.Append) {
 		if len(g.recorded) > 0 && (!u.SkipCache || k.loader.IsCached(base.Stream)) {
-			k.loader.CacheAppended(g.base, g.asRecorded(a, g.recorded))
+			k.loader.CacheAppended(g.base, g.asRecorded(a, g.recorded), u.generation)
 		}
 	})
 	return g

@@ -126,6 +126,7 @@ func New(cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("commands: cache: %w", err)
 	}
 	l, n := cfg.Ledger, cfg.Cache
+	l.OnRewind(owners.Purge)
 	return &Engine{
 		Ledger: l, IDs: cfg.IDs, Random: cfg.Random, Log: cfg.Logger,
 		locks: newStreamLocks(), owners: owners, phones: phones,

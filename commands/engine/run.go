@@ -192,7 +192,7 @@ func (e *Engine) appendRefused(ctx context.Context, u *Unit, err error) error {
 		return e.keyUsed(ctx, u, err)
 	case errors.As(err, &erased): // a contact was erased since it was read
 		return &retryError{cause: err}
-	case errors.Is(err, eventstore.ErrUnavailable), errors.Is(err, eventstore.ErrClosed):
+	case errors.Is(err, eventstore.ErrUnavailable), errors.Is(err, eventstore.ErrRewound), errors.Is(err, eventstore.ErrClosed):
 		return Unavailable(err)
 	}
 	return fmt.Errorf("commands: %w", err)

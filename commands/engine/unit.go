@@ -27,7 +27,8 @@ type Unit struct {
 	Subject string // contact whose data is in the answer, for the idempotency record
 	Body    []byte // answer of the request, for the idempotency record
 
-	cached        bool // a cached state was used, which may be old
+	generation    uint64 // of the ledger before the first state was read
+	cached        bool   // a cached state was used, which may be old
 	aggregates    map[aggregateName]any
 	changes       []change
 	onAppended    []func(*eventstore.Append)
@@ -59,7 +60,7 @@ func (e *Engine) Unit(req *Request) *Unit { return e.unit(req, true) }
 
 func (e *Engine) unit(req *Request, fresh bool) *Unit {
 	return &Unit{
-		Engine: e, Request: req, Now: e.Ledger.Now(), Fresh: fresh,
+		Engine: e, Request: req, Now: e.Ledger.Now(), Fresh: fresh, generation: e.Ledger.Generation(),
 		aggregates: map[aggregateName]any{}, onClaimTaken: map[claimName]func(string) error{}, quotaRefusals: map[string]error{},
 	}
 }
@@ -127,7 +128,7 @@ func (u *Unit) neededGuards() []eventstore.Guard {
 func (u *Unit) build() *eventstore.Append {
 	a := &eventstore.Append{
 		Organisation: u.Request.Organisation, Workspace: u.Request.Workspace, Actor: u.Request.Actor,
-		RequestID: u.Request.RequestID, CausationID: u.Request.Causation, CorrelationID: u.Request.Correlation, At: u.Now,
+		RequestID: u.Request.RequestID, CausationID: u.Request.Causation, CorrelationID: u.Request.Correlation, At: u.Now, Generation: u.generation,
 		Claims: u.claims, Quotas: u.quotas, EraseSubjects: u.erase, Guards: slices.Concat(u.Request.Guards, u.neededGuards()),
 	}
 	for _, c := range u.changes {

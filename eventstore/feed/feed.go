@@ -6,6 +6,10 @@
 // consumer writes and its checkpoint commit in one transaction, which fails if the checkpoint is not where the batch
 // begins. So several processes may run the same consumer, and every event is still applied exactly once.
 //
+// A checkpoint names the event at its position. When the history of the ledger went back (see eventstore.Rewind), the
+// database refuses the checkpoints of batches that were read before, consumers drop what they have read, and continue
+// at their checkpoints in the database. A consumer whose checkpoint there is not in the ledger stops.
+//
 // # Revisions
 //
 // A revision is the set of tables that one version of a consumer's code has built. Each revision has its own
@@ -34,6 +38,7 @@ import (
 	"context"
 	"strconv"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"ledgerline/eventstore"
@@ -52,6 +57,8 @@ type Batch struct {
 	After    int64
 	Through  int64
 	Events   []eventstore.Recorded
+
+	throughID uuid.UUID // of the event at Through
 }
 
 // name is the content of the batch's message. The batch itself stays with its source: it is in this process already and

@@ -20,7 +20,7 @@ const (
 
 // Listen receives the notifications of other processes until ctx ends, on a connection of its own: new heads of shards,
 // which wake the consumers, and new checkpoints, which go to progress. After a broken connection it connects again and
-// reads the heads, so that no notification is missed for good.
+// reads the heads, so that no notification is missed for good, and a history that went back is found.
 func Listen(ctx context.Context, ledger *eventstore.Ledger, progress *Progress, log *slog.Logger) {
 	for pause := 50 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 2*time.Second) {
 		started := time.Now()

@@ -46,7 +46,7 @@ func (p parker) Close() error { return nil }
 func (p parker) applyOneByOne(ctx context.Context, c handler, b *Batch) error {
 	after := b.After
 	for i := range b.Events {
-		single := &Batch{Consumer: b.Consumer, Revision: b.Revision, Shard: b.Shard, After: after, Through: b.Events[i].Position, Events: b.Events[i : i+1]}
+		single := &Batch{Consumer: b.Consumer, Revision: b.Revision, Shard: b.Shard, After: after, Through: b.Events[i].Position, Events: b.Events[i : i+1], throughID: b.Events[i].ID}
 		err := p.runner.applyOne(ctx, c, single)
 		if err != nil && isUnprocessable(err) {
 			err = p.park(ctx, c, single, err)
@@ -59,7 +59,7 @@ func (p parker) applyOneByOne(ctx context.Context, c handler, b *Batch) error {
 	if after == b.Through {
 		return nil
 	}
-	rest := &Batch{Consumer: b.Consumer, Revision: b.Revision, Shard: b.Shard, After: after, Through: b.Through}
+	rest := &Batch{Consumer: b.Consumer, Revision: b.Revision, Shard: b.Shard, After: after, Through: b.Through, throughID: b.throughID}
 	return p.runner.write(ctx, c, rest, func(*pgx.Batch) error { return nil })
 }
 

@@ -2,6 +2,7 @@ package feed
 
 import (
 	"context"
+	"fmt"
 	"sync"
 )
 
@@ -18,8 +19,9 @@ type Progress struct {
 	reached           map[consumerShard]int64
 	changed           chan struct{} // closed and replaced at each change of reached
 	unpublished       map[consumerShard]int64
-	unpublishedSignal chan struct{} // receives after unpublished has got something
-	onEpoch           []func()      // called when the epoch changes
+	unpublishedSignal chan struct{}           // receives after unpublished has got something
+	onEpoch           []func()                // called when the epoch changes
+	foreignAt         map[consumerShard]int64 // checkpoints of this process's consumers that are not in the ledger
 }
 
 type consumerShard struct {
@@ -31,14 +33,69 @@ type consumerShard struct {
 func NewProgress() *Progress {
 	return &Progress{
 		reached: map[consumerShard]int64{}, changed: make(chan struct{}),
-		unpublished: map[consumerShard]int64{}, unpublishedSignal: make(chan struct{}, 1),
+		unpublished: map[consumerShard]int64{}, unpublishedSignal: make(chan struct{}, 1), foreignAt: map[consumerShard]int64{},
 	}
 }
 
 // setCheckpoint stores a checkpoint that was read from the database, with the epoch that was read with it.
 func (p *Progress) setCheckpoint(epoch int64, consumer string, shard int, position int64) {
 	p.SetEpoch(epoch)
+	p.mu.Lock()
+	delete(p.foreignAt, consumerShard{consumer, shard})
+	p.mu.Unlock()
 	p.set(consumer, shard, position)
+}
+
+// ForeignCheckpointError is the error of a consumer whose checkpoint is not in the ledger.
+type ForeignCheckpointError struct {
+	Consumer string
+	Shard    int
+	Position int64
+}
+
+func (e *ForeignCheckpointError) Error() string {
+	return fmt.Sprintf("feed: %s is stopped: its checkpoint at position %d of shard %d is not an event of this ledger, so its tables are of another history",
+		e.Consumer, e.Position, e.Shard)
+}
+
+// foreign stores that the checkpoint of a consumer is not in the ledger. It returns an error for the log when that is
+// new.
+func (p *Progress) foreign(consumer string, shard int, position int64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := consumerShard{consumer, shard}
+	known, was := p.foreignAt[k]
+	p.foreignAt[k] = position
+	if was && known == position {
+		return nil
+	}
+	return &ForeignCheckpointError{consumer, shard, position}
+}
+
+// Foreign returns an error for each consumer of this process that is stopped because its checkpoint is not in the
+// ledger.
+func (p *Progress) Foreign() (stopped []*ForeignCheckpointError) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for k, position := range p.foreignAt {
+		stopped = append(stopped, &ForeignCheckpointError{k.consumer, k.shard, position})
+	}
+	return stopped
+}
+
+// forget forgets everything known, and has the consumers read their checkpoints again.
+func (p *Progress) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forgetLocked()
+}
+
+func (p *Progress) forgetLocked() {
+	clear(p.reached)
+	clear(p.unpublished)
+	for _, wake := range p.onEpoch {
+		wake()
+	}
 }
 
 // SetEpoch stores the epoch of the database server. When it has changed, everything known is forgotten.
@@ -49,10 +106,7 @@ func (p *Progress) SetEpoch(epoch int64) {
 		return
 	}
 	p.epoch = epoch
-	clear(p.reached)
-	for _, wake := range p.onEpoch {
-		wake() // consumers read their checkpoints again
-	}
+	p.forgetLocked()
 }
 
 func (p *Progress) currentEpoch() int64 {

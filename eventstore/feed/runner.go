@@ -61,6 +61,7 @@ func NewRunner(cfg Config) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("feed: parking: %w", err)
 	}
+	cfg.Ledger.OnRewind(cfg.Progress.forget)
 	if cfg.Metrics != nil {
 		b := metrics.NewPrometheusMetricsBuilder(cfg.Metrics, "ledgerline", "feed")
 		router.AddMiddleware(b.NewRouterMiddleware().Middleware)
@@ -106,7 +107,7 @@ const (
 	// Consumers commit without waiting for the disk: after a crash of the server, rows and checkpoint are lost or kept
 	// together, and lost rows are written again from the ledger.
 	noFlushSQL = `set local synchronous_commit = off`
-	advanceSQL = `select feed_advance_checkpoint($1, $2, $3, $4, $5)`
+	advanceSQL = `select feed_advance_checkpoint($1, $2, $3, $4, $5, $6)`
 	notifySQL  = `select pg_notify('` + movedChannel + `', $1)`
 )
 
@@ -144,7 +145,7 @@ func (r *Runner) write(ctx context.Context, h handler, b *Batch, addStatements f
 	q.Queue(beginSQL)
 	q.Queue(noFlushSQL)
 	q.Queue(eventstore.ForceIndexScansSQL)
-	q.Queue(advanceSQL, b.Consumer, b.Revision, b.Shard, b.After, b.Through)
+	q.Queue(advanceSQL, b.Consumer, b.Revision, b.Shard, b.After, b.Through, b.throughID)
 	if err := addStatements(&q); err != nil {
 		return err
 	}
@@ -153,6 +154,10 @@ func (r *Runner) write(ctx context.Context, h handler, b *Batch, addStatements f
 	if err := send(ctx, r.ledger, &q); err != nil {
 		if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) && refused.Code == codeCheckpointMoved {
 			return nil // the source is not marked as loaded, so it reads the checkpoint again
+		}
+		if eventstore.IsRewound(err) {
+			_ = h.source.rewound(eventstore.Point{Position: b.Through, ID: b.throughID})
+			return nil // as above
 		}
 		if h.source.revisionReplaced(ctx, err) {
 			return nil // revisionReplaced has read the new revision and its checkpoint

@@ -13,6 +13,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"ledgerline/eventstore"
 )
@@ -37,15 +38,16 @@ type source struct {
 
 	loaded     bool // false: read the fields below from the database before the next batch
 	revision   int
-	checkpoint int64
-	seen       int64 // position up to which no event is left for the consumer; at least checkpoint
+	checkpoint eventstore.Point
+	seen       eventstore.Point // up to which no event is left for the consumer; at least checkpoint
 	epoch      int64
+	generation uint64    // of the ledger
 	movedAt    time.Time // when this process last moved the checkpoint
 
 	batch *Batch // the batch that the last message stands for
 }
 
-const checkpointSQL = `select f.revision, c.position, ` + EpochSQL + `
+const checkpointSQL = `select f.revision, c.position, c.event_id, ` + EpochSQL + `, ` + InLedgerSQL + `
 	from feed_consumers f
 	join feed_checkpoints c on c.name = f.name and c.revision = f.revision and c.shard = $2
 	where f.name = $1`
@@ -56,13 +58,16 @@ const maxUnwritten = 10 * BatchSize
 
 // next returns the batch after the checkpoint; nil when there is nothing new.
 func (s *source) next(ctx context.Context) (*Batch, error) {
-	if !s.loaded || s.epoch != s.progress.currentEpoch() {
+	if !s.loaded || s.epoch != s.progress.currentEpoch() || s.generation != s.ledger.Generation() {
 		if err := s.load(ctx); err != nil || !s.loaded {
 			return nil, err
 		}
 	}
 	for {
 		found, through, err := s.tail.after(ctx, s.seen, s.consumer.Types())
+		if errors.Is(err, eventstore.ErrRewound) {
+			return nil, s.rewound(s.seen)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -71,14 +76,24 @@ func (s *source) next(ctx context.Context) (*Batch, error) {
 			return nil, nil //nolint:nilnil // nothing new
 		}
 		wanted := s.wanted(found)
-		if len(wanted) > 0 || idle || through-s.checkpoint > maxUnwritten {
-			b := &Batch{Consumer: s.consumer.Name(), Revision: s.revision, Shard: s.shard, After: s.checkpoint, Through: through, Events: wanted}
+		if len(wanted) > 0 || idle || through.Position-s.checkpoint.Position > maxUnwritten {
+			b := &Batch{
+				Consumer: s.consumer.Name(), Revision: s.revision, Shard: s.shard, After: s.checkpoint.Position, Through: through.Position, Events: wanted,
+				throughID: through.ID,
+			}
 			s.loaded, s.batch = false, b // written sets loaded again; if the batch fails, the checkpoint is read again
 			return b, nil
 		}
 		s.seen = through
-		s.progress.setWithoutCheckpoint(s.consumer.Name(), s.shard, through)
+		s.progress.setWithoutCheckpoint(s.consumer.Name(), s.shard, through.Position)
 	}
+}
+
+// rewound begins a rewind of the ledger: an event that the source has read is not there any more. The next batch is
+// read after the checkpoint in the database.
+func (s *source) rewound(lost eventstore.Point) error {
+	s.loaded = false
+	return s.ledger.ReportRewind(s.generation, s.shard, lost)
 }
 
 // batchOf returns the batch that a message stands for.
@@ -91,7 +106,8 @@ func (s *source) batchOf(msg *message.Message) (*Batch, error) {
 
 // written records that a batch was written.
 func (s *source) written(b *Batch) {
-	s.loaded, s.checkpoint, s.seen, s.movedAt = true, b.Through, b.Through, time.Now()
+	reached := eventstore.Point{Position: b.Through, ID: b.throughID}
+	s.loaded, s.checkpoint, s.seen, s.movedAt = true, reached, reached, time.Now()
 }
 
 // revisionReplaced tells whether a batch failed because the tables of its revision were dropped after another revision
@@ -111,18 +127,25 @@ const (
 	codeUndefinedSchema = "3F000"
 )
 
-// load reads the active revision and the checkpoint.
+// load reads the active revision and the checkpoint. A checkpoint that is not in the ledger is not loaded: the tables
+// of the consumer are of another history.
 func (s *source) load(ctx context.Context) error {
-	s.loaded = false
-	err := s.ledger.Pool().QueryRow(ctx, checkpointSQL, s.consumer.Name(), s.shard).Scan(&s.revision, &s.checkpoint, &s.epoch)
+	s.loaded, s.generation = false, s.ledger.Generation()
+	var id pgtype.UUID
+	var inLedger bool
+	err := s.ledger.Pool().QueryRow(ctx, checkpointSQL, s.consumer.Name(), s.shard).Scan(&s.revision, &s.checkpoint.Position, &id, &s.epoch, &inLedger)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil // the tables are being created; a wake-up follows
 	}
 	if err != nil {
 		return fmt.Errorf("feed: checkpoint of %s: %w", s.consumer.Name(), err)
 	}
+	s.checkpoint.ID = id.Bytes
+	if !inLedger {
+		return s.progress.foreign(s.consumer.Name(), s.shard, s.checkpoint.Position)
+	}
 	s.loaded, s.seen = true, s.checkpoint
-	s.progress.setCheckpoint(s.epoch, s.consumer.Name(), s.shard, s.checkpoint)
+	s.progress.setCheckpoint(s.epoch, s.consumer.Name(), s.shard, s.checkpoint.Position)
 	return nil
 }
 
@@ -263,6 +286,8 @@ func (w *waker) HandleError(log watermill.LoggerAdapter, noMsg bool, err error) 
 	switch {
 	case errors.Is(err, context.Canceled):
 		return time.Millisecond
+	case errors.Is(err, eventstore.ErrRewound): // logged by the ledger
+		return 100 * time.Millisecond
 	case err != nil:
 		log.Error("feed: cannot read, trying again", err, nil)
 		return time.Second

@@ -20,80 +20,95 @@ type tail struct {
 	ledger *eventstore.Ledger
 	shard  int
 
-	mu     sync.Mutex
-	readAt time.Time // when the database was last read
-	base   int64     // position before the first recent event
-	recent []eventstore.Recorded
+	mu         sync.Mutex
+	generation uint64           // of the ledger when the events were read
+	readAt     time.Time        // when the database was last read
+	base       eventstore.Point // the point before the first recent event
+	recent     []eventstore.Recorded
 }
 
-// after returns events after a position, at most BatchSize, and the position up to which the shard was read. For a
-// consumer that is far behind it reads from the database, and only the given types.
-func (t *tail) after(ctx context.Context, position int64, types []string) (events []eventstore.Recorded, through int64, err error) {
+// after returns events after a point, at most BatchSize, and the point up to which the shard was read. For a consumer
+// that is far behind it reads from the database, and only the given types. It returns eventstore.ErrRewound when the
+// point is not in the history that it reads.
+func (t *tail) after(ctx context.Context, from eventstore.Point, types []string) (events []eventstore.Recorded, through eventstore.Point, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if events, through = t.fromMemory(position); through > position {
-		return events, through, nil
+	if generation := t.ledger.Generation(); t.generation != generation {
+		t.generation, t.readAt, t.base, t.recent = generation, time.Time{}, eventstore.Point{}, nil
 	}
-	end := t.base + int64(len(t.recent))
-	if position < t.base || (position < end-maxRecent) || t.ledger.KnownHead(t.shard)-position > maxRecent {
+	if events, through, err = t.fromMemory(from); err != nil || through != from {
+		return events, through, err
+	}
+	end := t.end()
+	if from.Position < t.base.Position || (from.Position < end.Position-maxRecent) || t.ledger.KnownHead(t.shard)-from.Position > maxRecent {
 		t.mu.Unlock()
 		defer t.mu.Lock()
-		return t.fromDatabase(ctx, position, types)
+		return t.ledger.ReadTypes(ctx, t.shard, from, from.Position+BatchSize, types...)
 	}
-	if position > end || len(t.recent) == 0 {
-		t.base, t.recent, end = position, nil, position
+	if from.Position > end.Position || len(t.recent) == 0 {
+		t.base, t.recent, end = from, nil, from
 	}
-	if t.ledger.KnownHead(t.shard) <= end && time.Since(t.readAt) < slowPoll/2 {
-		return nil, position, nil // another consumer has just read, and nothing was appended since
+	if t.ledger.KnownHead(t.shard) <= end.Position && time.Since(t.readAt) < slowPoll/2 {
+		return nil, from, nil // another consumer has just read, and nothing was appended since
 	}
 	t.readAt = time.Now()
-	read, err := t.ledger.ReadAfter(ctx, t.shard, t.base+int64(len(t.recent)), BatchSize)
+	read, err := t.ledger.ReadAfter(ctx, t.shard, end, BatchSize)
 	if err != nil {
-		return nil, 0, err
+		return nil, from, err
 	}
 	if err := t.ledger.Decode(ctx, read); err != nil {
 		if undecodable := (*eventstore.UndecodableError)(nil); !errors.As(err, &undecodable) {
-			return nil, 0, err
+			return nil, from, err
 		}
 		for i := range read {
 			read[i].Event, read[i].Erased = nil, false
 		}
 	}
-	if n := len(read); n > 0 && read[n-1].Position != end+int64(n) {
+	if n := len(read); n > 0 && read[n-1].Position != end.Position+int64(n) {
 		// An event is missing, which only a change in the database can cause and audit verify reports. Positions do not tell
 		// the index in memory then.
-		t.base, t.recent = read[n-1].Position, nil
+		t.base, t.recent = pointOf(&read[n-1]), nil
 		return read, t.base, nil
 	}
 	t.recent = append(t.recent, read...)
 	if over := len(t.recent) - maxRecent; over > 0 {
-		t.base += int64(over)
+		t.base = pointOf(&t.recent[over-1])
 		t.recent = append([]eventstore.Recorded(nil), t.recent[over:]...)
 	}
 	if n := len(read); n > 0 {
 		t.ledger.AdvanceHead(t.shard, read[n-1].Position)
 	}
-	events, through = t.fromMemory(position)
-	return events, through, nil
+	return t.fromMemory(from)
 }
 
-// fromMemory returns recent events; through is the position itself when there are none after it.
-func (t *tail) fromMemory(position int64) ([]eventstore.Recorded, int64) {
-	from := position - t.base
-	if from < 0 || from >= int64(len(t.recent)) {
-		return nil, position
-	}
-	to := min(from+BatchSize, int64(len(t.recent)))
-	return t.recent[from:to:to], t.base + to
+func pointOf(r *eventstore.Recorded) eventstore.Point {
+	return eventstore.Point{Position: r.Position, ID: r.ID}
 }
 
-// fromDatabase reads for a consumer that is far behind.
-func (t *tail) fromDatabase(ctx context.Context, position int64, types []string) ([]eventstore.Recorded, int64, error) {
-	head, err := t.ledger.Head(ctx, t.shard)
-	if err != nil || head <= position {
-		return nil, position, err
+// end returns the point of the last recent event.
+func (t *tail) end() eventstore.Point {
+	if n := len(t.recent); n > 0 {
+		return pointOf(&t.recent[n-1])
 	}
-	through := min(head, position+BatchSize)
-	events, err := t.ledger.ReadRange(ctx, t.shard, position, through, types...)
-	return events, through, err
+	return t.base
+}
+
+// fromMemory returns recent events; through is the point itself when there are none after it.
+func (t *tail) fromMemory(from eventstore.Point) (events []eventstore.Recorded, through eventstore.Point, err error) {
+	index := from.Position - t.base.Position
+	if index < 0 || index > int64(len(t.recent)) || len(t.recent) == 0 {
+		return nil, from, nil
+	}
+	at := t.base
+	if index > 0 {
+		at = pointOf(&t.recent[index-1])
+	}
+	if at != from {
+		return nil, from, eventstore.ErrRewound
+	}
+	to := min(index+BatchSize, int64(len(t.recent)))
+	if to == index {
+		return nil, from, nil
+	}
+	return t.recent[index:to:to], pointOf(&t.recent[to-1]), nil
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"ledgerline/eventstore"
+	"ledgerline/eventstore/feed"
 )
 
 // replayBatch is how many positions one transaction of a replay covers. It is so large that most messages reach their
@@ -34,9 +35,11 @@ type builder struct {
 const (
 	newestRevisionSQL    = `select coalesce(max(revision), 0) from feed_checkpoints where name = $1`
 	deleteCheckpointsSQL = `delete from feed_checkpoints where name = $1 and revision <> $2`
-	lockCheckpointsSQL   = `select shard, position from feed_checkpoints where name = $1 and revision = $2 order by shard for update`
-	advanceSQL           = `update feed_checkpoints set position = $4 where name = $1 and revision = $2 and shard = $3`
-	deleteParkedSQL      = `delete from feed_parked where name = $1`
+	// A checkpoint that is not in the ledger is of another history: its revision has nothing that the new one must have.
+	lockCheckpointsSQL = `select c.shard, case when ` + feed.InLedgerSQL + ` then c.position else 0 end
+		from feed_checkpoints c where c.name = $1 and c.revision = $2 order by c.shard for update of c`
+	advanceSQL      = `update feed_checkpoints set position = $4, event_id = $5 where name = $1 and revision = $2 and shard = $3`
+	deleteParkedSQL = `delete from feed_parked where name = $1`
 )
 
 // build fills a new revision, makes it the active one and drops the old one.
@@ -45,7 +48,7 @@ func (b *builder) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	reached := make([]int64, b.ledger.Shards())
+	reached := make([]eventstore.Point, b.ledger.Shards())
 	if err := b.catchUp(ctx, reached); err != nil {
 		return err
 	}
@@ -133,7 +136,7 @@ func yieldToReaders(ctx context.Context, pool *pgxpool.Pool, do func(pgx.Tx) err
 // swap makes the new revision the active one. It locks the checkpoints of the old revision, so that no consumer
 // advances them. In the same transaction it writes the few events that the old revision has and the new one lacks.
 // caughtUp has the new revision's position in each shard.
-func (b *builder) swap(ctx context.Context, active int, caughtUp []int64) error {
+func (b *builder) swap(ctx context.Context, active int, caughtUp []eventstore.Point) error {
 	return yieldToReaders(ctx, b.ledger.Pool(), func(tx pgx.Tx) error {
 		reached := slices.Clone(caughtUp) // a failed attempt must not change caughtUp
 		rows, err := tx.Query(ctx, lockCheckpointsSQL, b.p.ID, active)
@@ -147,9 +150,8 @@ func (b *builder) swap(ctx context.Context, active int, caughtUp []int64) error 
 			return err
 		}
 		for shard, goal := range goals {
-			for reached[shard] < goal {
-				to := min(goal, reached[shard]+replayBatch)
-				found, err := b.fetch(ctx, shard, reached[shard], to)
+			for reached[shard].Position < goal {
+				found, to, err := b.fetch(ctx, shard, reached[shard], min(goal, reached[shard].Position+replayBatch))
 				if err != nil {
 					return err
 				}
@@ -179,43 +181,42 @@ func (b *builder) buildAsOf(ctx context.Context) error {
 	if err := pgx.BeginFunc(ctx, b.ledger.Pool(), func(tx pgx.Tx) error { return b.p.createTables(ctx, tx, b.into) }); err != nil {
 		return err
 	}
-	if err := b.catchUp(ctx, make([]int64, b.ledger.Shards())); err != nil {
+	if err := b.catchUp(ctx, make([]eventstore.Point, b.ledger.Shards())); err != nil {
 		return err
 	}
 	return pgx.BeginFunc(ctx, b.ledger.Pool(), func(tx pgx.Tx) error { return b.p.createIndexes(ctx, tx, b.into) })
 }
 
 // catchUp writes every shard from the position in reached to its present head, and updates reached.
-func (b *builder) catchUp(ctx context.Context, reached []int64) error {
+func (b *builder) catchUp(ctx context.Context, reached []eventstore.Point) error {
 	for shard := range reached {
 		head, err := b.ledger.Head(ctx, shard)
 		if err != nil {
 			return err
 		}
-		if err := b.catchUpShard(ctx, shard, reached[shard], head); err != nil {
+		if reached[shard], err = b.catchUpShard(ctx, shard, reached[shard], head); err != nil {
 			return err
 		}
-		reached[shard] = head
 	}
 	return nil
 }
 
-// eventRange is the events of a range of positions that the projection handles. to is the last position of the range.
+// eventRange is the events of a range of positions that the projection handles. to is the last point of the range.
 type eventRange struct {
-	to     int64
+	to     eventstore.Point
 	events []eventstore.Recorded
 }
 
-// catchUpShard writes the events of a shard after from, up to head. One goroutine reads the next batch while another
-// one writes. At most three batches are in memory.
-func (b *builder) catchUpShard(ctx context.Context, shard int, from, head int64) error {
+// catchUpShard writes the events of a shard after from, up to head, and returns the point that it has reached. One
+// goroutine reads the next batch while another one writes. At most three batches are in memory.
+func (b *builder) catchUpShard(ctx context.Context, shard int, from eventstore.Point, head int64) (eventstore.Point, error) {
+	reached := from
 	g, ctx := errgroup.WithContext(ctx)
 	ready := make(chan eventRange, 1)
 	g.Go(func() error {
 		defer close(ready)
-		for after := from; after < head; {
-			to := min(head, after+replayBatch)
-			found, err := b.fetch(ctx, shard, after, to)
+		for after := from; after.Position < head; {
+			found, to, err := b.fetch(ctx, shard, after, min(head, after.Position+replayBatch))
 			if err != nil {
 				return err
 			}
@@ -229,7 +230,6 @@ func (b *builder) catchUpShard(ctx context.Context, shard int, from, head int64)
 		return nil
 	})
 	g.Go(func() error {
-		after := from
 		for s := range ready {
 			var batch pgx.Batch
 			batch.Queue("begin")
@@ -240,40 +240,43 @@ func (b *builder) catchUpShard(ctx context.Context, shard int, from, head int64)
 			}
 			batch.Queue("commit")
 			if err := b.send(ctx, &batch); err != nil {
-				return fmt.Errorf("shard %d, positions %d to %d: %w", shard, after+1, s.to, err)
+				return fmt.Errorf("shard %d, positions %d to %d: %w", shard, reached.Position+1, s.to.Position, err)
 			}
-			done := b.read.Add(s.to - after)
-			after = s.to
+			done := b.read.Add(s.to.Position - reached.Position)
+			reached = s.to
 			if b.report != nil {
 				b.report(done, head)
 			}
 		}
 		return nil
 	})
-	return g.Wait()
+	return reached, g.Wait()
 }
 
-// fetch reads the events that the projection handles and decrypts their personal data. For a state of the past it
-// leaves out events that occurred after asOf.
-func (b *builder) fetch(ctx context.Context, shard int, after, to int64) ([]eventstore.Recorded, error) {
-	found, err := b.ledger.ReadRange(ctx, shard, after, to, b.p.Types()...)
+// fetch reads the events that the projection handles and decrypts their personal data, up to a position at most. It
+// returns the point up to which it has read. For a state of the past it leaves out events that occurred after asOf.
+func (b *builder) fetch(ctx context.Context, shard int, after eventstore.Point, upto int64) ([]eventstore.Recorded, eventstore.Point, error) {
+	found, to, err := b.ledger.ReadTypes(ctx, shard, after, upto, b.p.Types()...)
+	if err == nil && to == after {
+		err = fmt.Errorf("shard %d has no events from %d to %d: run audit verify", shard, after.Position+1, upto)
+	}
 	if err != nil {
-		return nil, err
+		return nil, to, err
 	}
 	if b.asOf != nil {
 		found = slices.DeleteFunc(found, func(r eventstore.Recorded) bool { return r.OccurredAt.After(*b.asOf) })
 	}
-	return found, b.ledger.Decode(ctx, found)
+	return found, to, b.ledger.Decode(ctx, found)
 }
 
-// addTo adds statements to a batch that write the rows of events and move the revision's checkpoint to a position. A
-// state of the past has no checkpoint.
-func (b *builder) addTo(batch *pgx.Batch, shard int, to int64, found []eventstore.Recorded) error {
+// addTo adds statements to a batch that write the rows of events and move the revision's checkpoint to a point. A state
+// of the past has no checkpoint.
+func (b *builder) addTo(batch *pgx.Batch, shard int, to eventstore.Point, found []eventstore.Recorded) error {
 	if err := b.p.write(batch, b.into, found); err != nil {
 		return err
 	}
 	if b.asOf == nil {
-		batch.Queue(advanceSQL, b.p.ID, b.revision, shard, to)
+		batch.Queue(advanceSQL, b.p.ID, b.revision, shard, to.Position, to.ID)
 	}
 	return nil
 }

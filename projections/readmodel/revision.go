@@ -10,10 +10,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ledgerline/eventstore"
+	"ledgerline/eventstore/feed"
 )
 
 const (
 	consumerSQL       = `select revision, program from feed_consumers where name = $1`
+	foreignSQL        = `select exists (select from feed_checkpoints c where c.name = $1 and c.revision = $2 and not ` + feed.InLedgerSQL + `)`
 	insertConsumerSQL = `insert into feed_consumers (name, revision, program, changed_at) values ($1, $2, $3, now())
 		on conflict (name) do update set revision = excluded.revision, program = excluded.program, changed_at = excluded.changed_at`
 	insertCheckpointSQL = `insert into feed_checkpoints (name, revision, shard, position)
@@ -24,7 +26,8 @@ const (
 	viewsLockSQL = `select pg_advisory_xact_lock(hashtext('ledgerline views'), 0)`
 )
 
-// Prepare creates the tables of projections that have none yet, and replays those that another program version built.
+// Prepare creates the tables of projections that have none yet, and replays those that another program version built or
+// whose checkpoint is not in the ledger, because they are of another history.
 // It returns when all of them can be read. Any number of processes may call it at once.
 func Prepare(ctx context.Context, ledger *eventstore.Ledger, ps []*Projection, log *slog.Logger) error {
 	for _, p := range ps {
@@ -33,7 +36,7 @@ func Prepare(ctx context.Context, ledger *eventstore.Ledger, ps []*Projection, l
 			return fmt.Errorf("projections: prepare %s: %w", p.ID, err)
 		}
 		if outdated {
-			log.Info("projections: tables are of another program version, replaying", "projection", p.ID)
+			log.Info("projections: tables are of another program version or history, replaying", "projection", p.ID)
 			if _, err := Replay(ctx, ledger, p, nil); err != nil && !errors.Is(err, ErrBusy) {
 				return err
 			}
@@ -42,8 +45,8 @@ func Prepare(ctx context.Context, ledger *eventstore.Ledger, ps []*Projection, l
 	return nil
 }
 
-// prepare creates the first revision when there is none. outdated says that another program version built the active
-// revision.
+// prepare creates the first revision when there is none. outdated says that the active revision must be replaced:
+// another program version built it, or from another history.
 func (p *Projection) prepare(ctx context.Context, ledger *eventstore.Ledger) (outdated bool, err error) {
 	err = pgx.BeginFunc(ctx, ledger.Pool(), func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, prepareLockSQL, p.ID); err != nil {
@@ -52,7 +55,10 @@ func (p *Projection) prepare(ctx context.Context, ledger *eventstore.Ledger) (ou
 		var revision, program int
 		err := tx.QueryRow(ctx, consumerSQL, p.ID).Scan(&revision, &program)
 		if err == nil {
-			outdated = program != p.Program
+			if err := tx.QueryRow(ctx, foreignSQL, p.ID, revision).Scan(&outdated); err != nil {
+				return err
+			}
+			outdated = outdated || program != p.Program
 			return nil
 		}
 		if !errors.Is(err, pgx.ErrNoRows) {

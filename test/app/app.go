@@ -240,6 +240,14 @@ func (a *App) StartNode(roles service.Roles) *Node {
 	return n
 }
 
+// StopAll stops every node.
+func (a *App) StopAll() {
+	for _, n := range a.Nodes {
+		n.Stop()
+	}
+	a.Nodes = nil
+}
+
 // url returns the address of the first node that serves a method.
 func (a *App) url(method string) string {
 	for _, n := range a.Nodes {

@@ -30,9 +30,10 @@ const (
 	waitQueueSQL = `insert into capacity_queue (message_id, contact_id, workspace_id, wants_key, wants, not_before, position)
 		select message_id, contact_id, workspace_id, '\x01', $1, '1970-01-01 00:00Z', position from sending_outbox where position % 4 <> 1`
 	waitAssignSQL = `insert into scheduled_tasks (process, key, shard, due_at, scheduled_at_position) values ('assign', $1, 0, $2, 0)`
-	waitSeenSQL   = `update feed_checkpoints c set position = h.position from ledger_heads h where h.shard = c.shard`
-	notarizedSQL  = `select h.position - coalesce((select max(to_position) from ledger_blocks b where b.shard = h.shard), 0) from ledger_heads h where h.shard = 0`
-	walSQL        = `select (pg_current_wal_insert_lsn() - '0/0')::bigint`
+	waitSeenSQL   = `update feed_checkpoints c set position = e.position, event_id = e.id from ledger_heads h join ledger_events e on e.shard = h.shard and e.position = h.position
+		where h.shard = c.shard`
+	notarizedSQL = `select h.position - coalesce((select max(to_position) from ledger_blocks b where b.shard = h.shard), 0) from ledger_heads h where h.shard = 0`
+	walSQL       = `select (pg_current_wal_insert_lsn() - '0/0')::bigint`
 )
 
 // measureWaiting measures what as many deferred messages as the ledger of a replay has events cost: when the service

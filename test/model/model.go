@@ -117,7 +117,7 @@ func (m *Model) Walk(ctx context.Context, ledger *eventstore.Ledger) error {
 	const page = 5000
 	for shard := range ledger.Shards() {
 		for {
-			found, err := ledger.ReadAfter(ctx, shard, m.after[shard], page)
+			found, err := ledger.ReadAfter(ctx, shard, eventstore.Point{Position: m.after[shard]}, page)
 			if err != nil {
 				return err
 			}
