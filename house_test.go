@@ -82,6 +82,7 @@ var realTime = map[string]string{
 	"httpapi/observe.go":              "how long a request took",
 	"httpapi/ratelimit.go":            "token buckets, which protect the machine",
 	"processes/tasks/loop.go":         "leases, which detect workers that died",
+	"processes/peers/peers.go":        "when refused calls may be tried again",
 	"service/auth.go":                 "how long a credential is cached",
 	"projections/readmodel/replay.go": "how long a replay takes",
 

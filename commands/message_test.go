@@ -95,7 +95,7 @@ func TestTestKeySendsToSandboxNumbersThroughTheSandboxLine(t *testing.T) {
 	q, err := h.AcceptMessage(t.Context(), h.test(), text(to))
 	require.NoError(t, err)
 	require.True(t, q.Event.IsTest)
-	a, err := h.Sending.BeginAttempt(t.Context(), system(), q.Ref, nil)
+	a, err := h.Sending.BeginAttempt(t.Context(), system(), q.Ref, nil, nil)
 	require.NoError(t, err)
 	require.Equal(t, sending.StepSend, a.Step)
 	require.Equal(t, h.wsp.SandboxLineID, a.Line.ID)
@@ -112,12 +112,12 @@ func TestFutureSendAtSchedulesAndPastSendAtMeansNow(t *testing.T) {
 	in.SendAt = &later
 	q, err := h.AcceptMessage(t.Context(), h.live(), in)
 	require.NoError(t, err)
-	a, err := h.Sending.BeginAttempt(t.Context(), system(), q.Ref, nil)
+	a, err := h.Sending.BeginAttempt(t.Context(), system(), q.Ref, nil, nil)
 	require.NoError(t, err)
 	require.Equal(t, []any{sending.StepWait, later, message.Scheduled}, []any{a.Step, a.Until, a.Message.Status})
 	_, err = h.clock.Set(later)
 	require.NoError(t, err)
-	a, err = h.Sending.BeginAttempt(t.Context(), system(), q.Ref, nil)
+	a, err = h.Sending.BeginAttempt(t.Context(), system(), q.Ref, nil, nil)
 	require.NoError(t, err)
 	require.Equal(t, sending.StepSend, a.Step)
 	require.Equal(t, []string{"message.due", "message.routed", "contact.messaged", "contact.line_assigned", "message.sending"},

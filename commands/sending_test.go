@@ -21,7 +21,7 @@ import (
 
 func (h *fixture) begin(messageID string) sending.Attempt {
 	h.t.Helper()
-	a, err := h.Sending.BeginAttempt(h.t.Context(), system(), messageID, nil)
+	a, err := h.Sending.BeginAttempt(h.t.Context(), system(), messageID, nil, nil)
 	require.NoError(h.t, err)
 	return a
 }
@@ -153,7 +153,7 @@ func TestUnchangedDeferralIsCheckedAtASinglePositionOfTheLedger(t *testing.T) {
 	h := newFixture(t)
 	id := h.message(number(1))
 	look := func(meanwhile func()) sending.Attempt {
-		a, err := h.Sending.BeginAttempt(t.Context(), system(), id, othersFirst(meanwhile))
+		a, err := h.Sending.BeginAttempt(t.Context(), system(), id, othersFirst(meanwhile), nil)
 		require.NoError(t, err)
 		return a
 	}
@@ -195,7 +195,7 @@ func TestDeferralIsRecordedWhenAnotherNodeRecordedADifferentOne(t *testing.T) {
 		require.NoError(t, err)
 	}
 	behind()
-	_, err = other.Sending.BeginAttempt(t.Context(), system(), q.Ref, nil)
+	_, err = other.Sending.BeginAttempt(t.Context(), system(), q.Ref, nil, nil)
 	require.NoError(t, err)
 	deferred, err := other.FindMessage(t.Context(), q.Ref)
 	require.NoError(t, err)
@@ -214,7 +214,7 @@ func TestMessageToAKnownContactOvertakesMessagesThatWaitForNewContactCapacity(t 
 	_, err = h.ProvisionLine(t.Context(), h.live(), commands.ProvisionLine{Phone: "+12125550198", State: line.Active})
 	require.NoError(t, err)
 	turn := func(to string) sending.Attempt {
-		a, err := h.Sending.BeginAttempt(t.Context(), system(), h.message(to), othersFirst(nil))
+		a, err := h.Sending.BeginAttempt(t.Context(), system(), h.message(to), othersFirst(nil), nil)
 		require.NoError(t, err)
 		return a
 	}
@@ -353,7 +353,7 @@ func TestNothingLeavesAfterAnOptOut(t *testing.T) {
 		errs := make([]error, 2)
 		var both sync.WaitGroup
 		both.Go(func() { _, errs[0] = h.OptOut(t.Context(), h.live(), contact, "call", nil) })
-		both.Go(func() { _, errs[1] = other.Sending.BeginAttempt(t.Context(), system(), id, nil) })
+		both.Go(func() { _, errs[1] = other.Sending.BeginAttempt(t.Context(), system(), id, nil, nil) })
 		both.Wait()
 		require.NoError(t, errors.Join(errs...))
 		var optedOut int64
@@ -388,7 +388,7 @@ func TestAMessageWaitsBehindOthersUpToSevenDays(t *testing.T) {
 	h := newFixture(t)
 	id := h.message(number(1))
 	turn := func() sending.Attempt {
-		a, err := h.Sending.BeginAttempt(t.Context(), system(), id, othersFirst(nil))
+		a, err := h.Sending.BeginAttempt(t.Context(), system(), id, othersFirst(nil), nil)
 		require.NoError(t, err)
 		return a
 	}

@@ -24,6 +24,14 @@ func (c Carriers) Named(name string) (carrier.Carrier, error) {
 	return nil, fmt.Errorf("processes: this node does not have the carrier %q", name)
 }
 
+// CallsPerLine returns how many calls to a carrier for one line may be under way.
+func (c Carriers) CallsPerLine(name string) int {
+	if bounded, ok := c[name].(carrier.Concurrent); ok {
+		return bounded.CallsPerLine()
+	}
+	return carrier.DefaultCalls
+}
+
 // probeTimeout bounds the question whether a number is on chat, in real time: an API request waits for the answer.
 const probeTimeout = 8 * time.Second
 

@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"ledgerline/clock"
 	"ledgerline/commands"
 	"ledgerline/eventstore"
 	"ledgerline/eventstore/feed"
+	"ledgerline/processes/peers"
 	"ledgerline/processes/tasks"
 	"ledgerline/projections"
 )
@@ -32,11 +34,16 @@ type Config struct {
 	Clock  clock.Clock
 	Lease  time.Duration // of tasks, see tasks.RunnerConfig
 	Logger *slog.Logger
+	// Metrics are shared by all processes of a node; nil: none.
+	Metrics *Metrics
 }
 
 // RunnerConfig returns the configuration of a runner of the process: own, with what all runners have in common.
 func (c *Config) RunnerConfig(own tasks.RunnerConfig) tasks.RunnerConfig {
 	own.Pool, own.Clock, own.Lease, own.Logger = c.Ledger.Pool(), c.Clock, c.Lease, c.Logger
+	if c.Metrics != nil {
+		own.Metrics = c.Metrics.Tasks
+	}
 	return own
 }
 
@@ -45,6 +52,26 @@ const (
 	checkpointSQL = `insert into feed_checkpoints (name, revision, shard, position)
 		select $1, 1, s, 0 from generate_series(0, $2 - 1) s on conflict do nothing`
 )
+
+// Metrics are the metrics of all processes of a node.
+type Metrics struct {
+	Tasks *tasks.Metrics
+	Peers *peers.Metrics
+}
+
+// NewMetrics makes the metrics and registers them.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	return &Metrics{Tasks: tasks.NewMetrics(reg), Peers: peers.NewMetrics(reg)}
+}
+
+// NewPeers makes the peers that a process calls.
+func (c *Config) NewPeers(own peers.Config) *peers.Peers {
+	own.Logger = c.Logger
+	if c.Metrics != nil {
+		own.Metrics = c.Metrics.Peers
+	}
+	return peers.New(own)
+}
 
 // Prepare creates the checkpoints of a process, unless it has some. A process has one revision: a replay of projections
 // does not touch it, so it never handles an event again.
@@ -67,7 +94,12 @@ type schedule struct{ tasks []tasks.Task }
 
 // add schedules a task for an event.
 func (s *schedule) add(process, key string, due time.Time, r *eventstore.Recorded) {
-	s.tasks = append(s.tasks, tasks.Task{Process: process, Key: key, Shard: r.Shard, DueAt: due, Position: r.Position})
+	s.tasks = append(s.tasks, TaskOf(process, key, due, r))
+}
+
+// TaskOf is the task that an event schedules. Its owner is the organisation of the event.
+func TaskOf(process, key string, due time.Time, r *eventstore.Recorded) tasks.Task {
+	return tasks.Task{Process: process, Key: key, Owner: r.OrganisationID.String(), Shard: r.Shard, DueAt: due, Position: r.Position}
 }
 
 // scheduler is embedded by processes that do nothing with events but schedule tasks. It has the runners of the tasks.

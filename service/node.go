@@ -77,6 +77,8 @@ type Config struct {
 	Logger  *slog.Logger // default: slog.Default()
 	// Workers is how many contacts the sending process serves at the same time; default 32.
 	Workers int
+	// WebhookWorkers is how many webhook endpoints the node serves at the same time; default 512.
+	WebhookWorkers int
 	// WebhooksTLS is for tests: the TLS configuration for webhook receivers; default: that of the system.
 	WebhooksTLS *tls.Config
 	// Carriers is for tests: it may replace the carriers of the node.

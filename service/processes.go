@@ -27,7 +27,7 @@ var processList = []struct {
 	{&webhooks.Process{}, func(n *Node, cfg processes.Config) (processes.Process, error) {
 		post := poster.New(poster.Config{Inside: n.cfg.Inside, TLS: n.cfg.WebhooksTLS})
 		n.closers = append(n.closers, post.Close)
-		return webhooks.New(cfg, post)
+		return webhooks.New(webhooks.Config{Config: cfg, Workers: n.cfg.WebhookWorkers}, post)
 	}},
 	{&agents.Process{}, func(n *Node, cfg processes.Config) (processes.Process, error) { return agents.New(cfg, n.cfg.Model) }},
 	{&workflows.Process{}, func(_ *Node, cfg processes.Config) (processes.Process, error) { return workflows.New(cfg) }},
@@ -45,7 +45,7 @@ func ProcessConsumers() []feed.Consumer {
 
 // startProcesses makes, prepares and runs every process.
 func (n *Node) startProcesses(ctx, run context.Context) error {
-	cfg := processes.Config{App: n.App, Ledger: n.Ledger, Store: n.Store, Clock: n.Clock, Lease: n.cfg.Lease, Logger: n.cfg.Logger}
+	cfg := processes.Config{App: n.App, Ledger: n.Ledger, Store: n.Store, Clock: n.Clock, Lease: n.cfg.Lease, Logger: n.cfg.Logger, Metrics: processes.NewMetrics(n.metrics)}
 	for _, listed := range processList {
 		p, err := listed.make(n, cfg)
 		if err != nil {

@@ -85,6 +85,9 @@ type Adapter struct {
 
 var _ carrier.Carrier = (*Adapter)(nil)
 
+// CallsPerLine implements carrier.Concurrent. A Mac sends one message after the other.
+func (*Adapter) CallsPerLine() int { return 4 }
+
 // New makes an adapter. A node that also polls the servers calls Run; each server is polled by one node at a time.
 func New(cfg Config) (*Adapter, error) {
 	if cfg.Pool == nil || cfg.Lines == nil || cfg.AEAD == nil || cfg.Inbox == nil {

@@ -2,7 +2,6 @@ package bluebubbles
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 
@@ -11,7 +10,7 @@ import (
 
 // errTooEarly says that the AcceptWindow of an attempt is not over: the server may still accept a message that it does
 // not show yet.
-var errTooEarly = errors.New("bluebubbles: it is too early to know whether the server has accepted the message")
+var errTooEarly = fmt.Errorf("bluebubbles: %w", carrier.ErrUndecided)
 
 const (
 	// skew is how far the clock of a server may be behind that of the database, in milliseconds.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -90,7 +91,7 @@ func (p *Poster) Post(ctx context.Context, post webhooks.Post) webhooks.PostResu
 	response, err := p.transport.RoundTrip(request)
 	took := time.Since(began)
 	if err != nil {
-		posted := webhooks.PostResult{Latency: took, Error: p.describe(err)}
+		posted := webhooks.PostResult{Latency: took, Error: p.describe(err), TimedOut: errors.Is(err, context.DeadlineExceeded) || timedOut(err)}
 		posted.Canceled = ctx.Err() != nil
 		return posted
 	}

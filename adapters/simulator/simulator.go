@@ -86,6 +86,9 @@ func (s *Simulator) Close() {
 	s.done.Wait()
 }
 
+// CallsPerLine implements carrier.Concurrent: the simulator commits many calls at once.
+func (*Simulator) CallsPerLine() int { return 1024 }
+
 // Reachable implements carrier.Carrier.
 func (s *Simulator) Reachable(_ context.Context, _ carrier.Line, phone string) (bool, error) {
 	return onChat(phone), nil

@@ -30,6 +30,8 @@ const (
 	// StepLookup: the result of the attempt in flight is unknown. Look the message up at the carrier by its id, then call
 	// CompleteAttempt. Never send it again blindly.
 	StepLookup
+	// StepBusy: the message has a line (Attempt.Line) whose carrier cannot be called now. Nothing was attempted.
+	StepBusy
 )
 
 // Attempt is the result of BeginAttempt.
@@ -38,7 +40,7 @@ type Attempt struct {
 	Step    Step
 	Number  int             // of the attempt, with StepSend and StepLookup
 	Message message.Message // as it is now; Content, FromNumber and Channel are what to send
-	Line    line.Line       // with StepSend and StepLookup
+	Line    line.Line       // with StepSend, StepLookup and StepBusy
 	Until   time.Time       // with StepWait; zero when no end is known
 	// MayBeOvertaken states, with StepWait, that later messages to the contact may leave before this one (rule SND-21).
 	MayBeOvertaken bool
@@ -50,12 +52,16 @@ type Attempt struct {
 // (message.routed, with its capacity reserved) and the attempt (message.sending), guarded by the contact, its number,
 // the organisation and the line. Therefore an opt-out that is committed first always wins, and no limit is exceeded,
 // with any number of nodes. If the rules defer or refuse the message, it records message.deferred or message.failed
-// instead. q is the capacity queue; nil stands for an empty queue.
-func (s *Sender) BeginAttempt(ctx context.Context, req engine.Request, messageID string, q Queue) (Attempt, error) {
+// instead. q is the capacity queue; nil stands for an empty queue. callable says whether the carrier of a line can be
+// called now: if not, only the line is recorded, with its capacity, and the step is StepBusy. callable must not block,
+// and may be called several times; nil stands for yes.
+func (s *Sender) BeginAttempt(
+	ctx context.Context, req engine.Request, messageID string, q Queue, callable func(*line.Line) bool,
+) (Attempt, error) {
 	var t Attempt
 	err := s.onMessage(ctx, req, messageID, &t.Result, func(ctx context.Context, u *unit, m *engine.Aggregate[message.Message]) error {
 		t = Attempt{}
-		if err := u.beginAttempt(ctx, m, q, &t); err != nil {
+		if err := u.beginAttempt(ctx, m, q, callable, &t); err != nil {
 			return err
 		}
 		t.Message = m.State
@@ -64,7 +70,9 @@ func (s *Sender) BeginAttempt(ctx context.Context, req engine.Request, messageID
 	return t, err
 }
 
-func (u *unit) beginAttempt(ctx context.Context, m *engine.Aggregate[message.Message], q Queue, t *Attempt) error {
+func (u *unit) beginAttempt(
+	ctx context.Context, m *engine.Aggregate[message.Message], q Queue, callable func(*line.Line) bool, t *Attempt,
+) error {
 	if m.State.InFlight {
 		l, err := engine.Load(ctx, u.Unit, u.Engine.Lines, m.State.LineID)
 		if err != nil {
@@ -84,7 +92,7 @@ func (u *unit) beginAttempt(ctx context.Context, m *engine.Aggregate[message.Mes
 		t.Step, t.Until, t.MayBeOvertaken = StepWait, m.State.NotBefore, m.State.Status == message.Scheduled
 		return nil
 	case v.Decision == rules.Send:
-		return u.begin(d, m, v.Line, t)
+		return u.begin(d, m, v.Line, callable, t)
 	case v.Decision == rules.Defer:
 		t.Step, t.Until, t.MayBeOvertaken = StepWait, m.State.DeferralExpiresAt(), v.MayBeOvertaken()
 		if until := v.Deferral.Until; until != nil && !v.ForLine() && until.Before(t.Until) {
@@ -171,10 +179,17 @@ func cancelForOldNumber(m *engine.Aggregate[message.Message], c *engine.Aggregat
 	return true
 }
 
-// begin records the attempt. If the message has no capacity yet, it also records the line and reserves the capacity.
-func (u *unit) begin(d *evaluation, m *engine.Aggregate[message.Message], c *rules.Candidate, t *Attempt) error {
+// begin records the attempt, if the carrier of the line can be called. If the message has no capacity yet, it also
+// records the line and reserves the capacity.
+func (u *unit) begin(
+	d *evaluation, m *engine.Aggregate[message.Message], c *rules.Candidate, callable func(*line.Line) bool, t *Attempt,
+) error {
 	l := d.lines[c.Line.ID]
 	u.route(d, m, c)
+	if callable != nil && !callable(&l.State) {
+		t.Step, t.Line = StepBusy, l.State
+		return nil
+	}
 	begun, err := m.State.BeginAttempt(l.State.ID, m.State.Channel, u.Now)
 	if err != nil {
 		return err

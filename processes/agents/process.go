@@ -158,5 +158,5 @@ func (c *changes) add(sql string, args ...any) {
 }
 
 func (c *changes) schedule(agentID uuid.UUID, r *eventstore.Recorded) {
-	c.tasks = append(c.tasks, tasks.Task{Process: agentsProcess, Key: agentID.String(), Shard: r.Shard, DueAt: r.OccurredAt, Position: r.Position})
+	c.tasks = append(c.tasks, tasks.Task{Process: agentsProcess, Key: agentID.String(), Owner: r.OrganisationID.String(), Shard: r.Shard, DueAt: r.OccurredAt, Position: r.Position})
 }

@@ -41,7 +41,7 @@ type Carrier interface {
 	// Lookup reports whether the carrier has accepted a message with which Send was called on any node, perhaps before a
 	// restart. An adapter must find the message by MessageID and Channel; text and recipient alone do not identify it.
 	// found is false only when the message was not accepted and never will be. While a request may still be on its way,
-	// Lookup returns an error, and the service calls it again later.
+	// Lookup returns an error that wraps ErrUndecided, and the service calls it again later.
 	Lookup(context.Context, Outbound) (accepted Accepted, found bool, err error)
 
 	// Reachable reports whether a phone number (E.164) can be reached on chat through a line. It returns
@@ -50,6 +50,13 @@ type Carrier interface {
 	// sends nothing and tries again later. The service remembers answers for a while.
 	Reachable(ctx context.Context, through Line, phone string) (bool, error)
 }
+
+// Concurrent is implemented by carriers that state how many calls for one line may be under way at the same time.
+// Without it there are up to DefaultCalls. Calls beyond it wait, and do not occupy the workers of other lines.
+type Concurrent interface{ CallsPerLine() int }
+
+// DefaultCalls is how many calls for one line are under way at the same time, when the carrier does not say otherwise.
+const DefaultCalls = 16
 
 // Line is the line through which a carrier is asked. Credentials belong to lines.
 type Line struct {
@@ -77,6 +84,9 @@ type Accepted struct {
 
 // ErrTransient says that the carrier has not accepted the message and may accept it later.
 var ErrTransient = errors.New("carrier: the carrier cannot accept the message now")
+
+// ErrUndecided says that a request to send the message may still be on its way: it is too early to know its result.
+var ErrUndecided = errors.New("carrier: a request to send the message may still be under way")
 
 // ErrReachabilityUnknown says that a carrier cannot find out whether a number is on chat without sending to it.
 var ErrReachabilityUnknown = errors.New("carrier: the carrier cannot find out whether the number is on chat")

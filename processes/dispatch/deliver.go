@@ -13,10 +13,11 @@ import (
 	"ledgerline/domain/fault"
 	"ledgerline/domain/message"
 	"ledgerline/processes/carrier"
+	"ledgerline/processes/peers"
 	"ledgerline/processes/tasks"
 )
 
-const outboxSQL = `select o.message_id, o.position, o.automatic, o.cancel, o.workspace_id,
+const outboxSQL = `select o.message_id, o.position, o.automatic, o.cancel, o.workspace_id, coalesce(o.line_id, ''),
 		exists (select from capacity_queue q where q.workspace_id = o.workspace_id) as queued
 	from sending_outbox o where o.contact_id = $1 and o.position > $2 order by o.position limit $3`
 
@@ -27,7 +28,8 @@ type openMessage struct {
 	Automatic   bool
 	Cancel      *string // the error code with which the message is to fail
 	WorkspaceID uuid.UUID
-	QueueInUse  bool // the capacity queue of the workspace has entries
+	LineID      string // "" until the message was routed
+	QueueInUse  bool   // the capacity queue of the workspace has entries
 }
 
 func (p *Process) outbox(ctx context.Context, contactID string, after int64) ([]openMessage, error) {
@@ -47,6 +49,8 @@ type contactRun struct {
 	next    *time.Time // when the task runs again
 	blocked bool       // a message cannot leave: only automatic texts pass it
 	behind  []string   // messages that wait behind it, and for which that is not recorded yet
+
+	postponed time.Duration // in real time: the server of a line cannot be called; 0 for no
 }
 
 // runAgain has the task run again at a time, at the latest; the zero time asks for nothing.
@@ -77,6 +81,9 @@ func (p *Process) deliver(ctx context.Context, task tasks.Leased) (tasks.Result,
 		}
 		after = open[len(open)-1].Position
 	}
+	if run.postponed > 0 {
+		return tasks.Postpone(run.postponed), nil
+	}
 	if run.next != nil {
 		return tasks.RunAgain(*run.next), nil
 	}
@@ -95,6 +102,11 @@ func (p *Process) deliverOne(ctx context.Context, run *contactRun, o *openMessag
 		return nil
 	}
 	t, err := p.attempt(ctx, o)
+	if refused := (*peers.Refused)(nil); errors.As(err, &refused) {
+		run.postponed = max(run.postponed, refused.Pause)
+		run.blocked = run.blocked || !o.Automatic
+		return nil
+	}
 	if err != nil || t.Step != sending.StepWait {
 		return err
 	}
@@ -116,7 +128,12 @@ func (p *Process) deferBehind(ctx context.Context, run *contactRun) error {
 		return err
 	}
 	for _, id := range inFlight {
-		if err := p.lookUpBehind(ctx, id); err != nil {
+		err := p.lookUpBehind(ctx, id)
+		if refused := (*peers.Refused)(nil); errors.As(err, &refused) {
+			run.postponed = max(run.postponed, refused.Pause)
+			continue
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -126,11 +143,13 @@ func (p *Process) deferBehind(ctx context.Context, run *contactRun) error {
 // lookUpBehind looks up the attempt of a message that waits behind another one, and begins no new attempt.
 func (p *Process) lookUpBehind(ctx context.Context, messageID string) error {
 	by := request(sendingProcess)
-	t, err := p.app.Sending.BeginAttempt(ctx, by, messageID, nil)
+	t, err := p.app.Sending.BeginAttempt(ctx, by, messageID, nil, nil)
 	if err != nil || t.Step != sending.StepLookup {
 		return err
 	}
-	result, err := p.lookUp(ctx, &t)
+	access := p.newAccess()
+	defer access.release()
+	result, err := p.lookUp(ctx, access, &t)
 	if err != nil {
 		return err
 	}
@@ -138,12 +157,20 @@ func (p *Process) lookUpBehind(ctx context.Context, messageID string) error {
 	return err
 }
 
-// attempt takes one message as far as it goes now.
+// attempt takes one message as far as it goes now. It returns a *peers.Refused when the server of the message's line
+// cannot be called.
 func (p *Process) attempt(ctx context.Context, o *openMessage) (sending.Attempt, error) {
 	by := request(sendingProcess)
 	queue := &queueView{process: p, workspace: o.WorkspaceID, position: o.Position, read: !o.QueueInUse}
+	if o.LineID != "" {
+		if err := p.servers.Check(o.LineID); err != nil {
+			return sending.Attempt{}, err
+		}
+	}
+	access := p.newAccess()
+	defer access.release()
 	for {
-		t, err := p.app.Sending.BeginAttempt(ctx, by, o.MessageID, queue)
+		t, err := p.app.Sending.BeginAttempt(ctx, by, o.MessageID, queue, access.try)
 		if fault.Is(err, fault.NotFound) {
 			return sending.Attempt{}, nil
 		}
@@ -154,12 +181,17 @@ func (p *Process) attempt(ctx context.Context, o *openMessage) (sending.Attempt,
 		switch t.Step {
 		case sending.StepNone, sending.StepWait:
 			return t, nil
+		case sending.StepBusy:
+			if err := access.wait(ctx, &t.Line); err != nil {
+				return t, err
+			}
+			continue
 		case sending.StepSend:
-			if result, err = p.send(ctx, &t); err != nil {
+			if result, err = p.send(ctx, access, &t); err != nil {
 				return t, err // it is unknown whether the carrier has the message: the next run looks it up
 			}
 		case sending.StepLookup:
-			if result, err = p.lookUp(ctx, &t); err != nil {
+			if result, err = p.lookUp(ctx, access, &t); err != nil {
 				return t, err
 			}
 		}
@@ -181,7 +213,7 @@ func outbound(t *sending.Attempt) carrier.Outbound {
 }
 
 // send hands the message to the carrier of its line. An error means that it is unknown whether the carrier has it.
-func (p *Process) send(ctx context.Context, t *sending.Attempt) (sending.AttemptResult, error) {
+func (p *Process) send(ctx context.Context, a *access, t *sending.Attempt) (sending.AttemptResult, error) {
 	via, err := p.carriers.Named(t.Line.Carrier)
 	if err != nil {
 		return sending.AttemptResult{}, err
@@ -190,6 +222,7 @@ func (p *Process) send(ctx context.Context, t *sending.Attempt) (sending.Attempt
 	if t.Message.Channel == message.Chat {
 		reachable, asked, err := p.onChat(ctx, via, t)
 		if err != nil {
+			a.ended(ctx, err)
 			return sending.AttemptResult{Retry: "reachability_unknown"}, nil //nolint:nilerr // nothing was sent: retry
 		}
 		if asked {
@@ -202,7 +235,9 @@ func (p *Process) send(ctx context.Context, t *sending.Attempt) (sending.Attempt
 	if may, err := p.app.Sending.MayStillSend(ctx, t); err != nil || !may {
 		return sending.AttemptResult{Chat: chat, Lost: true}, err
 	}
-	accepted, err := via.Send(ctx, outbound(t))
+	var accepted carrier.Accepted
+	tasks.Outside(ctx, func() { accepted, err = via.Send(ctx, outbound(t)) })
+	a.ended(ctx, err)
 	rejected := (*carrier.Rejected)(nil)
 	switch {
 	case err == nil:
@@ -227,7 +262,9 @@ func (p *Process) onChat(ctx context.Context, via carrier.Carrier, t *sending.At
 	if err != nil || found {
 		return known.OnChat, false, err
 	}
-	reachable, err = via.Reachable(ctx, carrier.Line{ID: t.Line.ID, Phone: m.FromNumber}, m.Content.To)
+	tasks.Outside(ctx, func() {
+		reachable, err = via.Reachable(ctx, carrier.Line{ID: t.Line.ID, Phone: m.FromNumber}, m.Content.To)
+	})
 	if errors.Is(err, carrier.ErrReachabilityUnknown) {
 		return true, false, nil
 	}
@@ -235,12 +272,18 @@ func (p *Process) onChat(ctx context.Context, via carrier.Carrier, t *sending.At
 }
 
 // lookUp finds out from the carrier what became of an attempt without a result.
-func (p *Process) lookUp(ctx context.Context, t *sending.Attempt) (sending.AttemptResult, error) {
+func (p *Process) lookUp(ctx context.Context, a *access, t *sending.Attempt) (sending.AttemptResult, error) {
 	via, err := p.carriers.Named(t.Line.Carrier)
 	if err != nil {
 		return sending.AttemptResult{}, err
 	}
-	accepted, found, err := via.Lookup(ctx, outbound(t))
+	if err := a.wait(ctx, &t.Line); err != nil {
+		return sending.AttemptResult{}, err
+	}
+	var accepted carrier.Accepted
+	var found bool
+	tasks.Outside(ctx, func() { accepted, found, err = via.Lookup(ctx, outbound(t)) })
+	a.ended(ctx, err)
 	if err != nil {
 		return sending.AttemptResult{}, fmt.Errorf("dispatch: look up: %w", err)
 	}

@@ -33,6 +33,7 @@ import (
 	"ledgerline/eventstore"
 	"ledgerline/eventstore/feed"
 	"ledgerline/processes"
+	"ledgerline/processes/peers"
 	"ledgerline/processes/tasks"
 )
 
@@ -63,6 +64,7 @@ type Process struct {
 	log      *slog.Logger
 	runners  []*tasks.Runner
 	wakeups  *tasks.Wakeups
+	servers  *peers.Peers // the carriers' servers, by line
 
 	assignFailures prometheus.Counter
 }
@@ -73,6 +75,7 @@ func New(cfg Config) (*Process, error) {
 	if p.log == nil {
 		p.log = slog.Default()
 	}
+	p.servers = cfg.NewPeers(peers.Config{Kind: "carrier"})
 	p.assignFailures = newAssignFailures()
 	if cfg.Metrics != nil {
 		if err := cfg.Metrics.Register(p.assignFailures); err != nil {

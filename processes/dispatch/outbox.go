@@ -16,6 +16,7 @@ import (
 	"ledgerline/events"
 	"ledgerline/eventstore"
 	"ledgerline/eventstore/feed"
+	"ledgerline/processes"
 	"ledgerline/processes/tasks"
 )
 
@@ -46,7 +47,8 @@ const (
 	// The assign tasks of an organisation: '0' follows '/' in the order of the keys.
 	assignOrganisationSQL = `update scheduled_tasks set due_at = least(due_at, $2), scheduled_at_position = greatest(scheduled_at_position, $3)
 		where process = '` + assignProcess + `' and key >= $1 || '/' and key < $1 || '0'`
-	runContactsSQL = `update scheduled_tasks t set due_at = least(t.due_at, $1), scheduled_at_position = greatest(t.scheduled_at_position, $2)
+	// A pause after a failure ends too: what has changed may be its cause.
+	runContactsSQL = `update scheduled_tasks t set due_at = least(t.due_at, $1), retry_at = null, scheduled_at_position = greatest(t.scheduled_at_position, $2)
 		where t.process = '` + sendingProcess + `' and t.key in `
 	// Automatic texts wait for a line without an entry in the queue, since they need no capacity.
 	runAutomaticSQL = runContactsSQL + `(select o.contact_id from sending_outbox o where o.workspace_id = $3 and o.automatic)`
@@ -168,7 +170,7 @@ var handlers = feed.NewHandlers(
 			c.scheduleContact(e.ContactID, r, r.OccurredAt)
 		}
 		due := r.OccurredAt.Add(message.ReceiptTimeout)
-		c.receipts[e.MessageID] = tasks.Task{Process: receiptProcess, Key: e.MessageID, Shard: r.Shard, DueAt: due, Position: r.Position}
+		c.receipts[e.MessageID] = processes.TaskOf(receiptProcess, e.MessageID, due, r)
 	}),
 	feed.On(func(c *changes, e *events.MessageDelivered, _ *eventstore.Recorded) { c.closeReceipt(e.MessageID) }),
 	feed.On(func(c *changes, e *events.MessageRead, _ *eventstore.Recorded) { c.closeReceipt(e.MessageID) }),
@@ -259,13 +261,13 @@ func (c *changes) cancel(contactID, code string, r *eventstore.Recorded) {
 
 // scheduleContact schedules the task of a contact.
 func (c *changes) scheduleContact(contactID string, r *eventstore.Recorded, due time.Time) {
-	c.tasks = append(c.tasks, tasks.Task{Process: sendingProcess, Key: contactID, Shard: r.Shard, DueAt: due, Position: r.Position})
+	c.tasks = append(c.tasks, processes.TaskOf(sendingProcess, contactID, due, r))
 }
 
 // scheduleAssign schedules the assign task of the event's workspace.
 func (c *changes) scheduleAssign(r *eventstore.Recorded) {
 	key := workspaceKey(r.OrganisationID, r.WorkspaceID)
-	c.tasks = append(c.tasks, tasks.Task{Process: assignProcess, Key: key, Shard: r.Shard, DueAt: r.OccurredAt, Position: r.Position})
+	c.tasks = append(c.tasks, processes.TaskOf(assignProcess, key, r.OccurredAt, r))
 }
 
 // scheduleAssignOrganisation makes the assign tasks of all workspaces of the organisation due. A workspace without a

@@ -34,6 +34,15 @@
 // same reason RunAgain sets the due time only if nothing scheduled the key meanwhile. After an error the task is
 // retried after a pause in real time, and scheduling it again does not shorten the pause.
 //
+// [Postpone] is for work that something outside keeps from being done: the task runs again after a pause in real time,
+// and has not failed.
+//
+// # Outside systems and owners
+//
+// A task run that waits for an outside system gives its worker to another task meanwhile ([Outside]), so that systems
+// that hang do not occupy the workers. Each task has an owner. When more tasks are due than workers are free, owners
+// take turns, and none has more than its share of the task runs of a node.
+//
 // A task may therefore run with nothing left to do, or run again for work that is done. The function that runs it
 // decides by the ledger and never by the row.
 //

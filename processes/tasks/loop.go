@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -28,15 +29,19 @@ type loop struct {
 
 // running is a task run in progress.
 type running struct {
+	runner *Runner
 	task   Leased
 	cancel context.CancelCauseFunc
 	expiry *time.Timer // cancels the run when its lease was not renewed, even while a round trip hangs
+
+	mu      sync.Mutex
+	outside int // calls under way for which the run has given its worker back
 }
 
 func newLoop(r *Runner) *loop {
 	return &loop{
 		Runner: r, mayBeDue: true,
-		running: map[int64]*running{}, ended: make(chan ended, r.cfg.Workers),
+		running: map[int64]*running{}, ended: make(chan ended, r.cfg.Workers+r.cfg.Outside),
 		stopDue: func() {}, poll: time.NewTimer(r.cfg.Poll), renewal: time.NewTicker(r.cfg.Lease / 3),
 	}
 }
@@ -47,7 +52,28 @@ func (l *loop) close() {
 	l.renewal.Stop()
 }
 
-func (l *loop) freeWorkers() int { return l.cfg.Workers - len(l.running) }
+// freeWorkers is how many tasks may be leased. It is not negative.
+func (l *loop) freeWorkers() int {
+	outside := int(l.outside.Load())
+	working := len(l.running) - outside
+	l.cfg.Metrics.runs(l.cfg.Process, working, outside)
+	return max(0, min(l.cfg.Workers-working, l.cfg.Workers+l.cfg.Outside-len(l.running)))
+}
+
+// busyOwners are the owners whose share of task runs is used up.
+func (l *loop) busyOwners() []string {
+	if len(l.running) < l.cfg.Share {
+		return nil
+	}
+	runs := map[string]int{}
+	var busy []string
+	for _, r := range l.running {
+		if runs[r.task.Owner]++; runs[r.task.Owner] == l.cfg.Share && r.task.Owner != "" {
+			busy = append(busy, r.task.Owner)
+		}
+	}
+	return busy
+}
 
 // needsRoundTrip reports whether there is a reason to ask the database now.
 func (l *loop) needsRoundTrip() bool {
@@ -66,7 +92,7 @@ func (l *loop) step(ctx context.Context) {
 		limit = min(l.freeWorkers(), l.cfg.Batch)
 	}
 	if t, err := l.roundTrip(ctx, limit); err == nil && limit > 0 {
-		l.mayBeDue = len(t.leased) == limit
+		l.mayBeDue = len(t.leased) == limit || (t.more && len(t.leased) > 0)
 		l.setTimers(t)
 	}
 }
@@ -74,6 +100,9 @@ func (l *loop) step(ctx context.Context) {
 // roundTrip writes results, renews leases if it is time, leases up to limit due tasks and starts to run them.
 func (l *loop) roundTrip(ctx context.Context, limit int) (*roundTrip, error) {
 	t := &roundTrip{ended: l.unsaved, limit: limit, now: l.cfg.Clock.Now()}
+	if limit > 0 {
+		t.busy = l.busyOwners()
+	}
 	if l.renewNow {
 		for _, r := range l.running {
 			t.renew = append(t.renew, r.task)
@@ -98,6 +127,7 @@ func (l *loop) roundTrip(ctx context.Context, limit int) (*roundTrip, error) {
 			l.running[task.Fence].cancel(ErrLeaseLost)
 		}
 	}
+	l.cfg.Metrics.taken(l.cfg.Process, t.waited)
 	for _, task := range t.leased {
 		l.start(ctx, task, left)
 	}
@@ -106,9 +136,9 @@ func (l *loop) roundTrip(ctx context.Context, limit int) (*roundTrip, error) {
 
 func (l *loop) start(ctx context.Context, task Leased, lease time.Duration) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	l.running[task.Fence] = &running{
-		task: task, cancel: cancel, expiry: time.AfterFunc(lease, func() { cancel(ErrLeaseLost) }),
-	}
+	r := &running{runner: l.Runner, task: task, cancel: cancel, expiry: time.AfterFunc(lease, func() { cancel(ErrLeaseLost) })}
+	l.running[task.Fence] = r
+	ctx = context.WithValue(ctx, runKey{}, r)
 	go func() { l.ended <- l.runTask(ctx, task) }()
 }
 

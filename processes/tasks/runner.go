@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -35,7 +36,9 @@ type RunnerConfig struct {
 	// Work may be called when nothing is left to do, and again for what it has done already.
 	Work func(context.Context, Leased) (Result, error)
 
-	Workers int           // tasks that run at the same time; default 32
+	Workers int           // tasks that are worked on at the same time; default 32
+	Outside int           // further task runs that wait for outside systems (see Outside); default 8 for each worker
+	Share   int           // task runs of one owner, of both kinds; default a quarter of all
 	Batch   int           // tasks leased in one round trip to the database, at most; default Workers
 	Lease   time.Duration // real time; a dead worker's tasks are run after it, plus up to Poll; default 15 s
 	Poll    time.Duration // real time; finds tasks without a wake-up and without a known due time; default 5 s
@@ -45,6 +48,7 @@ type RunnerConfig struct {
 	// 1 s to 1 min, with jitter.
 	Backoff func(failures int) time.Duration
 	Logger  *slog.Logger // default: slog.Default()
+	Metrics *Metrics     // nil: none
 }
 
 // Runner runs the due tasks of one process. Any number of runners, on any number of nodes, share the tasks of a
@@ -53,6 +57,9 @@ type Runner struct {
 	cfg  RunnerConfig
 	wake chan struct{}
 	log  *slog.Logger
+
+	outside atomic.Int64  // task runs that have given their worker back while they wait
+	freed   chan struct{} // signals that outside has grown
 
 	mu      sync.Mutex
 	nextDue *time.Time    // the earliest due time from WakeAt that Run has not seen
@@ -66,6 +73,12 @@ func NewRunner(cfg RunnerConfig) (*Runner, error) {
 	}
 	if cfg.Workers <= 0 {
 		cfg.Workers = 32
+	}
+	if cfg.Outside <= 0 {
+		cfg.Outside = 8 * cfg.Workers
+	}
+	if cfg.Share <= 0 {
+		cfg.Share = (cfg.Workers + cfg.Outside) / 4
 	}
 	if cfg.Batch <= 0 {
 		cfg.Batch = cfg.Workers
@@ -86,7 +99,7 @@ func NewRunner(cfg RunnerConfig) (*Runner, error) {
 		cfg.Logger = slog.Default()
 	}
 	return &Runner{
-		cfg: cfg, wake: make(chan struct{}, 1), wakeAt: make(chan struct{}, 1), log: cfg.Logger.With("process", cfg.Process),
+		cfg: cfg, wake: make(chan struct{}, 1), wakeAt: make(chan struct{}, 1), freed: make(chan struct{}, 1), log: cfg.Logger.With("process", cfg.Process),
 	}, nil
 }
 
@@ -155,6 +168,7 @@ func (r *Runner) Run(ctx context.Context) error {
 			if due := r.takeNextDue(); due != nil && (l.nextDue == nil || due.Before(*l.nextDue)) {
 				l.setDueTimer(due)
 			}
+		case <-r.freed:
 		case <-l.dueTimer:
 			l.mayBeDue = true
 		case <-l.poll.C:
@@ -176,7 +190,10 @@ func (r *Runner) runTask(ctx context.Context, task Leased) ended {
 	e := ended{task: task}
 	switch {
 	case err == nil:
-		e.finished, e.again = result.again == nil, result.again
+		e.finished, e.again, e.pause = result.again == nil && result.pause == nil, result.again, result.pause
+		if result.pause != nil {
+			e.failures = task.Failures
+		}
 	case ctx.Err() != nil: // cancelled: not a failure of the task
 		e.failures = task.Failures
 	default:

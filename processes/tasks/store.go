@@ -13,7 +13,7 @@ import (
 
 // The functions are defined in the migration that creates the table; it says why they are functions.
 const (
-	leaseSQL = `select key, shard, fence, scheduled_at_position, due_at, failures from scheduled_tasks_lease($1, $2, $3, $4)`
+	leaseSQL = `select key, owner, shard, fence, scheduled_at_position, due_at, failures, waited, more from scheduled_tasks_lease($1, $2, $3, $4, $5)`
 	renewSQL = `select scheduled_tasks_renew($1, $2, $3, $4)`
 	endSQL   = `select scheduled_tasks_end($1, $2, $3, $4, $5, $6, $7, $8, $9)`
 
@@ -25,6 +25,9 @@ select
   (select extract(epoch from retry_at - now())::float8 from scheduled_tasks where process = $1 and retry_at > now()
    order by retry_at limit 1)`
 )
+
+// noOwner is stored for the owner "".
+const noOwner = "-"
 
 // LockSQL locks the tasks of a process ($1) with some keys ($2). It comes first in a transaction in which several
 // statements write tasks: when all transactions lock rows in the order of their keys, as Schedule does, no two of them
@@ -45,13 +48,16 @@ type roundTrip struct {
 	ended []ended
 	renew []Leased
 	limit int       // of tasks to lease; 0 leases none
+	busy  []string  // owners of which no task is leased
 	now   time.Time // by the service's clock
 
 	// What the database answered.
 	renewed map[int64]bool // by fence
 	leased  []Leased
-	nextDue *time.Time     // nil when no later task is scheduled
-	retryIn *time.Duration // until the next retry; nil when none is pending
+	waited  []time.Duration // by task of leased: how long it has been due
+	more    bool            // further tasks may be due
+	nextDue *time.Time      // nil when no later task is scheduled
+	retryIn *time.Duration  // until the next retry; nil when none is pending
 }
 
 // run makes the round trip, in one transaction, if there is anything to write, to renew or to lease. After an error it
@@ -98,10 +104,15 @@ func (t *roundTrip) addTo(batch *pgx.Batch, r *Runner) {
 		})
 	}
 	if t.limit > 0 {
-		batch.Queue(leaseSQL, process, t.now, t.limit, lease).Query(func(rows pgx.Rows) (err error) {
+		batch.Queue(leaseSQL, process, t.now, t.limit, lease, append([]string{}, t.busy...)).Query(func(rows pgx.Rows) (err error) {
 			t.leased, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Leased, error) {
 				task := Leased{Task: Task{Process: process}}
-				err := row.Scan(&task.Key, &task.Shard, &task.Fence, &task.Position, &task.DueAt, &task.Failures)
+				var seconds float64
+				err := row.Scan(&task.Key, &task.Owner, &task.Shard, &task.Fence, &task.Position, &task.DueAt, &task.Failures, &seconds, &t.more)
+				if task.Owner == noOwner {
+					task.Owner = ""
+				}
+				t.waited = append(t.waited, time.Duration(seconds*float64(time.Second)))
 				return task, err
 			})
 			return err

@@ -12,6 +12,7 @@ import (
 	"ledgerline/events"
 	"ledgerline/eventstore"
 	"ledgerline/eventstore/feed"
+	"ledgerline/processes"
 	"ledgerline/processes/tasks"
 	"ledgerline/processes/webhooks/payload"
 	"ledgerline/projections"
@@ -149,7 +150,7 @@ func (c *changes) setStatus(r *eventstore.Recorded, id string, status webhook.St
 }
 
 func (c *changes) schedule(row *endpointRow, due time.Time, r *eventstore.Recorded) {
-	c.tasks = append(c.tasks, tasks.Task{Process: processName, Key: row.ID, Shard: r.Shard, DueAt: due, Position: r.Position})
+	c.tasks = append(c.tasks, processes.TaskOf(processName, row.ID, due, r))
 }
 
 // addDelivery adds a new delivery. That of a disabled endpoint has failed, and can be replayed.

@@ -2,8 +2,10 @@ package webhooks
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,6 +16,7 @@ import (
 
 	"ledgerline/domain/webhook"
 	"ledgerline/events"
+	"ledgerline/processes/peers"
 	"ledgerline/processes/tasks"
 )
 
@@ -81,7 +84,7 @@ func (p *Process) deliverDue(ctx context.Context, task tasks.Leased, e *endpoint
 		p.mu.Unlock()
 	}()
 	err = d.run(ctx, woken)
-	d.attempts.Wait()
+	tasks.Outside(ctx, d.attempts.Wait)
 	d.unsaved.Wait()
 	if err == nil {
 		err = d.err
@@ -99,11 +102,13 @@ func (d *deliveryRun) run(ctx context.Context, woken <-chan struct{}) error {
 			if d.isIdle() {
 				return nil
 			}
-			select { // new deliveries need not wait for a slow attempt
-			case <-woken:
-			case <-d.ended:
-			case <-ctx.Done():
-			}
+			tasks.Outside(ctx, func() {
+				select { // new deliveries need not wait for a slow attempt
+				case <-woken:
+				case <-d.ended:
+				case <-ctx.Done():
+				}
+			})
 			continue
 		}
 		var erased []uuid.UUID
@@ -112,10 +117,12 @@ func (d *deliveryRun) run(ctx context.Context, woken <-chan struct{}) error {
 				erased = append(erased, one.ID)
 				continue
 			}
-			select {
-			case d.slots <- struct{}{}:
-			case <-ctx.Done():
-			}
+			tasks.Outside(ctx, func() {
+				select {
+				case d.slots <- struct{}{}:
+				case <-ctx.Done():
+				}
+			})
 			if d.isStopped(ctx) {
 				return nil
 			}
@@ -127,7 +134,7 @@ func (d *deliveryRun) run(ctx context.Context, woken <-chan struct{}) error {
 			}
 		}
 		if d.isFailing() {
-			d.attempts.Wait()
+			tasks.Outside(ctx, d.attempts.Wait)
 			if !sleep(ctx, failurePause) {
 				return nil
 			}
@@ -215,6 +222,12 @@ func (d *deliveryRun) stop(err error) {
 
 // attempt makes one attempt, if it may still be made, and hands its result to the writer of results.
 func (d *deliveryRun) attempt(ctx context.Context, one dueDelivery) {
+	call, err := d.hosts.Enter(ctx, d.host(), callsPerHost)
+	if err != nil {
+		d.stop(err) // nothing was attempted
+		return
+	}
+	defer call.Release()
 	number := one.Attempts + 1
 	start := d.recordStart(ctx, startRequest{endpoint: d.e.ID, delivery: one.ID, number: number, fence: d.task.Fence})
 	if start.err != nil {
@@ -238,6 +251,7 @@ func (d *deliveryRun) attempt(ctx context.Context, one dueDelivery) {
 		return
 	}
 	posted := d.poster.Post(ctx, Post{URL: state.URL, ID: id, At: at, Signature: signature, Body: one.Body})
+	call.Ended(answerOf(&posted))
 	result := d.resultOf(&one, number, at, &posted)
 	d.mu.Lock()
 	if posted.Error == "" {
@@ -251,6 +265,31 @@ func (d *deliveryRun) attempt(ctx context.Context, one dueDelivery) {
 	d.mu.Unlock()
 	d.unsaved.Add(1)
 	d.results <- attemptResult{endpoint: &state, attempt: result, done: d.unsaved.Done}
+}
+
+// host is the receiver's host and port.
+func (d *deliveryRun) host() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	receiver, err := url.Parse(d.e.state.URL)
+	if err != nil {
+		return d.e.ID
+	}
+	return strings.ToLower(receiver.Host)
+}
+
+// errNoAnswer is the error of an attempt that got no answer and did not wait for one until the end.
+var errNoAnswer = errors.New("webhooks: no answer")
+
+// answerOf says whether the receiver's host answered, for its circuit. Any status is an answer.
+func answerOf(posted *PostResult) error {
+	switch {
+	case posted.Status != 0:
+		return nil
+	case posted.TimedOut && !posted.Canceled:
+		return peers.ErrTimeout
+	}
+	return errNoAnswer
 }
 
 // currentState returns the state of the endpoint. It reads the endpoint again if this run knows only a state before the

@@ -13,6 +13,7 @@ import (
 	"ledgerline/domain/fault"
 	"ledgerline/domain/webhook"
 	"ledgerline/events"
+	"ledgerline/processes/peers"
 	"ledgerline/processes/tasks"
 	"ledgerline/projections"
 )
@@ -83,6 +84,9 @@ func (p *Process) runTask(ctx context.Context, task tasks.Leased) (tasks.Result,
 	case webhook.Active, webhook.Deleted:
 	}
 	gone, err := p.deliverDue(ctx, task, e)
+	if refused := (*peers.Refused)(nil); errors.As(err, &refused) {
+		return tasks.Postpone(refused.Pause), nil
+	}
 	if err != nil {
 		return tasks.Finished, err
 	}

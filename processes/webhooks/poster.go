@@ -32,6 +32,8 @@ type PostResult struct {
 	RetryAfter string        // the header of that name
 	// Error says in words for a user of the API why the attempt failed; "" for a success.
 	Error string
+	// TimedOut says that the receiver did not answer in time.
+	TimedOut bool
 	// Canceled says that the context ended before there was an answer: the attempt says nothing about the receiver.
 	Canceled bool
 }

@@ -22,6 +22,7 @@ import (
 	"ledgerline/eventstore"
 	"ledgerline/eventstore/feed"
 	"ledgerline/processes"
+	"ledgerline/processes/peers"
 	"ledgerline/processes/tasks"
 	"ledgerline/projections"
 )
@@ -36,6 +37,7 @@ type Process struct {
 	log     *slog.Logger
 	runner  *tasks.Runner
 	wakeups *tasks.Wakeups
+	hosts   *peers.Peers // of receivers
 
 	starts  chan startRequest
 	results chan attemptResult
@@ -49,19 +51,30 @@ var _ processes.Process = (*Process)(nil)
 // processName is the name of the scheduled tasks. Their keys are endpoints, and cleanupKey.
 const processName = "webhooks"
 
-// workers is how many endpoints a node serves at the same time. A slow receiver keeps its worker busy, so there are
-// many more workers than would be needed otherwise. Each costs a goroutine.
-const workers = 512
+// callsPerHost is how many attempts at one host may be under way, of all its endpoints.
+const callsPerHost = 64
+
+// Config configures the process.
+type Config struct {
+	processes.Config
+	// Workers is how many endpoints a node serves at the same time, without those that wait for their receivers; default
+	// 512.
+	Workers int
+}
 
 // New makes the process. The poster posts its deliveries.
-func New(cfg processes.Config, poster Poster) (*Process, error) {
+func New(cfg Config, poster Poster) (*Process, error) {
+	if cfg.Workers <= 0 {
+		cfg.Workers = 512
+	}
 	p := &Process{
 		app: cfg.App, store: cfg.Store, ledger: cfg.Ledger, clock: cfg.Clock, poster: poster, log: cfg.Logger,
 		starts: make(chan startRequest, maxStarts), results: make(chan attemptResult, maxResults), delivering: map[chan struct{}]struct{}{},
 	}
+	p.hosts = cfg.NewPeers(peers.Config{Kind: "webhook", Waiting: callsPerHost})
 	var err error
 	p.runner, err = tasks.NewRunner(cfg.RunnerConfig(tasks.RunnerConfig{
-		Process: processName, Work: p.runTask, Workers: workers, Batch: 128,
+		Process: processName, Work: p.runTask, Workers: cfg.Workers, Batch: 128,
 	}))
 	if err != nil {
 		return nil, err

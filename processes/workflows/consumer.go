@@ -16,6 +16,7 @@ import (
 	"ledgerline/events"
 	"ledgerline/eventstore"
 	"ledgerline/eventstore/feed"
+	"ledgerline/processes"
 	"ledgerline/processes/tasks"
 )
 
@@ -48,8 +49,8 @@ const (
 		where a.contact_id = u.contact_id and a.started_position < u.position`
 	// An agent does not handle the conversation of these contacts any more.
 	agentEndedSQL = `update workflow_active_runs set agent_ended = true where contact_id = any($1)`
-	wakeSQL       = `insert into scheduled_tasks as t (process, key, shard, due_at, scheduled_at_position)
-		select '` + runProcess + `', a.run_id::text, a.shard, %s, $3 from workflow_active_runs a where %s order by a.run_id::text collate "C"
+	wakeSQL       = `insert into scheduled_tasks as t (process, key, shard, due_at, scheduled_at_position, owner)
+		select '` + runProcess + `', a.run_id::text, a.shard, %s, $3, $4 from workflow_active_runs a where %s order by a.run_id::text collate "C"
 		on conflict (process, key) do update set due_at = least(t.due_at, excluded.due_at),
 			scheduled_at_position = greatest(t.scheduled_at_position, excluded.scheduled_at_position)`
 )
@@ -69,6 +70,7 @@ type trigger struct {
 // activeRun is what a batch does to one active run.
 type activeRun struct {
 	started              *events.RunStarted // nil: it was started before
+	owner                string             // the organisation
 	shard                int
 	startedPosition      int64
 	awaitsSince          *int64
@@ -293,6 +295,7 @@ var handlers = feed.NewHandlers(
 		c.active[workflowContact{e.WorkflowID, e.ContactID}] = true
 		run := c.run(e.RunID)
 		run.started, run.shard, run.startedPosition, run.startedAt = e, r.Shard, r.Position, r.OccurredAt
+		run.owner = r.OrganisationID.String()
 	}),
 	feed.On(func(c *changes, e *events.RunStepWaiting, r *eventstore.Recorded) {
 		run := c.run(e.RunID)
@@ -358,12 +361,12 @@ func (c *changes) dropSchedule(id uuid.UUID) {
 }
 
 func (c *changes) wake(sql string, id any, r *eventstore.Recorded) {
-	c.waked = append(c.waked, statement{sql, []any{id, r.OccurredAt, r.Position}})
+	c.waked = append(c.waked, statement{sql, []any{id, r.OccurredAt, r.Position, r.OrganisationID.String()}})
 	c.p.wakeups.Add(r.Shard, runProcess, r.OccurredAt)
 }
 
 func (c *changes) schedule(process, key string, due time.Time, r *eventstore.Recorded) {
-	c.tasks = append(c.tasks, tasks.Task{Process: process, Key: key, Shard: r.Shard, DueAt: due, Position: r.Position})
+	c.tasks = append(c.tasks, processes.TaskOf(process, key, due, r))
 }
 
 // run returns what the batch does to a run.
@@ -412,7 +415,7 @@ func (c *changes) addRuns(b *pgx.Batch) {
 			positions = append(positions, run.startedPosition)
 			startedSince, startedResume = append(startedSince, run.awaitsSince), append(startedResume, run.resumeAt)
 			// The task takes all further steps of the run: it needs no other event to be scheduled again.
-			c.tasks = append(c.tasks, tasks.Task{Process: runProcess, Key: id.String(), Shard: run.shard, DueAt: run.startedAt, Position: run.startedPosition})
+			c.tasks = append(c.tasks, tasks.Task{Process: runProcess, Key: id.String(), Owner: run.owner, Shard: run.shard, DueAt: run.startedAt, Position: run.startedPosition})
 		case run.hasChanged:
 			updated, updatedSince, updatedResume = append(updated, id), append(updatedSince, run.awaitsSince), append(updatedResume, run.resumeAt)
 		}

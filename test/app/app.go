@@ -117,6 +117,7 @@ type options struct {
 
 	statementTimeout time.Duration
 	requests         int
+	webhookWorkers   int
 }
 
 // Unlimited returns sending limits that no test reaches.
@@ -155,6 +156,9 @@ func StatementTimeout(d time.Duration) Option { return func(o *options) { o.stat
 
 // OrganisationRequests bounds the requests of an organisation that a node works on at the same time. The default is 32.
 func OrganisationRequests(n int) Option { return func(o *options) { o.requests = n } }
+
+// WebhookWorkers sets how many endpoints a node serves at the same time. The default is that of the service.
+func WebhookWorkers(n int) Option { return func(o *options) { o.webhookWorkers = n } }
 
 // BaseURL sets the public address of the service.
 func BaseURL(base string) Option { return func(o *options) { o.base = base } }
@@ -217,7 +221,7 @@ func (a *App) StartNode(roles service.Roles) *Node {
 	var err error
 	n.Node, err = service.Start(context.WithoutCancel(a.t.Context()), service.Config{
 		DSN: dsn, Keyring: a.Ring, Clock: a.Clock, Roles: roles, Shards: o.shards, MaxConns: 24, StatementTimeout: o.statementTimeout, RateLimits: o.rateLimits,
-		Requests: httpapi.Requests{PerOrganisation: cmp.Or(o.requests, 32)}, TrustedProxies: o.proxies, Inside: !o.guarded, BaseURL: o.base, Version: "test", Logger: logger, Workers: 8, Lease: o.lease, Model: o.model,
+		Requests: httpapi.Requests{PerOrganisation: cmp.Or(o.requests, 32)}, TrustedProxies: o.proxies, Inside: !o.guarded, BaseURL: o.base, Version: "test", Logger: logger, Workers: 8, WebhookWorkers: o.webhookWorkers, Lease: o.lease, Model: o.model,
 		Sessions: auth.SessionConfig{Issuer: Issuer, Audience: Audience, Secret: Secret},
 		Carriers: func(all processes.Carriers) {
 			if o.carrier != nil {
