@@ -12,6 +12,7 @@ package events
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -94,6 +95,10 @@ func NewRegistry(rows ...Registration) *Registry {
 	return r
 }
 
+// ErrUnknown says that an event has a type or a version that this version of the program does not know: a newer one
+// wrote it.
+var ErrUnknown = errors.New("events: not known to this version of the program")
+
 // Name returns the wire name and current version of an event. It panics on a struct that is not registered.
 func (r *Registry) Name(e Event) (name string, version int) {
 	t := reflect.TypeOf(e)
@@ -109,10 +114,10 @@ func (r *Registry) Name(e Event) (name string, version int) {
 func (r *Registry) Decode(name string, version int, facts, personal []byte) (Event, error) {
 	e := r.byName[name]
 	if e == nil {
-		return nil, fmt.Errorf("events: unknown type %q", name)
+		return nil, fmt.Errorf("%w: type %q", ErrUnknown, name)
 	}
 	if version < 1 || version > e.version {
-		return nil, fmt.Errorf("events: %s version %d is not known here (newest is %d)", name, version, e.version)
+		return nil, fmt.Errorf("%w: %s version %d (newest is %d)", ErrUnknown, name, version, e.version)
 	}
 	for v := version; v < e.version; v++ {
 		var err error

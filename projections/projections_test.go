@@ -2,6 +2,7 @@ package projections_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -28,6 +29,8 @@ type node struct {
 	ring     *eventstore.Keyring
 	dsn      string
 	run      func(...feed.Consumer)
+	runner   *feed.Runner // set by run
+	registry *events.Registry
 	org, wsp uuid.UUID
 	viewer   projections.Viewer
 }
@@ -55,7 +58,7 @@ func (n *node) join(t *testing.T, shards int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	pool, err := pgxpool.New(ctx, n.dsn)
 	require.NoError(t, err)
-	n.Ledger, err = eventstore.Open(ctx, eventstore.Config{Pool: pool, Keyring: n.ring, Clock: clock.System(), Shards: shards})
+	n.Ledger, err = eventstore.Open(ctx, eventstore.Config{Pool: pool, Keyring: n.ring, Clock: clock.System(), Shards: shards, Registry: n.registry})
 	require.NoError(t, err)
 	progress := feed.NewProgress()
 	n.Store = projections.NewStore(n.Ledger, progress)
@@ -70,6 +73,7 @@ func (n *node) join(t *testing.T, shards int) {
 		}
 		r, err := feed.NewRunner(feed.Config{Ledger: n.Ledger, Progress: progress, Consumers: append(consumers, extra...), Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
+		n.runner = r
 		done := make(chan struct{})
 		go func() { defer close(done); require.NoError(t, r.Run(ctx)) }()
 		t.Cleanup(func() { cancel(); <-done })
@@ -292,6 +296,66 @@ func TestTwoNodesRunningTheSameProjectionsWriteEveryEventOnce(t *testing.T) {
 	_, err := readmodel.ReplayAll(ctx, n.Ledger, projections.All(), nil)
 	require.NoError(t, err)
 	require.Equal(t, live, n.dump(t, "read"))
+}
+
+// waitUntilStopped waits until a consumer cannot go on, and returns the error.
+func (n *node) waitUntilStopped(t *testing.T, consumer string) error {
+	t.Helper()
+	var found error
+	require.Eventually(t, func() bool {
+		for _, stop := range n.runner.Stopped() {
+			if stop.Consumer == consumer {
+				found = stop.Err
+			}
+		}
+		return found != nil
+	}, 20*time.Second, time.Millisecond)
+	return found
+}
+
+func (n *node) parked(t *testing.T) []feed.ParkedEvent {
+	t.Helper()
+	list, err := feed.ListParkedEvents(t.Context(), n.Ledger)
+	require.NoError(t, err)
+	return list
+}
+
+func TestAMissingColumnStopsTheConsumerAndSkipsNoEvent(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, 1)
+	var table string
+	require.NoError(t, n.Ledger.Pool().QueryRow(t.Context(),
+		`select format('%I.%I', table_schema, table_name) from information_schema.tables where table_name = 'contacts' and table_type = 'BASE TABLE'`).Scan(&table))
+	rename := func(from, to string) {
+		_, err := n.Ledger.Pool().Exec(t.Context(), fmt.Sprintf(`alter table %s rename column %s to %s`, table, from, to))
+		require.NoError(t, err)
+	}
+	rename("first_name", "given_name")
+	n.append(t, stream("ctc_a", 0, created("ctc_a")))
+	n.run()
+	require.ErrorContains(t, n.waitUntilStopped(t, "contacts"), "42703")
+	require.Empty(t, n.parked(t))
+	rename("given_name", "first_name")
+	require.NoError(t, n.WaitForHead(t.Context(), 0, projections.All()...))
+	require.Empty(t, n.runner.Stopped())
+	_, found, err := n.Contact(t.Context(), n.viewer, "ctc_a")
+	require.NoError(t, err)
+	require.True(t, found)
+}
+
+func TestAnEventOfANewerVersionStopsTheConsumerUntilAProgramThatKnowsItRuns(t *testing.T) {
+	t.Parallel()
+	old := newNode(t, 1)
+	newer := &node{ring: old.ring, dsn: old.dsn, org: old.org, wsp: old.wsp, registry: events.NewRegistry(
+		events.Define[events.ContactCreated]("contact.created", 2, func(facts, personal json.RawMessage) (json.RawMessage, json.RawMessage, error) {
+			return facts, personal, nil
+		}),
+	)}
+	newer.join(t, 0)
+	newer.append(t, stream("ctc_a", 0, created("ctc_a")))
+	old.run()
+	require.ErrorIs(t, old.waitUntilStopped(t, "contacts"), events.ErrUnknown)
+	require.Empty(t, old.parked(t))
 }
 
 func TestAnUnprocessableEventIsParkedAndOthersAreProjected(t *testing.T) {

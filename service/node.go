@@ -354,6 +354,17 @@ func (n *Node) serve() error {
 	if cfg.Roles.Project {
 		n.API.AddReadinessCheck("projections", n.caughtUp)
 	}
+	if n.Runner != nil {
+		n.API.AddReadinessCheck("consumers", n.consumersRun)
+	}
+	return nil
+}
+
+// consumersRun returns an error while a consumer of the node cannot go on.
+func (n *Node) consumersRun(context.Context) error {
+	for _, stop := range n.Runner.Stopped() {
+		return fmt.Errorf("%s has stopped after position %d on shard %d: %w", stop.Consumer, stop.After, stop.Shard, stop.Err)
+	}
 	return nil
 }
 

@@ -37,6 +37,7 @@ type Runner struct {
 	log      *slog.Logger
 	router   *message.Router
 	handlers map[string]handler // by name of the watermill handler
+	stops    stops
 }
 
 // handler is one consumer on one shard.
@@ -56,7 +57,7 @@ func NewRunner(cfg Config) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("feed: router: %w", err)
 	}
-	r := &Runner{ledger: cfg.Ledger, progress: cfg.Progress, log: cfg.Logger, router: router, handlers: map[string]handler{}}
+	r := &Runner{ledger: cfg.Ledger, progress: cfg.Progress, log: cfg.Logger, router: router, handlers: map[string]handler{}, stops: stops{log: cfg.Logger, byName: map[string]Stop{}}}
 	parking, err := middleware.PoisonQueueWithFilter(parker{r}, "parked", isUnprocessable)
 	if err != nil {
 		return nil, fmt.Errorf("feed: parking: %w", err)
@@ -67,7 +68,7 @@ func NewRunner(cfg Config) (*Runner, error) {
 		router.AddMiddleware(b.NewRouterMiddleware().Middleware)
 		cfg.Metrics.MustRegister(r.lagMetric())
 	}
-	router.AddMiddleware(parking, middleware.Recoverer)
+	router.AddMiddleware(r.backOff, parking, middleware.Recoverer)
 	tails := make([]*tail, cfg.Ledger.Shards())
 	for shard := range tails {
 		tails[shard] = &tail{ledger: cfg.Ledger, shard: shard}
@@ -188,25 +189,6 @@ func send(ctx context.Context, ledger *eventstore.Ledger, q *pgx.Batch) error {
 	return nil
 }
 
-// isUnprocessable tells whether an error is caused by the events themselves, so that a retry would fail in the same
-// way.
-func isUnprocessable(err error) bool {
-	if undecodable := (*eventstore.UndecodableError)(nil); errors.As(err, &undecodable) {
-		return true
-	}
-	if panicked := (middleware.RecoveredPanicError{}); errors.As(err, &panicked) {
-		return true
-	}
-	if refused := (*pgconn.PgError)(nil); errors.As(err, &refused) {
-		switch refused.Code[:2] {
-		case "21", "22", "23", "42", "54": // cardinality, data, integrity, syntax or missing table, limits
-			return true
-		}
-	}
-	unprocessable := (*UnprocessableError)(nil)
-	return errors.As(err, &unprocessable)
-}
-
 // UnprocessableError is what a consumer returns for events that it will never be able to apply. They are parked.
 type UnprocessableError struct{ Cause error }
 
@@ -227,13 +209,28 @@ type lagCollector struct {
 	desc   *prometheus.Desc
 }
 
-func (l lagCollector) Describe(ch chan<- *prometheus.Desc) { ch <- l.desc }
+func (l lagCollector) Describe(ch chan<- *prometheus.Desc) { ch <- l.desc; ch <- stoppedDesc }
 
 func (l lagCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, at := range l.runner.Lag() {
 		ch <- prometheus.MustNewConstMetric(l.desc, prometheus.GaugeValue, float64(at.Behind), at.Consumer, strconv.Itoa(at.Shard))
 	}
+	stopped := map[Lag]bool{}
+	for _, stop := range l.runner.Stopped() {
+		stopped[Lag{Consumer: stop.Consumer, Shard: stop.Shard}] = true
+	}
+	for _, at := range l.runner.Lag() {
+		value := 0.0
+		if stopped[Lag{Consumer: at.Consumer, Shard: at.Shard}] {
+			value = 1
+		}
+		ch <- prometheus.MustNewConstMetric(stoppedDesc, prometheus.GaugeValue, value, at.Consumer, strconv.Itoa(at.Shard))
+	}
 }
+
+var stoppedDesc = prometheus.NewDesc("ledgerline_feed_stopped",
+	"1 while a consumer of this node cannot go on at an event, because the program or the database does not fit.",
+	[]string{"consumer", "shard"}, nil)
 
 // Lag is how far a consumer of this process is behind the head of a shard.
 type Lag struct {

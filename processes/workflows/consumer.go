@@ -50,15 +50,16 @@ const (
 	// An agent does not handle the conversation of these contacts any more.
 	agentEndedSQL = `update workflow_active_runs set agent_ended = true where contact_id = any($1)`
 	wakeSQL       = `insert into scheduled_tasks as t (process, key, shard, due_at, scheduled_at_position, owner)
-		select '` + runProcess + `', a.run_id::text, a.shard, %s, $3, $4 from workflow_active_runs a where %s order by a.run_id::text collate "C"
+		select '` + runProcess + `', a.run_id::text, a.shard, %s, $3, %s from workflow_active_runs a where %s order by a.run_id::text collate "C"
 		on conflict (process, key) do update set due_at = least(t.due_at, excluded.due_at),
 			scheduled_at_position = greatest(t.scheduled_at_position, excluded.scheduled_at_position)`
 )
 
 var (
-	wakeContactsSQL = fmt.Sprintf(wakeSQL, "$2", "a.contact_id = any($1) and (a.reply_id is not null or a.cancel is not null or a.agent_ended)")
-	cancelRunsSQL   = fmt.Sprintf(wakeSQL, "$2", "a.workflow_id = $1")
-	resumeRunsSQL   = fmt.Sprintf(wakeSQL, "case when a.reply_id is null and not a.agent_ended then coalesce(a.resume_at, $2) else $2 end", "a.workflow_id = $1")
+	wakeContactsSQL = fmt.Sprintf(wakeSQL, "$2", "(select u.owner from unnest($1::text[], $4::text[]) u (contact_id, owner) where u.contact_id = a.contact_id limit 1)",
+		"a.contact_id = any($1) and (a.reply_id is not null or a.cancel is not null or a.agent_ended)")
+	cancelRunsSQL = fmt.Sprintf(wakeSQL, "$2", "$4", "a.workflow_id = $1")
+	resumeRunsSQL = fmt.Sprintf(wakeSQL, "case when a.reply_id is null and not a.agent_ended then coalesce(a.resume_at, $2) else $2 end", "$4", "a.workflow_id = $1")
 )
 
 // trigger is a live workflow as of the consumer's position.
@@ -434,13 +435,14 @@ func (c *changes) addRuns(b *pgx.Batch) {
 
 // addContacts marks the runs of contacts that replied, opted out or were erased, or whose agent has ended.
 func (c *changes) addContacts(b *pgx.Batch) {
-	var contacts []string
+	var contacts, owners []string
 	var last *eventstore.Recorded
 	if len(c.replies) > 0 {
 		var ids, messages []string
 		var positions []int64
 		for _, one := range c.replies {
 			ids, messages, positions = append(ids, one.contactID), append(messages, one.messageID), append(positions, one.at.Position)
+			owners = append(owners, one.at.OrganisationID.String())
 			last = one.at
 		}
 		b.Queue(replySQL, ids, messages, positions)
@@ -451,6 +453,7 @@ func (c *changes) addContacts(b *pgx.Batch) {
 		var positions []int64
 		for _, one := range c.cancelled {
 			ids, codes, positions = append(ids, one.contactID), append(codes, one.code), append(positions, one.at.Position)
+			owners = append(owners, one.at.OrganisationID.String())
 			last = one.at
 		}
 		b.Queue(cancelSQL, ids, positions, codes)
@@ -459,13 +462,13 @@ func (c *changes) addContacts(b *pgx.Batch) {
 	if len(c.agentEnded) > 0 {
 		var ids []string
 		for _, one := range c.agentEnded {
-			ids, last = append(ids, one.contactID), one.at
+			ids, owners, last = append(ids, one.contactID), append(owners, one.at.OrganisationID.String()), one.at
 		}
 		b.Queue(agentEndedSQL, ids)
 		contacts = append(contacts, ids...)
 	}
 	if last != nil {
-		b.Queue(wakeContactsSQL, contacts, last.OccurredAt, last.Position)
+		b.Queue(wakeContactsSQL, contacts, last.OccurredAt, last.Position, owners)
 		c.p.wakeups.Add(last.Shard, runProcess, last.OccurredAt)
 	}
 }
