@@ -154,6 +154,12 @@ type system struct{ clock *Movable }
 // System returns the real clock.
 func System() Clock { return system{Running()} }
 
+// IsSystem reports whether a clock is the real one, which cannot be moved.
+func IsSystem(c Clock) bool {
+	_, is := c.(system)
+	return is
+}
+
 func (s system) Now() time.Time { return s.clock.Now() }
 
 // Changed returns nil, from which a receive waits forever: this clock cannot be moved.

@@ -45,6 +45,8 @@ type Config struct {
 	Cache  int          // number of aggregate states of each kind kept in memory; default 65,536
 	// SMS reports whether messages of lines with a carrier can go by SMS; default: none can.
 	SMS func(carrier string) bool
+	// MayAppend says whether this node may write to the ledger now; default: always. Its error is the cause of a refusal.
+	MayAppend func() error
 	// InsideWebhooks accepts http and private addresses for webhook endpoints too.
 	InsideWebhooks bool
 	// Model says that the installation has a model endpoint, without which agents cannot become live.
@@ -69,7 +71,7 @@ func New(cfg Config) (*App, error) {
 		return nil, errors.New("commands: a ledger is needed")
 	}
 	e, err := engine.New(engine.Config{
-		Ledger: cfg.Ledger, IDs: cfg.IDs, Random: cfg.Random, Logger: cfg.Logger, Cache: cfg.Cache,
+		Ledger: cfg.Ledger, IDs: cfg.IDs, Random: cfg.Random, Logger: cfg.Logger, Cache: cfg.Cache, MayAppend: cfg.MayAppend,
 	})
 	if err != nil {
 		return nil, err

@@ -21,6 +21,7 @@ create table simulator.messages (
     failures integer not null default 0, -- reports in a row that the service did not accept
     retry_at timestamptz,                -- after a failure, in real time
     sealed bytea,                        -- numbers and text for replies, encrypted; null once the script needs them no more
+    given_up integer,                    -- attempts up to this one are never accepted: a lookup said so
     primary key (message_id, channel)
 );
 create index simulator_messages_due on simulator.messages (due_at) where due_at is not null and sends > 0;
@@ -65,7 +66,8 @@ create index bluebubbles_parts_old on bluebubbles.parts (begun_at);
 -- How far the messages of each line's server were read.
 create table bluebubbles.polls (
     line_id text collate "C" primary key,
-    polled_at timestamptz not null,
+    polled_at timestamptz not null,      -- when the last poll began
+    read_at timestamptz,                 -- when the last poll began that read all messages there were
     since bigint not null,               -- Unix milliseconds: when the line became ours; older messages are ignored
     seen bigint not null                 -- Unix milliseconds by the server's clock: messages up to here were read
 );

@@ -46,11 +46,16 @@ var All = Roles{Write: true, Read: true, Project: true, Process: true}
 
 // Config configures a node. A zero value is replaced by the default where one is stated.
 type Config struct {
-	DSN     string
+	DSN string
+	// Migrate makes Start migrate the database. Without it Start refuses a database with another schema.
+	Migrate bool
 	Keyring *eventstore.Keyring
 	Clock   clock.Clock // default: the real one
-	Roles   Roles
-	Shards  int // only for a new installation; default 1
+	// RealClock says that Clock shows the machine's time, so that it is compared with the database's. Default: whether
+	// Clock is the real one.
+	RealClock bool
+	Roles     Roles
+	Shards    int // only for a new installation; default 1
 	// MaxConns is the maximal number of connections to PostgreSQL, without those of the committers and of the feed's
 	// notifications; default 32, at least 4. Requests have a part of them, projections and processes the rest.
 	MaxConns int
@@ -117,15 +122,20 @@ type Node struct {
 	failed   chan error
 
 	outage    *outage
+	skew      *skew               // nil unless the clock is compared with the database's
 	processes []processes.Process // empty without the role process
 	stopped   []string            // processes that do not run because their checkpoint is not in the ledger
 	closers   []func()            // called by Stop when all components have ended
 }
 
-// Start migrates the database and starts a node. Stop it with Stop.
+// Start starts a node. Stop it with Stop.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	cfg.fill()
-	if err := migrations.Up(ctx, cfg.DSN); err != nil {
+	schema := migrations.Check
+	if cfg.Migrate {
+		schema = migrations.Up
+	}
+	if err := schema(ctx, cfg.DSN); err != nil {
 		return nil, err
 	}
 	forRequests := cfg.requestConns()
@@ -159,6 +169,7 @@ func (c *Config) fill() {
 	if c.Clock == nil {
 		c.Clock = clock.System()
 	}
+	c.RealClock = c.RealClock || clock.IsSystem(c.Clock)
 	if c.MaxConns == 0 {
 		c.MaxConns = 32
 	}
@@ -195,7 +206,14 @@ func (n *Node) assemble(ctx context.Context) (err error) {
 	}
 	// Only the simulator can send SMS. Other carriers cannot, until an SMS provider is connected.
 	sms := func(carrier string) bool { return carrier == SimulatorCarrier && n.Simulator != nil }
-	if n.App, err = commands.New(commands.Config{Ledger: n.Ledger, Logger: cfg.Logger, InsideWebhooks: cfg.Inside, SMS: sms, Model: cfg.Model != nil}); err != nil {
+	if cfg.RealClock {
+		n.skew = newSkew(cfg.Clock, n.pool, cfg.Logger)
+		n.skew.measure(ctx)
+		n.metrics.MustRegister(n.skew)
+	}
+	if n.App, err = commands.New(commands.Config{
+		Ledger: n.Ledger, Logger: cfg.Logger, InsideWebhooks: cfg.Inside, SMS: sms, MayAppend: n.skew.check, Model: cfg.Model != nil,
+	}); err != nil {
 		return err
 	}
 	n.Store = projections.NewStore(n.Ledger, n.progress)
@@ -206,6 +224,9 @@ func (n *Node) assemble(ctx context.Context) (err error) {
 	n.Ledger.OnSettle(n.compareCheckpoints)
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	n.stop = stop
+	if n.skew != nil {
+		n.run(run, "clock skew", func(ctx context.Context) error { n.skew.run(ctx); return nil })
+	}
 	n.run(run, "feed notifications", func(ctx context.Context) error {
 		feed.Listen(ctx, n.Ledger, n.progress, cfg.Logger)
 		return nil
@@ -351,6 +372,7 @@ func (n *Node) serve() error {
 	}
 	n.API.AddReadinessCheck("database", func(ctx context.Context) error { return n.pool.Ping(ctx) })
 	n.API.AddReadinessCheck("history", func(context.Context) error { return n.historyIsWhole() })
+	n.API.AddReadinessCheck("clock", func(context.Context) error { return n.skew.check() })
 	if cfg.Roles.Project {
 		n.API.AddReadinessCheck("projections", n.caughtUp)
 	}

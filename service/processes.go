@@ -10,6 +10,7 @@ import (
 	"ledgerline/processes/dispatch"
 	"ledgerline/processes/webhooks"
 	"ledgerline/processes/workflows"
+	"ledgerline/projections"
 )
 
 // processList is every process: an empty value, for its name and the events that it consumes, and the function that
@@ -43,9 +44,28 @@ func ProcessConsumers() []feed.Consumer {
 	return list
 }
 
+// ConsumerNamed makes the process or finds the projection with a name, to apply parked events. It returns nil when
+// there is none. Nothing runs.
+func (n *Node) ConsumerNamed(name string) (feed.Consumer, error) {
+	if p := projections.Named(name); p != nil {
+		return p, nil
+	}
+	for _, listed := range processList {
+		if listed.empty.Name() == name {
+			return listed.make(n, n.processConfig())
+		}
+	}
+	return nil, nil //nolint:nilnil // there is none
+}
+
+func (n *Node) processConfig() processes.Config {
+	return processes.Config{App: n.App, Ledger: n.Ledger, Store: n.Store, Clock: n.Clock, Lease: n.cfg.Lease, Logger: n.cfg.Logger}
+}
+
 // startProcesses makes, prepares and runs every process.
 func (n *Node) startProcesses(ctx, run context.Context) error {
-	cfg := processes.Config{App: n.App, Ledger: n.Ledger, Store: n.Store, Clock: n.Clock, Lease: n.cfg.Lease, Logger: n.cfg.Logger, Metrics: processes.NewMetrics(n.metrics)}
+	cfg := n.processConfig()
+	cfg.Metrics = processes.NewMetrics(n.metrics)
 	for _, listed := range processList {
 		p, err := listed.make(n, cfg)
 		if err != nil {

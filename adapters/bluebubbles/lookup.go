@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"ledgerline/processes/carrier"
 )
@@ -25,6 +26,11 @@ const (
 func (a *Adapter) Lookup(ctx context.Context, out carrier.Outbound) (carrier.Accepted, bool, error) {
 	if out.Channel != "chat" { // Send refuses it always
 		return carrier.Accepted{}, false, nil
+	}
+	if !out.ForgottenSince.IsZero() {
+		if err := a.recordForgotten(ctx, &out); err != nil {
+			return carrier.Accepted{}, false, err
+		}
 	}
 	attempts, err := a.attempts(ctx, out.MessageID)
 	if err != nil {
@@ -48,6 +54,18 @@ func (a *Adapter) Lookup(ctx context.Context, out carrier.Outbound) (carrier.Acc
 	}
 	// A message with a part that was never attempted continues there when Send is called again.
 	return accepted, len(attempts) == len(wanted) && len(attempts) > 0, nil
+}
+
+// recordForgotten records an attempt of each part of a message that may have been sent without our memory of it.
+func (a *Adapter) recordForgotten(ctx context.Context, out *carrier.Outbound) error {
+	parts := len(patterns(out))
+	for part := range parts {
+		temp := "ledgerline-" + out.MessageID + "-" + strconv.Itoa(part)
+		if _, err := a.cfg.Pool.Exec(ctx, recordForgottenSQL, out.MessageID, part, part == parts-1, out.LineID, temp, out.ForgottenSince); err != nil {
+			return fmt.Errorf("bluebubbles: record attempt: %w", err)
+		}
+	}
+	return nil
 }
 
 // pattern is how a part is recognised.

@@ -32,6 +32,9 @@ on conflict (message_id, part) do update set
     begun_at = case when p.guid is null then now() else p.begun_at end, line_id = case when p.guid is null then $4 else p.line_id end
 returning temp_guid, guid, lost`
 
+const recordForgottenSQL = `
+insert into bluebubbles.parts (message_id, part, last, line_id, temp_guid, begun_at) values ($1, $2, $3, $4, $5, $6) on conflict do nothing`
+
 func (a *Adapter) recordAttempt(ctx context.Context, lineID, messageID string, part, parts int) (newAttempt, error) {
 	temp := "ledgerline-" + messageID + "-" + strconv.Itoa(part)
 	rows, err := a.cfg.Pool.Query(ctx, recordAttemptSQL, messageID, part, part == parts-1, lineID, temp)
@@ -174,6 +177,10 @@ insert into bluebubbles.polls as p (line_id, polled_at, since, seen)
 select $1, now(), t, t from (select (extract(epoch from now()) * 1000)::bigint) x (t)
 on conflict (line_id) do update set polled_at = now() where p.polled_at <= now() - make_interval(secs => $2)
 returning since, seen`
+	readSQL      = `update bluebubbles.polls set read_at = polled_at where line_id = $1`
+	readAgainSQL = `update bluebubbles.polls set seen = least(seen, $1), since = least(since, $1), read_at = null`
+	unreadSQL    = `select u.line_id from unnest($1::text[]) u (line_id) left join bluebubbles.polls p on p.line_id = u.line_id
+		where p.read_at is null or p.read_at < $2 order by 1`
 	seenSQL  = `update bluebubbles.polls set seen = greatest(seen, $2) where line_id = $1`
 	pruneSQL = `delete from bluebubbles.parts where (message_id, part) in (
 		select message_id, part from bluebubbles.parts where begun_at < now() - interval '30 days' limit 1000)`

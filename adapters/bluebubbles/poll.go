@@ -97,10 +97,46 @@ func (a *Adapter) readNew(ctx context.Context, account Account, since, seen int6
 		if _, recordErr := a.cfg.Pool.Exec(ctx, seenSQL, account.LineID, newest); err == nil && recordErr != nil {
 			err = fmt.Errorf("bluebubbles: poll: %w", recordErr)
 		}
-		if err != nil || len(list) < pageSize {
+		if err != nil {
 			return err
 		}
+		if len(list) < pageSize {
+			return a.recordRead(ctx, account.LineID)
+		}
 	}
+}
+
+// recordRead records that all messages were read that there were when the poll began.
+func (a *Adapter) recordRead(ctx context.Context, lineID string) error {
+	if _, err := a.cfg.Pool.Exec(ctx, readSQL, lineID); err != nil {
+		return fmt.Errorf("bluebubbles: poll: %w", err)
+	}
+	return nil
+}
+
+// ReadAgain implements carrier.Reader.
+func (a *Adapter) ReadAgain(ctx context.Context, since time.Time) error {
+	if _, err := a.cfg.Pool.Exec(ctx, readAgainSQL, since.UnixMilli()); err != nil {
+		return fmt.Errorf("bluebubbles: read again: %w", err)
+	}
+	return nil
+}
+
+// Unread implements carrier.Reader.
+func (a *Adapter) Unread(ctx context.Context, since time.Time) ([]string, error) {
+	lines, err := a.cfg.Lines.Lines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := a.cfg.Pool.Query(ctx, unreadSQL, lines, since)
+	if err != nil {
+		return nil, fmt.Errorf("bluebubbles: unread lines: %w", err)
+	}
+	unread, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("bluebubbles: unread lines: %w", err)
+	}
+	return unread, nil
 }
 
 // readOpen reads the receipts of messages that are not known to be read or failed.

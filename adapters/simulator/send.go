@@ -25,21 +25,29 @@ const maxSends = 256
 const commitTimeout = 30 * time.Second
 
 // acceptSQL accepts messages, or refuses them for now as often as their scripts say. A message that is sent again on
-// the same channel is counted, and its script goes on unchanged.
+// the same channel is counted, and its script goes on unchanged. A row without calls was made by a lookup. An attempt
+// that a lookup has given up is not accepted, and not returned.
 const acceptSQL = `
-insert into simulator.messages as m (message_id, channel, carrier_id, script, calls, refuses, sends, accepted_at, due_at, sealed)
-select id, channel, carrier, script, 1, greatest(refuses - 1, 0), case when refuses > 0 then 0 else 1 end, at, due, sealed
-from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::int[], $6::timestamptz[], $7::timestamptz[], $8::bytea[])
-     as t(id, channel, carrier, script, refuses, at, due, sealed)
+insert into simulator.messages as m (message_id, channel, carrier_id, script, calls, refuses, sends, accepted_at, due_at, sealed, given_up)
+select id, channel, carrier, script, 1, greatest(refuses - 1, 0), case when refuses > 0 then 0 else 1 end, at, due, sealed, nullif(attempt, 0) - 1
+from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::int[], $6::timestamptz[], $7::timestamptz[], $8::bytea[], $9::int[])
+     as t(id, channel, carrier, script, refuses, at, due, sealed, attempt)
 on conflict (message_id, channel) do update set
     calls = m.calls + 1,
-    refuses = greatest(m.refuses - 1, 0),
-    sends = m.sends + case when m.refuses > 0 then 0 else 1 end,
+    carrier_id = case when m.calls = 0 then excluded.carrier_id else m.carrier_id end,
+    script = case when m.calls = 0 then excluded.script else m.script end,
+    sealed = case when m.calls = 0 then excluded.sealed else m.sealed end,
+    refuses = case when m.calls = 0 then excluded.refuses else greatest(m.refuses - 1, 0) end,
+    sends = m.sends + case when m.calls = 0 then excluded.sends when m.refuses > 0 then 0 else 1 end,
     accepted_at = case when m.sends = 0 then excluded.accepted_at else m.accepted_at end,
     due_at = case when m.sends = 0 then excluded.due_at else m.due_at end
+where coalesce(excluded.given_up, m.given_up, 0) >= coalesce(m.given_up, 0)
 returning message_id, channel, carrier_id, sends > 0`
 
-var errClosed = errors.New("simulator: closed")
+var (
+	errClosed  = errors.New("simulator: closed")
+	errGivenUp = errors.New("simulator: a lookup has given this attempt up")
+)
 
 // payload is the part of a message that replies need. It is stored encrypted.
 type payload struct {
@@ -56,10 +64,11 @@ type messageKey struct{ messageID, channel string }
 // call is a call of Send that waits for its commit.
 type call struct {
 	messageKey
-	script script
-	at     time.Time
-	sealed []byte
-	answer chan answer // buffered
+	attempt int
+	script  script
+	at      time.Time
+	sealed  []byte
+	answer  chan answer // buffered
 }
 
 type answer struct {
@@ -70,7 +79,7 @@ type answer struct {
 // Send implements carrier.Carrier. It rejects numbers that are not on chat with not_on_chat, and numbers that end in 88
 // by SMS too, with sms_undeliverable.
 func (s *Simulator) Send(ctx context.Context, out carrier.Outbound) (carrier.Accepted, error) {
-	c := &call{messageKey: messageKey{out.MessageID, out.Channel}, script: scriptOf(out), at: s.cfg.Clock.Now(), answer: make(chan answer, 1)}
+	c := &call{messageKey: messageKey{out.MessageID, out.Channel}, attempt: out.Attempt, script: scriptOf(out), at: s.cfg.Clock.Now(), answer: make(chan answer, 1)}
 	if c.script.rejects != "" {
 		return carrier.Accepted{}, &carrier.Rejected{Code: c.script.rejects}
 	}
@@ -173,7 +182,7 @@ func (s *Simulator) accept(ctx context.Context, batch map[messageKey]*call) {
 	})
 	var (
 		ids, channels, carriers, names []string
-		refuses                        []int
+		refuses, attempts              []int
 		ats                            []time.Time
 		dues                           []*time.Time
 		sealed                         [][]byte
@@ -181,11 +190,12 @@ func (s *Simulator) accept(ctx context.Context, batch map[messageKey]*call) {
 	for _, c := range calls {
 		ids, channels, carriers = append(ids, c.messageID), append(channels, c.channel), append(carriers, "sim_"+uuid.Must(uuid.NewV7()).String())
 		names, refuses = append(names, c.script.name), append(refuses, c.script.refuses)
+		attempts = append(attempts, c.attempt)
 		ats, dues = append(ats, c.at), append(dues, c.script.next(0, c.at))
 		sealed = append(sealed, c.sealed)
 	}
 	answers := make(map[messageKey]answer, len(calls))
-	rows, err := s.cfg.Pool.Query(ctx, acceptSQL, ids, channels, carriers, names, refuses, ats, dues, sealed)
+	rows, err := s.cfg.Pool.Query(ctx, acceptSQL, ids, channels, carriers, names, refuses, ats, dues, sealed, attempts)
 	if err == nil {
 		var of messageKey
 		var carrierID string
@@ -202,7 +212,11 @@ func (s *Simulator) accept(ctx context.Context, batch map[messageKey]*call) {
 	for _, c := range calls {
 		switch {
 		case err == nil:
-			c.answer <- answers[c.messageKey]
+			a, returned := answers[c.messageKey]
+			if !returned {
+				a.err = errGivenUp
+			}
+			c.answer <- a
 		case pgconn.SafeToRetry(err): // nothing was sent to the database
 			c.answer <- answer{err: fmt.Errorf("%w: simulator: %w", carrier.ErrTransient, err)}
 		default:

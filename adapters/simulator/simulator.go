@@ -95,22 +95,38 @@ func (s *Simulator) Reachable(_ context.Context, _ carrier.Line, phone string) (
 }
 
 const (
-	lookupSQL = `select carrier_id from simulator.messages where message_id = $1 and channel = $2 and sends > 0`
-	sendsSQL  = `select coalesce(sum(sends), 0), coalesce(sum(sends - 1) filter (where sends > 1), 0) from simulator.messages`
-	listSQL   = `
+	lookupSQL = `select carrier_id, sends > 0 from simulator.messages where message_id = $1 and channel = $2`
+	// giveUpSQL waits for a commit in progress that accepts the message. If the message was not accepted, it never will be
+	// by an attempt up to this one, even if its call is still under way on a node that stands still.
+	giveUpSQL = `
+insert into simulator.messages as m (message_id, channel, carrier_id, script, calls, refuses, sends, accepted_at, given_up)
+values ($1, $2, '', '', 0, 0, 0, now(), $3)
+on conflict (message_id, channel) do update set
+    given_up = case when m.sends = 0 then greatest(m.given_up, excluded.given_up) else m.given_up end
+returning carrier_id, sends > 0`
+	sendsSQL = `select coalesce(sum(sends), 0), coalesce(sum(sends - 1) filter (where sends > 1), 0) from simulator.messages`
+	listSQL  = `
 select message_id, channel, carrier_id, script, calls, sends, due_at is null and sends > 0
-from simulator.messages order by accepted_at, message_id, channel`
+from simulator.messages where calls > 0 order by accepted_at, message_id, channel`
 )
 
 // Lookup implements carrier.Carrier.
 func (s *Simulator) Lookup(ctx context.Context, out carrier.Outbound) (carrier.Accepted, bool, error) {
+	sql, args := lookupSQL, []any{out.MessageID, out.Channel}
+	if out.Attempt > 0 {
+		sql, args = giveUpSQL, append(args, out.Attempt)
+	}
 	var accepted carrier.Accepted
-	err := s.cfg.Pool.QueryRow(ctx, lookupSQL, out.MessageID, out.Channel).Scan(&accepted.CarrierID)
+	var found bool
+	err := s.cfg.Pool.QueryRow(ctx, sql, args...).Scan(&accepted.CarrierID, &found)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return carrier.Accepted{}, false, nil
 	}
 	if err != nil {
 		return carrier.Accepted{}, false, fmt.Errorf("simulator: lookup: %w", err)
+	}
+	if !found {
+		return carrier.Accepted{}, false, nil
 	}
 	return accepted, true, nil
 }

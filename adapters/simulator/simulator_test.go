@@ -534,3 +534,28 @@ func BenchmarkSend(b *testing.B) {
 	all.Wait()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "sends/s")
 }
+
+func TestAnAttemptThatALookupDidNotFindIsNeverAccepted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	out := carrier.Outbound{MessageID: "msg_late", LineID: "ln_1", From: "+12025550100", To: "+12025550100", Body: "Hello", Channel: "sms", Attempt: 1}
+	_, found, err := w.sim.Lookup(t.Context(), out)
+	require.NoError(t, err)
+	require.False(t, found)
+	_, err = w.sim.Send(t.Context(), out) // the call of a node that stood still meanwhile
+	require.Error(t, err)
+	total, _, err := w.sim.Sends(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, total)
+	out.Attempt = 2
+	accepted, err := w.sim.Send(t.Context(), out)
+	require.NoError(t, err)
+	require.NotEmpty(t, accepted.CarrierID)
+	again, found, err := w.sim.Lookup(t.Context(), out)
+	require.NoError(t, err)
+	require.True(t, found)
+	require.Equal(t, accepted, again)
+	total, duplicates, err := w.sim.Sends(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, []int64{1, 0}, []int64{total, duplicates})
+}

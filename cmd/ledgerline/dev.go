@@ -210,7 +210,7 @@ func (d *dev) serve(ctx context.Context, dsn string, keyring *eventstore.Keyring
 		model = llm.Scripted{}
 	}
 	if d.node, err = service.Start(ctx, service.Config{
-		DSN: dsn, Keyring: keyring, Clock: d.clock, Roles: service.All, Shards: d.Shards, RateLimits: d.RateLimits == "on", Inside: true,
+		DSN: dsn, Migrate: true, Keyring: keyring, Clock: d.clock, Roles: service.All, Shards: d.Shards, RateLimits: d.RateLimits == "on", Inside: true,
 		Sessions: devSessions(d.secret, d.clock), BaseURL: base, AccessLog: d.AccessLog, Version: version(), Logger: d.log, Heads: heads, Model: model,
 	}); err != nil {
 		return err

@@ -28,10 +28,11 @@ type cli struct {
 	DevEnv devEnvCommand `cmd:"" group:"run" help:"Print the variables with which a shell reaches a running dev: eval \"$(ledgerline dev-env)\"."`
 	Serve  serveCommand  `cmd:"" group:"run" help:"Run a node with any of the roles write, read, project and process. Nodes share one database."`
 
-	Migrate     migrateCommand     `cmd:"" group:"data" help:"Migrate the database to the newest schema. Every node does this when it starts."`
+	Migrate     migrateCommand     `cmd:"" group:"data" help:"Migrate the database to the newest schema. Nodes and tools refuse another one; dev migrates by itself."`
 	Keys        keysCommand        `cmd:"" group:"data" help:"Create the file with the installation's secrets."`
 	Replay      replayCommand      `cmd:"" group:"data" help:"Rebuild read models from the ledger, or build them as they were at a given time."`
 	Projections projectionsCommand `cmd:"" group:"data" help:"Show how far the consumers of the ledger are, and handle events that they could not apply."`
+	Recover     recoverCommand     `cmd:"" group:"data" help:"After a restored backup: keep messages from leaving until carriers were read and asked."`
 	Audit       auditCommand       `cmd:"" group:"data" help:"Verify that the ledger was not changed after it was written."`
 	Export      exportCommand      `cmd:"" group:"data" help:"Print the events of a workspace, oldest first, one JSON object per line."`
 

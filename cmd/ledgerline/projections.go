@@ -15,7 +15,7 @@ import (
 // projectionsCommand shows how far the consumers of the ledger are, and handles parked events.
 type projectionsCommand struct {
 	List  projectionsListCommand  `cmd:"" help:"List every consumer of the ledger with its revision, lag per shard and parked events."`
-	Retry projectionsRetryCommand `cmd:"" help:"Apply a parked event to its read model again."`
+	Retry projectionsRetryCommand `cmd:"" help:"Apply the parked events of a consumer again, in their order, or one of them."`
 	Skip  projectionsSkipCommand  `cmd:"" help:"Give up a parked event."`
 }
 
@@ -124,24 +124,57 @@ func (p *parkedEvent) explain(err error) error {
 
 type projectionsRetryCommand struct {
 	installation
-	parkedEvent
+	Name     string `arg:"" help:"The consumer: a read model or a process."`
+	Shard    int    `arg:"" optional:"" default:"-1" help:"The shard of the one event to retry."`
+	Position int64  `arg:"" optional:"" help:"The position of the one event to retry."`
 }
 
-// Run implements the command.
+type retriedEvent struct {
+	Name     string `json:"name"`
+	Shard    int    `json:"shard"`
+	Position int64  `json:"position"`
+	Result   string `json:"result"` // taken, failed, or waits for an earlier event
+	Reason   string `json:"reason,omitempty"`
+}
+
+// Run implements the command. It exits with 1 when an event could not be applied.
 func (c *projectionsRetryCommand) Run(ctx context.Context, con *console) error {
-	p := projections.Named(c.Name)
-	if p == nil {
-		return usage("there is no read model %q", c.Name)
-	}
-	w, err := c.open(ctx, con, service.Roles{})
+	w, err := c.open(ctx, con, service.Roles{Read: true}) // a node with carriers, which some processes need
 	if err != nil {
 		return err
 	}
 	defer w.Close()
-	if err := feed.RetryParkedEvent(ctx, w.Ledger, p, c.Shard, c.Position); err != nil {
-		return c.explain(err)
+	consumer, err := w.ConsumerNamed(c.Name)
+	if err != nil {
+		return err
 	}
-	return c.printResult(con, "taken")
+	if consumer == nil {
+		return usage("there is no read model and no process %q", c.Name)
+	}
+	results, err := feed.RetryParkedEvents(ctx, w.Ledger, consumer, func(p *feed.ParkedEvent) bool {
+		return c.Shard < 0 || p.Shard == c.Shard && p.Position == c.Position
+	})
+	if err != nil {
+		return err
+	}
+	if c.Shard >= 0 && len(results) == 0 {
+		return (&parkedEvent{c.Name, c.Shard, c.Position}).explain(feed.ErrNotParked)
+	}
+	list, failed := []retriedEvent{}, false
+	for _, r := range results {
+		one := retriedEvent{Name: c.Name, Shard: r.Shard, Position: r.Position, Result: "taken"}
+		if r.Err != nil {
+			failed, one.Result, one.Reason = true, "failed", r.Err.Error()
+		}
+		list = append(list, one)
+	}
+	if err := con.print(list); err != nil {
+		return err
+	}
+	if failed {
+		return errReported
+	}
+	return nil
 }
 
 type projectionsSkipCommand struct {

@@ -23,6 +23,7 @@ type serveCommand struct {
 	BaseURL        string   `help:"URL at which clients and carriers reach the service, the same on every node." env:"LEDGERLINE_BASE_URL" placeholder:"URL"`
 	DatabaseURL    string   `help:"URL of the database." env:"DATABASE_URL" required:"" placeholder:"URL"`
 	KeysFile       string   `help:"File with the installation's secrets, created with: ledgerline keys create FILE." env:"LEDGERLINE_KEYS_FILE" required:"" placeholder:"FILE"`
+	Migrate        bool     `help:"Migrate the database to the schema of this program before the start. Without it, run: ledgerline migrate."`
 	Connections    int      `help:"Greatest number of connections to the database." default:"32" env:"LEDGERLINE_CONNECTIONS"`
 	Shards         int      `help:"Shards of a new installation (default: 1). The number cannot be changed later." placeholder:"N"`
 	TrustedProxy   []string `help:"Address or network of a proxy whose X-Forwarded-For is trusted; may be repeated." env:"LEDGERLINE_TRUSTED_PROXIES" placeholder:"CIDR"`
@@ -130,7 +131,7 @@ func (c *serveCommand) Run(ctx context.Context, con *console) (err error) {
 		defer func() { _ = ops.Close() }()
 	}
 	node, err := service.Start(ctx, service.Config{
-		DSN: c.DatabaseURL, Keyring: keyring, Roles: c.roles(), Shards: c.Shards, MaxConns: c.Connections, Sessions: sessions,
+		DSN: c.DatabaseURL, Migrate: c.Migrate, Keyring: keyring, Roles: c.roles(), Shards: c.Shards, MaxConns: c.Connections, Sessions: sessions,
 		RateLimits: c.RateLimits == "on", Inside: c.Inside, TrustedProxies: c.TrustedProxy, BaseURL: c.BaseURL,
 		AccessLog: c.AccessLog, LogAddresses: c.LogAddresses, Tracing: tracing, Version: version(), Logger: log,
 		Heads: heads, HeadsEvery: c.PublishEvery, Model: model,

@@ -57,6 +57,8 @@ type Config struct {
 	Random io.Reader    // source of secrets; default: crypto/rand
 	Logger *slog.Logger // default: slog.Default()
 	Cache  int          // number of aggregate states of each kind kept in memory; default 65,536
+	// MayAppend says whether this node may append now; default: always.
+	MayAppend func() error
 }
 
 // Engine runs commands on one ledger. It is safe for concurrent use.
@@ -65,6 +67,8 @@ type Engine struct {
 	IDs    IDs
 	Random io.Reader
 	Log    *slog.Logger
+
+	mayAppend func() error
 
 	Organisations Kind[organisation.Organisation]
 	Workspaces    Kind[organisation.Workspace]
@@ -114,6 +118,9 @@ func New(cfg Config) (*Engine, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
+	if cfg.MayAppend == nil {
+		cfg.MayAppend = func() error { return nil }
+	}
 	if cfg.Cache == 0 {
 		cfg.Cache = 1 << 16
 	}
@@ -128,7 +135,7 @@ func New(cfg Config) (*Engine, error) {
 	l, n := cfg.Ledger, cfg.Cache
 	l.OnRewind(owners.Purge)
 	return &Engine{
-		Ledger: l, IDs: cfg.IDs, Random: cfg.Random, Log: cfg.Logger,
+		Ledger: l, IDs: cfg.IDs, Random: cfg.Random, Log: cfg.Logger, mayAppend: cfg.MayAppend,
 		locks: newStreamLocks(), owners: owners, phones: phones,
 
 		Organisations: newKind[organisation.Organisation](l, "org_", n),

@@ -83,6 +83,9 @@ func (e *Engine) try(ctx context.Context, u *Unit, decide func(context.Context, 
 	if u.cached && u.pending() == 0 && len(u.aggregates) > 0 {
 		return Result{}, &retryError{cause: ErrInconsistent} // that nothing changes must be decided on the ledger's present state
 	}
+	if err := e.mayAppend(); err != nil {
+		return Result{}, Unavailable(err)
+	}
 	appended := u.build()
 	result, err := e.Ledger.Append(ctx, *appended)
 	if err != nil {

@@ -1,9 +1,11 @@
 package feed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -195,4 +197,60 @@ func RetryParkedEvent(ctx context.Context, ledger *eventstore.Ledger, c Consumer
 		return fmt.Errorf("feed: retry parked event: %w", err)
 	}
 	return nil
+}
+
+// RetriedEvent is a parked event that was tried again.
+type RetriedEvent struct {
+	ParkedEvent
+	Err error // nil: it was applied
+}
+
+// errEarlierParked is the result of an event that must not be applied before an earlier one.
+var errEarlierParked = errors.New("feed: an earlier event of the same stream or contact is still parked")
+
+// RetryParkedEvents applies the chosen parked events of a consumer now, in the order of their positions. An event waits
+// while an earlier event of its stream or of its subject is still parked, so that each of them sees its events in their
+// order.
+func RetryParkedEvents(ctx context.Context, ledger *eventstore.Ledger, c Consumer, chosen func(*ParkedEvent) bool) ([]RetriedEvent, error) {
+	parked, err := ListParkedEvents(ctx, ledger)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(parked, func(a, b ParkedEvent) int {
+		return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Position, b.Position))
+	})
+	waiting := map[string]bool{} // streams and subjects with an event that stays parked
+	var results []RetriedEvent
+	for i := range parked {
+		p := &parked[i]
+		if p.Consumer != c.Name() {
+			continue
+		}
+		found, err := ledger.ReadRange(ctx, p.Shard, p.Position-1, p.Position)
+		if err != nil {
+			return results, err
+		}
+		var keys []string
+		if len(found) > 0 {
+			if keys = append(keys, found[0].Stream); found[0].Subject != "" {
+				keys = append(keys, found[0].Subject)
+			}
+		}
+		stays := !chosen(p)
+		if !stays {
+			result := RetriedEvent{ParkedEvent: *p}
+			if slices.ContainsFunc(keys, func(k string) bool { return waiting[k] }) {
+				result.Err = errEarlierParked
+			} else {
+				result.Err = RetryParkedEvent(ctx, ledger, c, p.Shard, p.Position)
+			}
+			results, stays = append(results, result), result.Err != nil
+		}
+		if stays {
+			for _, k := range keys {
+				waiting[k] = true
+			}
+		}
+	}
+	return results, nil
 }

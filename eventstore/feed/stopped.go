@@ -52,13 +52,13 @@ func isEnvironment(err error) bool {
 }
 
 const (
-	// The pause before a batch is tried again doubles up to shortPause, so that consumers go on soon after an outage of the
-	// database, or up to longPause when somebody has to repair something.
+	// The pause before a batch is tried again doubles up to shortPause, so that consumers go on soon after an outage of
+	// the database, or up to longPause when somebody has to repair something.
 	firstPause = 100 * time.Millisecond
 	shortPause = time.Second
 	longPause  = 15 * time.Second
-	// stoppedAfter is how many tries in a row of a batch may fail, for reasons that can pass, before its consumer counts as
-	// stopped.
+	// stoppedAfter is how many tries in a row of a batch may fail, for reasons that can pass, before its consumer counts
+	// as stopped.
 	stoppedAfter = 5
 )
 

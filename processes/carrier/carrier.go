@@ -73,8 +73,23 @@ type Outbound struct {
 	Body      string
 	Media     []events.Media
 	Channel   string // ChannelChat or ChannelSMS
+	Attempt   int    // number of the attempt, from 1; later attempts have greater numbers
 	Automatic bool   // an opt-out confirmation or a help text
 	IsTest    bool   // sandbox traffic
+
+	// ForgottenSince is set by a Lookup for a message that this service may have sent since then without remembering it,
+	// because its database was restored from a backup. The adapter may have forgotten it too, and searches for it by
+	// recipient, text and time.
+	ForgottenSince time.Time
+}
+
+// Reader is implemented by carriers that can read messages from contacts again. Recovery after a restored backup needs
+// it: an opt-out that was received after the backup is on the carrier's server only.
+type Reader interface {
+	// ReadAgain has the messages since a time read again. It returns before that has happened.
+	ReadAgain(ctx context.Context, since time.Time) error
+	// Unread lists the lines whose messages were not read to the end since a time by the database's clock.
+	Unread(ctx context.Context, since time.Time) (lineIDs []string, err error)
 }
 
 // Accepted is the answer of a carrier that has accepted a message.

@@ -69,7 +69,7 @@ func (p *Process) deliver(ctx context.Context, task tasks.Leased) (tasks.Result,
 			return tasks.Finished, err
 		}
 		for i := range open {
-			if err := p.deliverOne(ctx, &run, &open[i]); err != nil {
+			if err := p.deliverOne(ctx, &task, &run, &open[i]); err != nil {
 				return tasks.Finished, err
 			}
 		}
@@ -90,7 +90,7 @@ func (p *Process) deliver(ctx context.Context, task tasks.Leased) (tasks.Result,
 	return tasks.Finished, nil
 }
 
-func (p *Process) deliverOne(ctx context.Context, run *contactRun, o *openMessage) error {
+func (p *Process) deliverOne(ctx context.Context, task *tasks.Leased, run *contactRun, o *openMessage) error {
 	if o.Cancel != nil {
 		_, _, err := p.app.Sending.Cancel(ctx, request(sendingProcess), o.MessageID, *o.Cancel, nil)
 		if err != nil && !fault.Is(err, fault.NotFound) {
@@ -101,7 +101,7 @@ func (p *Process) deliverOne(ctx context.Context, run *contactRun, o *openMessag
 		run.behind = append(run.behind, o.MessageID)
 		return nil
 	}
-	t, err := p.attempt(ctx, o)
+	t, err := p.attempt(ctx, task, o)
 	if refused := (*peers.Refused)(nil); errors.As(err, &refused) {
 		run.postponed = max(run.postponed, refused.Pause)
 		run.blocked = run.blocked || !o.Automatic
@@ -149,7 +149,7 @@ func (p *Process) lookUpBehind(ctx context.Context, messageID string) error {
 	}
 	access := p.newAccess()
 	defer access.release()
-	result, err := p.lookUp(ctx, access, &t)
+	result, err := p.lookUp(ctx, access, nil, &t)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (p *Process) lookUpBehind(ctx context.Context, messageID string) error {
 
 // attempt takes one message as far as it goes now. It returns a *peers.Refused when the server of the message's line
 // cannot be called.
-func (p *Process) attempt(ctx context.Context, o *openMessage) (sending.Attempt, error) {
+func (p *Process) attempt(ctx context.Context, task *tasks.Leased, o *openMessage) (sending.Attempt, error) {
 	by := request(sendingProcess)
 	queue := &queueView{process: p, workspace: o.WorkspaceID, position: o.Position, read: !o.QueueInUse}
 	if o.LineID != "" {
@@ -170,6 +170,9 @@ func (p *Process) attempt(ctx context.Context, o *openMessage) (sending.Attempt,
 	access := p.newAccess()
 	defer access.release()
 	for {
+		if err := p.checkRecovery(); err != nil {
+			return sending.Attempt{}, err
+		}
 		t, err := p.app.Sending.BeginAttempt(ctx, by, o.MessageID, queue, access.try)
 		if fault.Is(err, fault.NotFound) {
 			return sending.Attempt{}, nil
@@ -187,11 +190,11 @@ func (p *Process) attempt(ctx context.Context, o *openMessage) (sending.Attempt,
 			}
 			continue
 		case sending.StepSend:
-			if result, err = p.send(ctx, access, &t); err != nil {
+			if result, err = p.send(ctx, task, access, o, &t); err != nil {
 				return t, err // it is unknown whether the carrier has the message: the next run looks it up
 			}
 		case sending.StepLookup:
-			if result, err = p.lookUp(ctx, access, &t); err != nil {
+			if result, err = p.lookUp(ctx, access, o, &t); err != nil {
 				return t, err
 			}
 		}
@@ -208,12 +211,12 @@ func outbound(t *sending.Attempt) carrier.Outbound {
 	m := &t.Message
 	return carrier.Outbound{
 		MessageID: m.MessageID, LineID: t.Line.ID, From: m.FromNumber, To: m.Content.To, Body: m.Content.Body, Media: m.Content.Media,
-		Channel: m.Channel, Automatic: m.Automatic != "", IsTest: m.IsTest,
+		Channel: m.Channel, Attempt: t.Number, Automatic: m.Automatic != "", IsTest: m.IsTest,
 	}
 }
 
 // send hands the message to the carrier of its line. An error means that it is unknown whether the carrier has it.
-func (p *Process) send(ctx context.Context, a *access, t *sending.Attempt) (sending.AttemptResult, error) {
+func (p *Process) send(ctx context.Context, task *tasks.Leased, a *access, o *openMessage, t *sending.Attempt) (sending.AttemptResult, error) {
 	via, err := p.carriers.Named(t.Line.Carrier)
 	if err != nil {
 		return sending.AttemptResult{}, err
@@ -236,7 +239,30 @@ func (p *Process) send(ctx context.Context, a *access, t *sending.Attempt) (send
 		return sending.AttemptResult{Chat: chat, Lost: true}, err
 	}
 	var accepted carrier.Accepted
-	tasks.Outside(ctx, func() { accepted, err = via.Send(ctx, outbound(t)) })
+	out := outbound(t)
+	mayCall := p.mayCall(ctx, task)
+	if mayCall == nil && p.forgotten(&out, t.Shard, o) {
+		out.Attempt-- // the attempts before this one
+		var found bool
+		tasks.Outside(ctx, func() { accepted, found, err = via.Lookup(ctx, out) })
+		if err != nil {
+			a.ended(ctx, err)
+			return sending.AttemptResult{}, fmt.Errorf("dispatch: look up: %w", err)
+		}
+		if found {
+			a.ended(ctx, nil)
+			return sending.AttemptResult{Chat: chat, Sent: &sending.AcceptedByCarrier{CarrierID: accepted.CarrierID, Reconciled: true}}, nil
+		}
+		out.Attempt, out.ForgottenSince = t.Number, time.Time{}
+		mayCall = p.mayCall(ctx, task)
+	}
+	switch {
+	case errors.Is(mayCall, tasks.ErrLeaseLost): // another worker has the contact, and looks the attempt up
+		return sending.AttemptResult{}, mayCall
+	case mayCall != nil: // nothing was sent, and the next try meets the same obstacle
+		return sending.AttemptResult{Chat: chat, Lost: true}, nil
+	}
+	tasks.Outside(ctx, func() { accepted, err = via.Send(ctx, out) })
 	a.ended(ctx, err)
 	rejected := (*carrier.Rejected)(nil)
 	switch {
@@ -272,7 +298,7 @@ func (p *Process) onChat(ctx context.Context, via carrier.Carrier, t *sending.At
 }
 
 // lookUp finds out from the carrier what became of an attempt without a result.
-func (p *Process) lookUp(ctx context.Context, a *access, t *sending.Attempt) (sending.AttemptResult, error) {
+func (p *Process) lookUp(ctx context.Context, a *access, o *openMessage, t *sending.Attempt) (sending.AttemptResult, error) {
 	via, err := p.carriers.Named(t.Line.Carrier)
 	if err != nil {
 		return sending.AttemptResult{}, err
@@ -282,7 +308,9 @@ func (p *Process) lookUp(ctx context.Context, a *access, t *sending.Attempt) (se
 	}
 	var accepted carrier.Accepted
 	var found bool
-	tasks.Outside(ctx, func() { accepted, found, err = via.Lookup(ctx, outbound(t)) })
+	out := outbound(t)
+	p.forgotten(&out, t.Shard, o)
+	tasks.Outside(ctx, func() { accepted, found, err = via.Lookup(ctx, out) })
 	a.ended(ctx, err)
 	if err != nil {
 		return sending.AttemptResult{}, fmt.Errorf("dispatch: look up: %w", err)

@@ -19,6 +19,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -34,6 +36,7 @@ import (
 	"ledgerline/eventstore/feed"
 	"ledgerline/processes"
 	"ledgerline/processes/peers"
+	"ledgerline/processes/recovery"
 	"ledgerline/processes/tasks"
 )
 
@@ -65,6 +68,8 @@ type Process struct {
 	runners  []*tasks.Runner
 	wakeups  *tasks.Wakeups
 	servers  *peers.Peers // the carriers' servers, by line
+
+	recovery atomic.Pointer[recovery.State] // the latest one, nil if there was none
 
 	assignFailures prometheus.Counter
 }
@@ -98,7 +103,18 @@ func newAssignFailures() prometheus.Counter {
 }
 
 // Run runs the due tasks until ctx ends.
-func (p *Process) Run(ctx context.Context) error { return tasks.RunAll(ctx, p.runners...) }
+func (p *Process) Run(ctx context.Context) error {
+	if err := p.readRecovery(ctx); err != nil {
+		return err
+	}
+	watching, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { p.watchRecovery(watching) })
+	err := tasks.RunAll(ctx, p.runners...)
+	stop()
+	watch.Wait()
+	return err
+}
 
 // Name implements feed.Consumer.
 func (*Process) Name() string { return "process_sending" }

@@ -32,7 +32,7 @@ type dueDelivery struct {
 // singleSQL tells whether delivery d is attempted once only, since it is a test or a replay.
 const singleSQL = `(d.test or d.replays > 0 or d.range_replays > 0)`
 
-const dueSQL = `select d.id, d.event_id, `+singleSQL+`, d.attempt, e.body
+const dueSQL = `select d.id, d.event_id, ` + singleSQL + `, d.attempt, e.body
 	from webhook_deliveries d left join webhook_events e on e.id = d.event_id
 	where d.endpoint_id = $1 and d.status = 'pending' and d.next_attempt_at <= $2
 	and not exists (select from webhook_started_attempts b where b.endpoint_id = d.endpoint_id and b.delivery_id = d.id)

@@ -142,7 +142,7 @@ const (
 		order by next_attempt_at limit 1`
 	pendingSQL = `select id from webhook_deliveries where endpoint_id = $1 and status = 'pending' and next_attempt_at <= $2
 		order by next_attempt_at limit $3`
-	interruptedSQL = `select b.delivery_id, b.number, b.started_at, d.event_id, `+singleSQL+`
+	interruptedSQL = `select b.delivery_id, b.number, b.started_at, d.event_id, ` + singleSQL + `
 		from webhook_started_attempts b join webhook_deliveries d on d.id = b.delivery_id where b.endpoint_id = $1`
 	removeDeliveriesSQL = `with removed as (delete from webhook_deliveries where id = any(array(
 			select id from webhook_deliveries where endpoint_id = $1 limit 5000)) returning event_id)

@@ -167,7 +167,7 @@ func (b *bench) site(ctx context.Context, roles service.Roles) (*site, error) {
 	}
 	log := slog.New(slog.NewTextHandler(b.Log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	node, err := service.Start(ctx, service.Config{
-		DSN: dsn, Keyring: b.ring, Roles: roles, Inside: true, Clock: noon(), Logger: log, Requests: httpapi.Requests{Total: -1},
+		DSN: dsn, Migrate: true, Keyring: b.ring, Roles: roles, Inside: true, Clock: noon(), Logger: log, Requests: httpapi.Requests{Total: -1},
 	})
 	if err != nil {
 		return nil, err

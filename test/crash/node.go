@@ -55,7 +55,7 @@ func Node(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error 
 	}
 	logger := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	n, err := service.Start(ctx, service.Config{
-		DSN: cfg.DSN, Keyring: ring, Clock: moved.Movable, Roles: service.All, Logger: logger, Lease: cfg.Lease, Version: "crash",
+		DSN: cfg.DSN, Migrate: true, Keyring: ring, Clock: moved.Movable, Roles: service.All, Logger: logger, Lease: cfg.Lease, Version: "crash",
 	})
 	if err != nil {
 		return err

@@ -99,7 +99,7 @@ func (t *trial) close() {
 // nodeWithoutRoles starts a node without roles, for commands and checks that the API does not offer.
 func (t *trial) nodeWithoutRoles(ctx context.Context) (*service.Node, error) {
 	return service.Start(ctx, service.Config{
-		DSN: t.server.dsn(), Keyring: t.ring, Shards: t.shards, Logger: slog.New(slog.DiscardHandler),
+		DSN: t.server.dsn(), Migrate: true, Keyring: t.ring, Shards: t.shards, Logger: slog.New(slog.DiscardHandler),
 	})
 }
 
