@@ -81,6 +81,7 @@ type inboundUnit struct {
 	contact *engine.Aggregate[contact.Contact]
 	number  engine.Number
 	ref     events.MessageRef
+	word    string // the recognised keyword in its folded form
 }
 
 // receive records a message from a number (E.164) and everything that follows from it.
@@ -106,9 +107,10 @@ func (u *inboundUnit) receive(ctx context.Context, from string) (err error) {
 		return err
 	}
 	u.received.ContactID, u.received.ConversationID = c.ID, c.ConversationID
+	u.recognise(&org.State)
 	u.ref = events.MessageRef{MessageID: messageID, ConversationID: c.ConversationID, ContactID: c.ID, IsTest: l.IsSandbox}
 	engine.Begin(u.Unit, u.Engine.Messages, messageID).Record(&events.MessageReceived{
-		MessageRef: u.ref, LineID: l.ID, Channel: u.in.Channel, CarrierID: u.in.CarrierID,
+		MessageRef: u.ref, LineID: l.ID, Channel: u.in.Channel, CarrierID: u.in.CarrierID, Keyword: u.received.Keyword.String(),
 		Content: events.MessagePersonal{To: l.Phone, From: from, Body: u.in.Body, Media: u.in.Media},
 	})
 	if err := u.recordReply(ctx); err != nil {
@@ -205,16 +207,20 @@ func (u *inboundUnit) assignLine(ctx context.Context) error {
 	return nil
 }
 
+// recognise finds out which keyword the message is (rule CON-19).
+func (u *inboundUnit) recognise(org *organisation.Organisation) {
+	optedOut := u.contact.State.Consent == consent.OptedOut || u.number.State.OptedOut
+	u.received.Keyword, u.word = consent.Recognise(u.in.Body, optedOut, org.Settings.StopWords)
+}
+
 // applyKeyword carries out STOP, START and HELP (rules CON-19 to CON-21).
 func (u *inboundUnit) applyKeyword(ctx context.Context, org organisation.Organisation) error {
 	optedOut := u.contact.State.Consent == consent.OptedOut
-	keyword, word := consent.Recognise(u.in.Body, optedOut || u.number.State.OptedOut, org.Settings.StopWords)
-	u.received.Keyword = keyword
 	source, messageID, lineID, channel := "inbound_message", u.ref.MessageID, u.line.State.ID, u.in.Channel
 	evidence := consent.Evidence{
-		Source: &source, Keyword: &word, Text: u.in.Body, MessageID: &messageID, LineID: &lineID, Channel: &channel,
+		Source: &source, Keyword: &u.word, Text: u.in.Body, MessageID: &messageID, LineID: &lineID, Channel: &channel,
 	}
-	switch keyword {
+	switch u.received.Keyword {
 	case consent.Stop:
 		if err := u.changeConsent(ctx, u.contact, u.number, consent.OptedOut, evidence); err != nil {
 			return err

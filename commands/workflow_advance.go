@@ -21,8 +21,8 @@ import (
 
 // AdvanceRun is what a run is to take into account besides the ledger.
 type AdvanceRun struct {
-	Reply  *string // the message that the contact wrote while the run waited for a reply
-	Cancel string  // error code with which the run is cancelled; "" for none
+	Reply  *workflow.Reply // what the contact wrote while the run waited for a reply
+	Cancel string          // error code with which the run is cancelled; "" for none
 }
 
 // AdvancedRun is what became of a run.
@@ -139,7 +139,7 @@ func (r *runUnit) handler() string { return conversation.WorkflowPrefix + r.run.
 
 // step takes the step that the run is at. again is false when the run waits, or when the next step needs an append of
 // its own.
-func (r *runUnit) step(ctx context.Context, reply *string) (again bool, err error) {
+func (r *runUnit) step(ctx context.Context, reply *workflow.Reply) (again bool, err error) {
 	state := &r.run.State
 	if state.Node == "" {
 		r.run.Record(state.Finish())

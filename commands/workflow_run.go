@@ -145,13 +145,6 @@ func (u *unit) messageFits(ctx context.Context, t *workflow.Trigger, c *engine.A
 	if err != nil {
 		return false, err
 	}
-	org, err := u.Organisation(ctx)
-	if err != nil {
-		return false, err
-	}
-	if keyword, _ := consent.Recognise(m.State.Content.Body, false, org.State.Settings.StopWords); keyword != consent.None {
-		return false, nil
-	}
 	if len(t.PoolIDs) > 0 {
 		l, err := engine.Load(ctx, u.Unit, u.Engine.Lines, m.State.LineID)
 		if err != nil || !slices.Contains(t.PoolIDs, l.State.PoolID) {

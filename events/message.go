@@ -169,6 +169,7 @@ type MessageReceived struct {
 	LineID    string          `json:"line_id"`
 	Channel   string          `json:"channel"`
 	CarrierID string          `json:"carrier_id,omitempty"`
+	Keyword   string          `json:"keyword,omitempty"` // stop, start or help, which the message was when it came; else empty
 	Content   MessagePersonal `json:"-"`
 }
 

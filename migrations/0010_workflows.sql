@@ -31,7 +31,8 @@ create table workflow_active_runs (
     shard smallint not null,
     started_position bigint not null, -- position in the ledger
     awaits_since bigint,             -- position at which it began to wait for a reply; null: it does not
-    reply_id text collate "C",       -- the first message from the contact since then
+    awaits_step integer,             -- number of the step at which it waits for a reply
+    reply_id text collate "C",       -- the first message from the contact since awaits_since
     resume_at timestamptz,           -- when a waiting run goes on
     cancel text,                     -- error code with which it is to be cancelled
     agent_ended boolean not null default false -- since its last step an agent has stopped handling the conversation

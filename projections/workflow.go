@@ -14,13 +14,13 @@ import (
 
 // WorkflowGraph is the graph of a workflow as the API shows it.
 type WorkflowGraph struct {
-	Nodes []WorkflowNode `json:"nodes" nullable:"false" doc:"The steps"`
-	Edges []WorkflowEdge `json:"edges" nullable:"false" doc:"The order of the steps"`
+	Nodes []WorkflowNode `json:"nodes" maxItems:"200" nullable:"false" doc:"The steps"`
+	Edges []WorkflowEdge `json:"edges" maxItems:"400" nullable:"false" doc:"The order of the steps"`
 }
 
 // WorkflowNode is one step of a graph.
 type WorkflowNode struct {
-	ID       string         `json:"id" doc:"Unique in the graph"`
+	ID       string         `json:"id" maxLength:"64" doc:"Unique in the graph"`
 	Type     string         `json:"type" enum:"trigger,condition,wait,send,assign,label,webhook,ai" doc:"What the step does"`
 	Config   map[string]any `json:"config" doc:"Depends on the type"`
 	Position map[string]any `json:"position,omitempty" doc:"Where an editor draws the node"`
@@ -28,9 +28,9 @@ type WorkflowNode struct {
 
 // WorkflowEdge leads from one node to the next.
 type WorkflowEdge struct {
-	From  string `json:"from" doc:"Id of a node"`
-	To    string `json:"to" doc:"Id of a node"`
-	Label string `json:"label,omitempty" doc:"With which result of the node it is taken: true, false, replied, timeout, done or handoff"`
+	From  string `json:"from" maxLength:"64" doc:"Id of a node"`
+	To    string `json:"to" maxLength:"64" doc:"Id of a node"`
+	Label string `json:"label,omitempty" maxLength:"40" doc:"With which result of the node it is taken: true, false, replied, timeout, done or handoff"`
 }
 
 // Workflow is a workflow as the API shows it, and defines the columns of its table: see readmodel.TableOf.

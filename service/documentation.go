@@ -111,6 +111,7 @@ var documentedProperties = map[string]string{
 	"error_code":                "Why it failed; the codes are listed above",
 	"error_details":             "More about the failure, such as the number of attempts",
 	"event_type":                "The type of the event",
+	"SimulationStep.event":      "Of a webhook step: what workflow.webhook would carry; null for other steps",
 	"events":                    "The types of events that are delivered",
 	"expires_at":                "When it stops to be valid; null for never",
 	"fallback_sms_mode":         "When a message goes by SMS: never, when the number is not on chat, or also when chat failed",
@@ -226,7 +227,11 @@ var examples = map[string]any{
 			"edges": []object{{"from": "start", "to": "hi"}},
 		},
 	},
-	"update_workflow":       object{"status": "paused"},
+	"update_workflow": object{"status": "paused"},
+	"simulate_workflow": object{
+		"contact": object{"first_name": "Ada", "phone": "+14155550134"}, "message": object{"body": "join"},
+		"replies": []object{{"body": "Yes please", "after": "PT5M"}},
+	},
 	"fire_workflow_trigger": object{"phone": "+14155550134", "order": object{"id": "A-1"}},
 	"create_agent": object{
 		"name": "Front desk", "instructions": "You answer questions about opening hours: nine to six, Monday to Friday. Hand over everything else.", "daily_limit": 500,

@@ -207,6 +207,13 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 			"Without a draft nothing changes.",
 	}, a.publishWorkflow, a.workflows().view)
 
+	httpapi.Read(r, httpapi.Route{
+		Method: "POST", Path: "/v1/workflows/{id}/simulate", ID: "simulate_workflow", Summary: "Play a workflow without doing anything", Tags: []string{"workflows"},
+		Access: auth.Access{Keys: admin, Roles: auth.PermWorkflows},
+		Description: "Plays the draft or a published version for a contact or a sample contact, on a clock that jumps over waits. The answer has the steps with " +
+			"their times, the rendered messages, when they would leave, and why one would wait or be refused. Nothing is written or sent. " +
+			"A draft that cannot be published is refused as by publish; paths are those of the draft.",
+	}, a.simulateWorkflow)
 	httpapi.Write[FireWorkflowTrigger, WorkflowTriggered](r, httpapi.Route{
 		Method: "POST", Path: "/v1/workflow-triggers/{token}", ID: "fire_workflow_trigger", Summary: "Start a run of a workflow", Tags: []string{"workflows"},
 		Status: 202, Access: auth.Access{PathToken: true}, MaxBody: maxTriggerBody,

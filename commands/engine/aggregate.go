@@ -135,8 +135,11 @@ func LoadMany[S any](ctx context.Context, u *Unit, k Kind[S], streams []string) 
 	return nil
 }
 
-// Begin returns an aggregate that does not exist yet, under a new id.
+// Begin returns an aggregate that does not exist yet, under a new id. Called again, it returns the same one.
 func Begin[S any](u *Unit, k Kind[S], stream string) *Aggregate[S] {
+	if known, ok := u.aggregates[aggregateName{k.loader, stream}].(*Aggregate[S]); ok {
+		return known
+	}
 	return add(u, k, eventstore.Aggregate[S]{Stream: stream})
 }
 
@@ -206,6 +209,9 @@ func (g *Aggregate[S]) Before() S { return g.base.State }
 
 // IsNew reports whether the stream has no events but those that this unit records.
 func (g *Aggregate[S]) IsNew() bool { return g.base.Version == 0 }
+
+// Events returns the events that this unit has recorded on the aggregate.
+func (g *Aggregate[S]) Events() []events.Event { return g.recorded }
 
 // Recorded returns the number of events that this unit has recorded on the aggregate.
 func (g *Aggregate[S]) Recorded() int { return len(g.recorded) }

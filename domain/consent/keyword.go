@@ -19,6 +19,9 @@ const (
 	Help
 )
 
+// String returns stop, start or help; "" for None.
+func (k Keyword) String() string { return [...]string{"", "stop", "start", "help"}[k] }
+
 var (
 	stopWords  = []string{"stop", "stopall", "stop all", "unsubscribe", "cancel", "end", "quit", "revoke", "optout", "opt out", "opt-out", "remove", "arret"}
 	startWords = []string{"start", "unstop"}

@@ -79,7 +79,10 @@ func (c *checker) object(values map[string]any, path string) *object {
 
 var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
 
-func (o *object) at(name string) string { return o.path + "/" + pointerEscaper.Replace(name) }
+// EscapePointer returns a name as it stands in a JSON pointer.
+func EscapePointer(name string) string { return pointerEscaper.Replace(name) }
+
+func (o *object) at(name string) string { return o.path + "/" + EscapePointer(name) }
 
 func (o *object) invalid(name, format string, args ...any) {
 	path := o.path

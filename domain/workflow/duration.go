@@ -19,6 +19,15 @@ var errDuration = errors.New("Expected a duration as ISO 8601 writes it, from PT
 // ParseDuration reads the duration of a wait: ISO 8601 in weeks, days, hours, minutes and seconds, from MinWait to
 // MaxWait. Years and months have no fixed length and are refused. The error's text is for the author of the draft.
 func ParseDuration(text string) (time.Duration, error) {
+	d, err := ParseDelay(text)
+	if err != nil || d < MinWait {
+		return 0, errDuration
+	}
+	return d, nil
+}
+
+// ParseDelay is ParseDuration from 0 on. Its error is not for people.
+func ParseDelay(text string) (time.Duration, error) {
 	days, _, _ := strings.Cut(text, "T")
 	if !strings.HasPrefix(text, "P") || strings.HasSuffix(text, "P") || strings.HasSuffix(text, "T") || strings.ContainsAny(days, "YM") {
 		return 0, errDuration
@@ -28,7 +37,7 @@ func ParseDuration(text string) (time.Duration, error) {
 		return 0, errDuration
 	}
 	d := parsed.ToTimeDuration().Truncate(time.Millisecond)
-	if d < MinWait || d > MaxWait {
+	if d < 0 || d > MaxWait {
 		return 0, errDuration
 	}
 	return d, nil

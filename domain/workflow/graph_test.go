@@ -111,6 +111,7 @@ func TestTheConfigOfEachNodeIsChecked(t *testing.T) {
 		{"wait", `{"until_reply":true}`, []string{config("/until_reply")}},
 		{"send", `{}`, []string{config("/body")}},
 		{"send", `{"body":""}`, []string{config("/body")}},
+		{"send", `{"body":" \n"}`, []string{config("/body")}},
 		{"send", `{"media":[]}`, []string{config("/body")}},
 		{"send", `{"body":"` + long + `"}`, []string{config("/body")}},
 		{"send", `{"body":5}`, []string{config("/body")}},

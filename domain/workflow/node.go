@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"ledgerline/domain/fault"
+	"ledgerline/domain/message"
 	"ledgerline/domain/segment"
 	"ledgerline/events"
 )
@@ -212,9 +213,9 @@ func (o *object) wait() *Wait {
 
 func (o *object) send() *Send {
 	s := &Send{Media: o.media()}
-	body, _ := o.text("body")
+	body, isText := o.text("body")
 	switch {
-	case o.empty("body") && o.empty("media"):
+	case (o.empty("body") || isText && message.Blank(body)) && o.empty("media"):
 		o.invalid("body", "A body or media is needed.")
 	case characters(body) > maxBody:
 		o.invalid("body", "Expected at most %d characters.", maxBody)

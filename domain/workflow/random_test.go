@@ -71,8 +71,8 @@ func play(t *testing.T, r *rand.Rand, p *workflow.Plan) int {
 		step := p.Steps[run.Node]
 		require.NotNil(t, step)
 		if run.Status == workflow.RunWaiting {
-			if reply := "msg_a"; step.Wait.ForReply() && r.IntN(2) == 0 {
-				run = grown(run, run.EndWait(step, &reply, now))
+			if step.Wait.ForReply() && r.IntN(2) == 0 {
+				run = grown(run, run.EndWait(step, &workflow.Reply{MessageID: "msg_a", Step: run.Steps}, now))
 			} else {
 				now = run.ResumeAt.Add(time.Duration(r.IntN(2)) * time.Hour)
 				run = grown(run, run.EndWait(step, nil, now))

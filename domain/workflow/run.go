@@ -135,14 +135,20 @@ func (r Run) BeginWait(s *Step, now time.Time) events.Event {
 	return &events.RunStepWaiting{RunRef: r.RunRef, Number: r.Steps + 1, NodeID: s.ID, ResumeAt: &end, Reply: s.Wait.ForReply()}
 }
 
+// Reply is a message that the contact wrote while a run waited for a reply.
+type Reply struct {
+	MessageID string
+	Step      int // number of the step at which the run waited
+}
+
 // EndWait records the end of the wait of a waiting run: by a reply, or because its time has come. It returns nil while
-// the run goes on waiting.
-func (r Run) EndWait(s *Step, reply *string, now time.Time) events.Event {
+// the run goes on waiting. The reply to an earlier wait ends no other one: a worker may know of it late.
+func (r Run) EndWait(s *Step, reply *Reply, now time.Time) events.Event {
 	var outcome, label string
 	switch {
 	case r.ResumeAt == nil:
 		return nil
-	case r.AwaitsReply && reply != nil:
+	case r.AwaitsReply && reply != nil && reply.Step == r.Steps:
 		outcome, label = LabelReplied, LabelReplied
 	case now.Before(*r.ResumeAt):
 		return nil
@@ -153,7 +159,7 @@ func (r Run) EndWait(s *Step, reply *string, now time.Time) events.Event {
 	}
 	e := r.Complete(s, StepCompleted, label, map[string]any{"resume_at": stamp(*r.ResumeAt), "outcome": outcome})
 	if outcome == LabelReplied {
-		e.MessageID = reply
+		e.MessageID = &reply.MessageID
 	}
 	return e
 }

@@ -45,8 +45,8 @@ func TestAWaitForAReplyEndsWithTheReplyOrItsTimeout(t *testing.T) {
 	r = grown(r, r.BeginWait(step, noon))
 	require.Equal(t, []any{workflow.RunWaiting, "n1", 2, noon.Add(time.Hour)}, []any{r.Status, r.Node, r.Steps, *r.ResumeAt})
 	require.Nil(t, r.EndWait(step, nil, noon.Add(time.Hour-time.Millisecond)))
-	reply := "msg_a"
-	replied := grown(r, r.EndWait(step, &reply, noon))
+	require.Nil(t, r.EndWait(step, &workflow.Reply{MessageID: "msg_a", Step: 1}, noon), "the reply to an earlier wait ends no other one")
+	replied := grown(r, r.EndWait(step, &workflow.Reply{MessageID: "msg_a", Step: 2}, noon))
 	require.Equal(t, []any{"n2", 2, "msg_a", workflow.RunRunning}, []any{replied.Node, replied.Steps, *replied.MessageID, replied.Status}, "one step entry for a node")
 	late := grown(r, r.EndWait(step, nil, noon.Add(time.Hour)))
 	require.Empty(t, late.Node, "a missing edge ends the run there")

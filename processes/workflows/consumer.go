@@ -35,10 +35,10 @@ const (
 	deleteScheduleSQL = `delete from workflow_schedules where workflow_id = $1`
 	dropTasksSQL      = `select scheduled_tasks_delete($1, $2)`
 
-	insertRunsSQL = `insert into workflow_active_runs (run_id, workflow_id, contact_id, shard, started_position, awaits_since, resume_at)
-		select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::smallint[], $5::bigint[], $6::bigint[], $7::timestamptz[]) on conflict do nothing`
-	updateRunsSQL = `update workflow_active_runs a set awaits_since = u.awaits_since, resume_at = u.resume_at, reply_id = null, agent_ended = false
-		from unnest($1::uuid[], $2::bigint[], $3::timestamptz[]) u (run_id, awaits_since, resume_at) where a.run_id = u.run_id`
+	insertRunsSQL = `insert into workflow_active_runs (run_id, workflow_id, contact_id, shard, started_position, awaits_since, awaits_step, resume_at)
+		select * from unnest($1::uuid[], $2::uuid[], $3::text[], $4::smallint[], $5::bigint[], $6::bigint[], $7::integer[], $8::timestamptz[]) on conflict do nothing`
+	updateRunsSQL = `update workflow_active_runs a set awaits_since = u.awaits_since, awaits_step = u.awaits_step, resume_at = u.resume_at, reply_id = null, agent_ended = false
+		from unnest($1::uuid[], $2::bigint[], $3::integer[], $4::timestamptz[]) u (run_id, awaits_since, awaits_step, resume_at) where a.run_id = u.run_id`
 	deleteRunsSQL = `delete from workflow_active_runs where run_id = any($1)`
 	// The first message after a run began to wait for a reply ends the wait.
 	replySQL = `update workflow_active_runs a set reply_id = (select u.message_id from unnest($1::text[], $2::text[], $3::bigint[])
@@ -75,6 +75,7 @@ type activeRun struct {
 	shard                int
 	startedPosition      int64
 	awaitsSince          *int64
+	awaitsStep           *int
 	resumeAt             *time.Time
 	startedAt            time.Time
 	finished, hasChanged bool
@@ -257,7 +258,7 @@ var handlers = feed.NewHandlers(
 	}),
 	feed.On(func(c *changes, e *events.MessageReceived, r *eventstore.Recorded) {
 		c.replies = append(c.replies, reply{e.ContactID, e.MessageID, r})
-		if e.IsTest {
+		if e.IsTest || e.Keyword != "" {
 			return
 		}
 		x, err := c.index(r.WorkspaceID)
@@ -300,14 +301,14 @@ var handlers = feed.NewHandlers(
 	}),
 	feed.On(func(c *changes, e *events.RunStepWaiting, r *eventstore.Recorded) {
 		run := c.run(e.RunID)
-		run.awaitsSince, run.resumeAt, run.hasChanged = nil, e.ResumeAt, true
+		run.awaitsSince, run.awaitsStep, run.resumeAt, run.hasChanged = nil, nil, e.ResumeAt, true
 		if e.Reply {
-			run.awaitsSince = &r.Position
+			run.awaitsSince, run.awaitsStep = &r.Position, &e.Number
 		}
 	}),
 	feed.On(func(c *changes, e *events.RunStepCompleted, _ *eventstore.Recorded) {
 		run := c.run(e.RunID)
-		run.awaitsSince, run.resumeAt, run.hasChanged = nil, nil, true
+		run.awaitsSince, run.awaitsStep, run.resumeAt, run.hasChanged = nil, nil, nil, true
 	}),
 	feed.On(func(c *changes, e *events.RunFinished, _ *eventstore.Recorded) {
 		delete(c.active, workflowContact{e.WorkflowID, e.ContactID})
@@ -400,6 +401,7 @@ func (c *changes) addRuns(b *pgx.Batch) {
 		shards                                []int16
 		positions                             []int64
 		startedSince, updatedSince            []*int64
+		startedStep, updatedStep              []*int
 		startedResume, updatedResume          []*time.Time
 	)
 	for _, id := range slices.SortedFunc(maps.Keys(c.runs), func(x, y uuid.UUID) int { return strings.Compare(x.String(), y.String()) }) {
@@ -414,18 +416,20 @@ func (c *changes) addRuns(b *pgx.Batch) {
 			started, workflows, contacts = append(started, id), append(workflows, run.started.WorkflowID), append(contacts, run.started.ContactID)
 			shards = append(shards, int16(run.shard)) //nolint:gosec // there are at most 1,024
 			positions = append(positions, run.startedPosition)
-			startedSince, startedResume = append(startedSince, run.awaitsSince), append(startedResume, run.resumeAt)
+			startedSince, startedStep = append(startedSince, run.awaitsSince), append(startedStep, run.awaitsStep)
+			startedResume = append(startedResume, run.resumeAt)
 			// The task takes all further steps of the run: it needs no other event to be scheduled again.
 			c.tasks = append(c.tasks, tasks.Task{Process: runProcess, Key: id.String(), Owner: run.owner, Shard: run.shard, DueAt: run.startedAt, Position: run.startedPosition})
 		case run.hasChanged:
-			updated, updatedSince, updatedResume = append(updated, id), append(updatedSince, run.awaitsSince), append(updatedResume, run.resumeAt)
+			updated, updatedSince = append(updated, id), append(updatedSince, run.awaitsSince)
+			updatedStep, updatedResume = append(updatedStep, run.awaitsStep), append(updatedResume, run.resumeAt)
 		}
 	}
 	if len(started) > 0 {
-		b.Queue(insertRunsSQL, started, workflows, contacts, shards, positions, startedSince, startedResume)
+		b.Queue(insertRunsSQL, started, workflows, contacts, shards, positions, startedSince, startedStep, startedResume)
 	}
 	if len(updated) > 0 {
-		b.Queue(updateRunsSQL, updated, updatedSince, updatedResume)
+		b.Queue(updateRunsSQL, updated, updatedSince, updatedStep, updatedResume)
 	}
 	if len(finished) > 0 {
 		b.Queue(deleteRunsSQL, finished)

@@ -136,7 +136,7 @@ func (p *Process) start(ctx context.Context, task tasks.Leased) (tasks.Result, e
 	return tasks.Finished, err
 }
 
-const activeRunSQL = `select reply_id, coalesce(cancel, '') from workflow_active_runs where run_id = $1`
+const activeRunSQL = `select coalesce(reply_id, ''), coalesce(awaits_step, 0), coalesce(cancel, '') from workflow_active_runs where run_id = $1`
 
 // advance takes the steps of a run that are due.
 func (p *Process) advance(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
@@ -145,12 +145,16 @@ func (p *Process) advance(ctx context.Context, task tasks.Leased) (tasks.Result,
 		return tasks.Finished, fmt.Errorf("workflows: the key of a run: %w", err)
 	}
 	var in commands.AdvanceRun
-	err = p.ledger.Pool().QueryRow(ctx, activeRunSQL, id).Scan(&in.Reply, &in.Cancel)
+	var reply workflow.Reply
+	err = p.ledger.Pool().QueryRow(ctx, activeRunSQL, id).Scan(&reply.MessageID, &reply.Step, &in.Cancel)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return tasks.Finished, nil
 	}
 	if err != nil {
 		return tasks.Finished, fmt.Errorf("workflows: read a run: %w", err)
+	}
+	if reply.MessageID != "" {
+		in.Reply = &reply
 	}
 	for {
 		run, err := p.app.AdvanceRun(ctx, id, in, p.times(task.Shard, task.Position))
@@ -162,7 +166,6 @@ func (p *Process) advance(ctx context.Context, task tasks.Leased) (tasks.Result,
 		case run.ResumeAt != nil:
 			return tasks.RunAgain(*run.ResumeAt), nil
 		}
-		in.Reply = nil // it belonged to the wait that it ended
 	}
 }
 

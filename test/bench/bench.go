@@ -69,7 +69,7 @@ type measurement struct {
 var measurements = []measurement{
 	// Idle comes first: after a load the server still vacuums and writes checkpoints.
 	{"idle", measureIdle}, {"append", measureAppend}, {"messages", measureMessages}, {"visible", measureVisible},
-	{"delivery", measureDelivery}, {"waiting", measureWaiting}, {"replay", measureReplay}, {"inbox", measureConversations}, {"export", measureExport}, {"import", measureImport}, {"contacts", measureContacts}, {"webhooks", measureWebhooks},
+	{"delivery", measureDelivery}, {"waiting", measureWaiting}, {"replay", measureReplay}, {"inbox", measureConversations}, {"export", measureExport}, {"import", measureImport}, {"contacts", measureContacts}, {"webhooks", measureWebhooks}, {"workflows", measureWorkflows},
 }
 
 // Run runs the measurements and prints their figures.

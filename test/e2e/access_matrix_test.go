@@ -213,6 +213,7 @@ var bodies = map[string]app.Map{
 	"PATCH /v1/webhooks/{id}":              {"status": "paused"},
 	"PATCH /v1/workflows/{id}":             {"name": "welcome back"},
 	"PATCH /v1/agents/{id}":                {"name": "clerk"},
+	"POST /v1/workflows/{id}/simulate":     {"contact": app.Map{}},
 }
 
 func TestEveryRouteAnswersNotFoundForResourcesOfAnotherWorkspace(t *testing.T) {
