@@ -125,7 +125,7 @@ func (r *runUnit) end(ctx context.Context) error {
 // giveBack makes the team the handler of the contact's conversation, if the run is, or an agent that the run waits for.
 func (r *runUnit) giveBack(ctx context.Context) error {
 	conv, err := engine.Load(ctx, r.Unit, r.Engine.Conversations, r.contact.State.ConversationID)
-	if err != nil {
+	if err != nil || !conv.State.Exists() {
 		return err
 	}
 	handler, err := r.agentHandler(ctx)

@@ -319,3 +319,16 @@ func TestAReplyEndsOneWaitAndTheNextWaitsForAnother(t *testing.T) {
 		require.Equal(t, want, stepsOf(runsOf(a.Workspace, "")[0]))
 	}
 }
+
+func TestARunThatSendsNothingMakesNoConversation(t *testing.T) {
+	t.Parallel()
+	a := app.Start(t)
+	_, path := triggerOf(a.Workspace, app.Map{"create_contact": true}, graph(nil))
+	a.Anonymous().Post(path, app.Map{"phone": a.Phone()}).Is(202)
+	a.Settle()
+	require.Equal(t, []any{"completed"}, a.Live.Get("/v1/workflow-runs").Column("status"))
+	var changed int
+	a.QueryRow(`select count(*) from ledger_events where type like 'conversation.%'`, nil, &changed)
+	require.Zero(t, changed)
+	require.Empty(t, a.Live.Get("/v1/conversations").Data())
+}
