@@ -85,15 +85,6 @@ func isOptedOut(c *engine.Aggregate[contact.Contact], num engine.Number) bool {
 	return c.State.Consent == consent.OptedOut || num.State.OptedOut
 }
 
-// FindAgent reads an agent from the ledger; not_found when there is none.
-func (a *App) FindAgent(ctx context.Context, id uuid.UUID) (agent.Agent, error) {
-	found, err := a.engine.Agents.Find(ctx, agent.Stream(id), true)
-	if err == nil && !found.Exists() {
-		err = engine.NotFound("agent")
-	}
-	return found, err
-}
-
 // AgentsActor is the actor of what the service does for agents without one of them acting.
 const AgentsActor = "agents"
 
@@ -138,7 +129,7 @@ func (a *App) AnswerAsAgent(ctx context.Context, in AgentAnswer) (AgentOutcome, 
 	err := a.asAgent(ctx, in.ConversationID, in.AgentID, func(ctx context.Context, u *unit, acting *agent.Agent, conv *engine.Aggregate[conversation.Conversation]) error {
 		outcome = AgentDone
 		switch {
-		case conv == nil:
+		case conv == nil || acting.Status != agent.Live:
 			outcome = AgentStopped
 			return nil
 		case conv.State.IsOvertaken(in.QuestionID):
@@ -163,7 +154,7 @@ func (a *App) AnswerAsAgent(ctx context.Context, in AgentAnswer) (AgentOutcome, 
 }
 
 // asAgent runs a command in the name of the service identity of an agent, on a conversation that it handles. conv is
-// nil when the agent is not live, or another one handles the conversation by now.
+// nil when it does not handle the conversation any more.
 func (a *App) asAgent(
 	ctx context.Context, conversationID string, agentID uuid.UUID,
 	do func(context.Context, *unit, *agent.Agent, *engine.Aggregate[conversation.Conversation]) error,

@@ -89,3 +89,12 @@ func (a *App) FindOrganisation(ctx context.Context, req Request) (organisation.O
 	}
 	return org.State, nil
 }
+
+// RequiresConsent reports whether the request's organisation lets only contacts be messaged that opted in (rule SND-3).
+func (a *App) RequiresConsent(ctx context.Context, req Request) (bool, error) {
+	org, err := a.unit(&req).Organisation(ctx)
+	if err != nil {
+		return false, err
+	}
+	return org.State.Settings.RequireConsent, nil
+}

@@ -14,7 +14,8 @@ create table sending_outbox (
     cancel text,                              -- the error code with which the message is to fail; null: it is not
     organisation_id uuid not null,
     deferred text collate "C",                -- reason of the last deferral; null: none
-    line_id text collate "C"                  -- the line that the message was routed to; null: none
+    line_id text collate "C",                 -- the line that the message was routed to; null: none
+    outreach boolean not null default false   -- a message of an outreach, which lets all others go first
 );
 create index sending_outbox_contact on sending_outbox (contact_id, position);
 create index sending_outbox_automatic on sending_outbox (workspace_id) where automatic;
@@ -24,7 +25,7 @@ create index sending_outbox_deferred on sending_outbox (organisation_id, deferre
 create index sending_outbox_line on sending_outbox (line_id) where line_id is not null;
 
 -- The messages that wait for capacity: one row (queue entry) for each. Entries of a workspace with the same wants_key want
--- the same capacity, and get it in the order of their positions.
+-- the same capacity, and get it in the order of their ranks.
 create table capacity_queue (
     message_id text collate "C" primary key,
     contact_id text collate "C" not null,
@@ -32,6 +33,6 @@ create table capacity_queue (
     wants_key bytea not null,       -- hash of wants
     wants text not null,            -- the wanted capacity (JSON), as in the event message.deferred
     not_before timestamptz not null, -- end of the contact's quiet hours, before which it gets no capacity; 1970: at once
-    position bigint not null        -- of the event that accepted the message
+    rank bigint not null            -- the position of the event that accepted the message; for outreach 2^62 more
 );
-create index capacity_queue_order on capacity_queue (workspace_id, wants_key, not_before, position);
+create index capacity_queue_order on capacity_queue (workspace_id, wants_key, not_before, rank);

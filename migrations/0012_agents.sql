@@ -8,6 +8,7 @@ create table agent_conversations (
     contact_id text collate "C" not null,
     agent_id uuid not null,
     shard smallint not null,
+    hand_over boolean not null default false, -- the agent was paused
     -- What the agent has to answer; null: nothing.
     asked_position bigint,              -- position in the ledger of the event that asks
     question_id text collate "C",       -- the message; null: the agent was given the conversation, and looks for it

@@ -113,6 +113,8 @@ var audited = []auditRow{
 	{"agent.updated", "agent", "agent_id", "name instructions model allowed_line_ids daily_limit"},
 	{"agent.activated", "agent", "agent_id", ""},
 	{"agent.paused", "agent", "agent_id", ""},
+	{"outreach.created", "outreach", "outreach_id", "name segment_id total body pool_id line_id send_at"},
+	{"outreach.cancelled", "outreach", "outreach_id", ""},
 
 	{"contact.opted_in", "contact", "contact_id", "from to source"},
 	{"contact.opted_out", "contact", "contact_id", "from to source keyword"},
@@ -123,10 +125,10 @@ var audited = []auditRow{
 // changedOnly is the fact with the names of the facts that an event changed. Of such an event only those are shown.
 const changedOnly = "changed"
 
-// Audit is the log of changes of credentials, webhooks, lines, settings, people, workflows, agents and consent. Of an
-// erased contact it keeps the id.
+// Audit is the log of changes of credentials, webhooks, lines, settings, people, workflows, agents, outreaches and
+// consent. Of an erased contact it keeps the id.
 var Audit = &readmodel.Projection{
-	ID: "audit", Program: 5,
+	ID: "audit", Program: 6,
 	Tables: []*readmodel.Table{auditTable},
 	Indexes: []string{
 		`create index on @audit_log (organisation_id, position desc)`,

@@ -173,6 +173,13 @@ func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors
 		Method: "GET", Path: "/v1/agents/{id}", ID: "get_agent", Summary: "Get an agent", Tags: []string{"agents"}, Access: workflows,
 	}, a.agent)
 
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/outreach", ID: "list_outreach", Summary: "List outreaches, newest first", Tags: []string{"outreach"}, Access: workflows,
+	}, a.outreaches)
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/outreach/{id}", ID: "get_outreach", Summary: "Get an outreach with its counts", Tags: []string{"outreach"}, Access: workflows,
+	}, a.outreach)
+
 	developer := auth.Access{Keys: admin, Roles: auth.PermDeveloper}
 	httpapi.Read(r, httpapi.Route{
 		Method: "GET", Path: "/v1/webhooks", ID: "list_webhooks", Summary: "List webhook endpoints, newest first", Tags: []string{"webhooks"}, Access: developer,

@@ -68,6 +68,7 @@ var documentedTags = []httpapi.Tag{
 	{Name: "lines", Description: "Phone lines and the pools that they are in: capacity, health and requests for more."},
 	{Name: "workflows", Description: "Automation: a trigger starts runs, and each run takes the steps of a graph for one contact."},
 	{Name: "agents", Description: "Language models that answer in the conversations that they handle, and hand over to people."},
+	{Name: "outreach", Description: "One message to each contact of a segment or a list."},
 	{Name: "compliance", Description: "The consent trail, its proof, and the audit log."},
 	{Name: "webhooks", Description: "Endpoints that are told of events, and the deliveries to them."},
 	{Name: "api_keys", Description: "Credentials of programs."},
@@ -233,6 +234,9 @@ var examples = map[string]any{
 		"replies": []object{{"body": "Yes please", "after": "PT5M"}},
 	},
 	"fire_workflow_trigger": object{"phone": "+14155550134", "order": object{"id": "A-1"}},
+	"create_outreach": object{
+		"name": "Spring news", "contact_ids": []string{exampleContact}, "body": "Hi {{first_name|there}}, our new opening hours are nine to seven.",
+	},
 	"create_agent": object{
 		"name": "Front desk", "instructions": "You answer questions about opening hours: nine to six, Monday to Friday. Hand over everything else.", "daily_limit": 500,
 	},

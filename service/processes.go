@@ -8,6 +8,7 @@ import (
 	"ledgerline/processes"
 	"ledgerline/processes/agents"
 	"ledgerline/processes/dispatch"
+	"ledgerline/processes/outreach"
 	"ledgerline/processes/webhooks"
 	"ledgerline/processes/workflows"
 	"ledgerline/projections"
@@ -31,6 +32,7 @@ var processList = []struct {
 		return webhooks.New(webhooks.Config{Config: cfg, Workers: n.cfg.WebhookWorkers}, post)
 	}},
 	{&agents.Process{}, func(n *Node, cfg processes.Config) (processes.Process, error) { return agents.New(cfg, n.cfg.Model) }},
+	{&outreach.Process{}, func(_ *Node, cfg processes.Config) (processes.Process, error) { return outreach.New(cfg) }},
 	{&workflows.Process{}, func(_ *Node, cfg processes.Config) (processes.Process, error) { return workflows.New(cfg) }},
 	{&processes.Leaving{}, func(_ *Node, cfg processes.Config) (processes.Process, error) { return processes.NewLeaving(cfg) }},
 }

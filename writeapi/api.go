@@ -232,6 +232,19 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 			"Pausing it hands these conversations to the team at once.",
 	}, a.updateAgent, a.agents().view)
 
+	outreach := auth.Access{Keys: either, Roles: auth.PermSending, NoTestKeys: true}
+	httpapi.Write(r, httpapi.Route{
+		Method: "POST", Path: "/v1/outreach", ID: "create_outreach", Summary: "Send a message to many contacts", Tags: []string{"outreach"}, Status: 201,
+		Access: outreach, DryRunAnswer: reflect.TypeFor[OutreachPreview](),
+		Description: "One message to each contact of a segment or a list, at most. The audience is fixed when it starts. Its messages follow the same rules as " +
+			"all messages, and let all others go first where both wait for the same capacity.",
+	}, a.createOutreach, a.outreaches().view)
+	httpapi.Write(r, httpapi.Route{
+		Method: "POST", Path: "/v1/outreach/{id}/cancel", ID: "cancel_outreach", Summary: "Cancel an outreach", Tags: []string{"outreach"},
+		Access:      outreach,
+		Description: "Messages that have not left fail with canceled. An outreach that has ended is 409.",
+	}, a.cancelOutreach, a.outreaches().view)
+
 	developer := auth.Access{Keys: admin, Roles: auth.PermDeveloper}
 	httpapi.Write(r, httpapi.Route{
 		Method: "POST", Path: "/v1/webhooks", ID: "create_webhook", Summary: "Create a webhook endpoint", Tags: []string{"webhooks"}, Status: 201,

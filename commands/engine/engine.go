@@ -33,6 +33,7 @@ import (
 	"ledgerline/domain/message"
 	"ledgerline/domain/number"
 	"ledgerline/domain/organisation"
+	"ledgerline/domain/outreach"
 	"ledgerline/domain/phone"
 	"ledgerline/domain/savedreply"
 	"ledgerline/domain/segment"
@@ -94,6 +95,9 @@ type Engine struct {
 	Versions      Kind[workflow.Version]
 	Runs          Kind[workflow.Run]
 	Agents        Kind[agent.Agent]
+	Outreaches    Kind[outreach.Outreach]
+	OutreachLists Kind[outreach.List]
+	Recipients    Kind[outreach.Recipient]
 
 	locks           streamLocks
 	owners          *lru.Cache[claimName, string] // cache of the owners of claims
@@ -162,6 +166,9 @@ func New(cfg Config) (*Engine, error) {
 		Versions:      newKind[workflow.Version](l, "wfv_", max(n/64, 1)),
 		Runs:          newKind[workflow.Run](l, "run_", max(n/4, 1)),
 		Agents:        newKind[agent.Agent](l, "agt_", max(n/64, 1)),
+		Outreaches:    newKind[outreach.Outreach](l, "otr_", max(n/64, 1)),
+		OutreachLists: newKind[outreach.List](l, "otl_", 1), // read once, when the outreach starts
+		Recipients:    newKind[outreach.Recipient](l, "otm_", 1),
 	}, nil
 }
 

@@ -20,7 +20,7 @@ const (
 	PermSending                              // new messages, lookups, outreach
 	PermLinesRead                            // lines, pools, line requests
 	PermLines                                // change lines and pools, request lines
-	PermWorkflowsRead                        // workflows, runs, agents
+	PermWorkflowsRead                        // workflows, runs, agents; outreach
 	PermWorkflows                            // change workflows and agents
 	PermAnalytics                            // every report
 	PermAnalyticsOwn                         // the part of some reports that is about the caller

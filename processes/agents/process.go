@@ -109,10 +109,11 @@ type statement struct {
 
 const (
 	handleSQL = `insert into agent_conversations (conversation_id, contact_id, agent_id, shard, asked_position, due_at) values ($1, $2, $3, $4, $5, $6)
-		on conflict (conversation_id) do update set agent_id = excluded.agent_id, asked_position = excluded.asked_position, question_id = null,
+		on conflict (conversation_id) do update set agent_id = excluded.agent_id, hand_over = false, asked_position = excluded.asked_position, question_id = null,
 			due_at = excluded.due_at, failures = 0`
 	releaseSQL  = `delete from agent_conversations where conversation_id = $1`
 	eraseSQL    = `delete from agent_conversations where contact_id = $1`
+	pauseSQL    = `update agent_conversations set hand_over = true where agent_id = $1`
 	askSQL      = `update agent_conversations set asked_position = $2, question_id = $3, due_at = $4 where conversation_id = $1`
 	answeredSQL = `update agent_conversations set asked_position = null, question_id = null, due_at = null, failures = 0
 		where conversation_id = $1 and (question_id is null or question_id = $2)`
@@ -149,7 +150,10 @@ var handlers = feed.NewHandlers(
 	feed.On(func(c *changes, e *events.AgentAnswered, _ *eventstore.Recorded) {
 		c.add(answeredSQL, e.ConversationID, e.QuestionID)
 	}),
-	feed.On(func(c *changes, e *events.AgentPaused, r *eventstore.Recorded) { c.schedule(e.AgentID, r) }),
+	feed.On(func(c *changes, e *events.AgentPaused, r *eventstore.Recorded) {
+		c.add(pauseSQL, e.AgentID)
+		c.schedule(e.AgentID, r)
+	}),
 	feed.On(func(c *changes, e *events.ContactDeleted, _ *eventstore.Recorded) { c.add(eraseSQL, e.ContactID) }),
 )
 

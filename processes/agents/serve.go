@@ -35,7 +35,7 @@ const (
 	clearSQL    = `update agent_conversations set asked_position = null, question_id = null, due_at = null, failures = 0 where conversation_id = $1 and asked_position = $2`
 	postponeSQL = `update agent_conversations set due_at = case when asked_position = $2 then $3 else due_at end, failures = $4
 		where conversation_id = $1 and asked_position is not null`
-	handledSQL = `select conversation_id from agent_conversations where agent_id = $1 order by conversation_id limit $2`
+	handledSQL = `select conversation_id from agent_conversations where agent_id = $1 and hand_over order by conversation_id limit $2`
 )
 
 // handOverPage is how many conversations of a paused agent are handed over before the table is read again.
@@ -45,7 +45,7 @@ const handOverPage = 200
 // node has recorded.
 const lookAgain = time.Second
 
-// serve answers what is due for an agent, and hands over the conversations of one that was paused.
+// serve answers what is due for an agent, and hands over the conversations that it handled when it was paused.
 func (p *Process) serve(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
 	id, err := uuid.Parse(task.Key)
 	if err != nil {
@@ -65,7 +65,8 @@ func (p *Process) serve(ctx context.Context, task tasks.Leased) (tasks.Result, e
 	return tasks.RunAgain(*next), nil
 }
 
-// handOverAll hands over the conversations of a paused agent (rule AGT-13).
+// handOverAll hands over the conversations that an agent handled when it was paused (rule AGT-13). It may be live
+// again.
 func (p *Process) handOverAll(ctx context.Context, id uuid.UUID) error {
 	for {
 		rows, err := p.ledger.Pool().Query(ctx, handledSQL, id, handOverPage)
@@ -129,12 +130,8 @@ func (r *agentRun) answerDue(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		a, err := r.app.FindAgent(ctx, r.agentID)
-		if err != nil {
+		if err := r.handOverAll(ctx, r.agentID); err != nil { // calls under way end without an effect
 			return err
-		}
-		if a.Status != agent.Live { // calls under way end without an effect
-			return r.handOverAll(ctx, r.agentID)
 		}
 		var page []question
 		if len(busy) < maxAgentCalls {
@@ -207,7 +204,7 @@ func (r *agentRun) answer(ctx context.Context, q *question) error {
 		return err
 	}
 	conv := &found.Conversation
-	if handler, ok := conv.Agent(); !ok || handler != r.agentID || found.OptedOut {
+	if handler, ok := conv.Agent(); !ok || handler != r.agentID || found.OptedOut || found.Agent.Status != agent.Live {
 		return r.clear(ctx, q)
 	}
 	messages, err := r.messages(ctx, &found)

@@ -27,7 +27,7 @@ const (
 )
 
 // assign gives the free capacity of a workspace's lines to the messages that wait for it, first come, first served
-// (rule SND-22). It reads lines and usage once, walks the entries in the order of their positions while some line has
+// (rule SND-22). It reads lines and usage once, walks the entries in the order of their ranks while some line has
 // capacity for them, and appends for each the line with its reserved capacity (message.routed). The contact's task then
 // begins the attempt.
 //
@@ -93,7 +93,7 @@ type assignRun struct {
 type groupEntries struct {
 	*group
 	next  []queued
-	after int64 // position of the last entry that was read
+	after int64 // rank of the last entry that was read
 	ended bool  // no entries are left
 }
 
@@ -127,7 +127,7 @@ func (r *assignRun) assignAll(ctx context.Context) (done bool, err error) {
 	return false, nil
 }
 
-// pick takes the entries with the lowest positions that the plan has capacity for, and reserves it in the plan.
+// pick takes the entries with the lowest ranks that the plan has capacity for, and reserves it in the plan.
 func (r *assignRun) pick(ctx context.Context) (batch []*candidate, err error) {
 	for len(batch) < assignBatch {
 		if err := r.readEntries(ctx); err != nil {
@@ -135,7 +135,7 @@ func (r *assignRun) pick(ctx context.Context) (batch []*candidate, err error) {
 		}
 		var first *groupEntries
 		for _, g := range r.groups {
-			if len(g.next) > 0 && r.fits(g) && (first == nil || g.next[0].position < first.next[0].position) {
+			if len(g.next) > 0 && r.fits(g) && (first == nil || g.next[0].rank < first.next[0].rank) {
 				first = g
 			}
 		}
@@ -178,7 +178,7 @@ func (r *assignRun) readEntries(ctx context.Context) error {
 	}
 	for _, q := range found {
 		g := empty[q.group]
-		g.next, g.after = append(g.next, q), max(g.after, q.position)
+		g.next, g.after = append(g.next, q), max(g.after, q.rank)
 	}
 	for _, g := range empty {
 		g.ended = len(g.next) < page
@@ -195,7 +195,7 @@ func (r *assignRun) evaluate(ctx context.Context, batch []*candidate) error {
 		slots <- struct{}{}
 		group.Go(func() {
 			defer func() { <-slots }()
-			q := &queueView{process: r.process, workspace: r.workspace, position: c.position}
+			q := &queueView{process: r.process, workspace: r.workspace, rank: c.rank}
 			c.assigned, errs[i] = r.process.app.Sending.Assign(ctx, request(assignProcess), c.messageID, q)
 		})
 	}

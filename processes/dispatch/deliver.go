@@ -17,7 +17,7 @@ import (
 	"ledgerline/processes/tasks"
 )
 
-const outboxSQL = `select o.message_id, o.position, o.automatic, o.cancel, o.workspace_id, coalesce(o.line_id, ''),
+const outboxSQL = `select o.message_id, o.position, o.automatic, o.outreach, o.cancel, o.workspace_id, coalesce(o.line_id, ''),
 		exists (select from capacity_queue q where q.workspace_id = o.workspace_id) as queued
 	from sending_outbox o where o.contact_id = $1 and o.position > $2 order by o.position limit $3`
 
@@ -26,6 +26,7 @@ type openMessage struct {
 	MessageID   string
 	Position    int64 // of the event that accepted it
 	Automatic   bool
+	Outreach    bool    // a message of an outreach
 	Cancel      *string // the error code with which the message is to fail
 	WorkspaceID uuid.UUID
 	LineID      string // "" until the message was routed
@@ -48,7 +49,10 @@ func (p *Process) outbox(ctx context.Context, contactID string, after int64) ([]
 type contactRun struct {
 	next    *time.Time // when the task runs again
 	blocked bool       // a message cannot leave: only automatic texts pass it
-	behind  []string   // messages that wait behind it, and for which that is not recorded yet
+	// outreachBlocked: a message of an outreach has no line yet. Messages of outreaches wait behind it, all others pass
+	// it: they go before outreach where both wait for the same capacity (rule SND-21).
+	outreachBlocked bool
+	behind          []string // messages that wait behind another one, and for which that is not recorded yet
 
 	postponed time.Duration // in real time: the server of a line cannot be called; 0 for no
 }
@@ -97,7 +101,7 @@ func (p *Process) deliverOne(ctx context.Context, task *tasks.Leased, run *conta
 			return err
 		}
 	}
-	if run.blocked && !o.Automatic {
+	if (run.blocked || run.outreachBlocked && o.Outreach) && !o.Automatic {
 		run.behind = append(run.behind, o.MessageID)
 		return nil
 	}
@@ -109,6 +113,14 @@ func (p *Process) deliverOne(ctx context.Context, task *tasks.Leased, run *conta
 	}
 	if err != nil || t.Step != sending.StepWait {
 		return err
+	}
+	if o.Outreach && t.Message.LineID == "" {
+		if !t.Until.IsZero() {
+			t.Until = t.Until.Add(outreachPause)
+		}
+		run.runAgain(t.Until)
+		run.outreachBlocked = run.outreachBlocked || !t.MayBeOvertaken
+		return nil
 	}
 	run.runAgain(t.Until)
 	// An automatic text answers what the contact just wrote: it waits for its line, and no message waits for it.
@@ -161,7 +173,10 @@ func (p *Process) lookUpBehind(ctx context.Context, messageID string) error {
 // cannot be called.
 func (p *Process) attempt(ctx context.Context, task *tasks.Leased, o *openMessage) (sending.Attempt, error) {
 	by := request(sendingProcess)
-	queue := &queueView{process: p, workspace: o.WorkspaceID, position: o.Position, read: !o.QueueInUse}
+	queue := &queueView{process: p, workspace: o.WorkspaceID, rank: o.Position, read: !o.QueueInUse}
+	if o.Outreach {
+		queue.rank += outreachRank
+	}
 	if o.LineID != "" {
 		if err := p.servers.Check(o.LineID); err != nil {
 			return sending.Attempt{}, err

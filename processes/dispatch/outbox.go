@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	openSQL = `insert into sending_outbox (message_id, contact_id, workspace_id, organisation_id, shard, position, automatic)
-		select * from unnest($1::text[], $2::text[], $3::uuid[], $4::uuid[], $5::smallint[], $6::bigint[], $7::boolean[])
+	openSQL = `insert into sending_outbox (message_id, contact_id, workspace_id, organisation_id, shard, position, automatic, outreach)
+		select * from unnest($1::text[], $2::text[], $3::uuid[], $4::uuid[], $5::smallint[], $6::bigint[], $7::boolean[], $8::boolean[])
 		on conflict do nothing`
 	closeSQL    = `delete from sending_outbox where message_id = any($1)`
 	deferredSQL = `update sending_outbox o set deferred = u.reason from unnest($1::text[], $2::text[]) u (message_id, reason)
@@ -31,10 +31,11 @@ const (
 		where o.message_id = u.message_id`
 	// An entry whose quiet hours are over stays in its group when it is deferred again: the assign task reads one group
 	// after the other, and must not miss an entry that moves between them.
-	enqueueSQL = `insert into capacity_queue as q (message_id, contact_id, workspace_id, wants_key, wants, not_before, position)
+	enqueueSQL = `insert into capacity_queue as q (message_id, contact_id, workspace_id, wants_key, wants, not_before, rank)
 		select o.message_id, o.contact_id, o.workspace_id, u.wants_key, u.wants,
-			case when e.wants_key = u.wants_key and e.not_before <= u.deferred_at and u.not_before <= u.deferred_at
-				then e.not_before else u.not_before end, o.position
+			case when e.wants_key = u.wants_key and e.not_before <= u.deferred_at and u.not_before <= u.deferred_at then e.not_before
+				when o.outreach and u.not_before > u.deferred_at and u.not_before < $7 then u.not_before + $6::interval
+				else u.not_before end, o.position + case when o.outreach then $8::bigint else 0 end
 		from unnest($1::text[], $2::bytea[], $3::text[], $4::timestamptz[], $5::timestamptz[])
 			u (message_id, wants_key, wants, not_before, deferred_at)
 		join sending_outbox o on o.message_id = u.message_id left join capacity_queue e on e.message_id = u.message_id
@@ -64,6 +65,13 @@ const (
 // ended (rule SND-23).
 const priority = 24 * time.Hour
 
+const (
+	// aheadOfOutreach is how much earlier the tasks for messages that were just accepted are due, except for outreaches.
+	aheadOfOutreach = 12 * time.Hour
+	// outreachPause is how much later than other messages those of outreaches are evaluated when their quiet hours end.
+	outreachPause = time.Minute
+)
+
 // changes is the net effect of a batch of events on the outbox, the queue and the scheduled tasks.
 type changes struct {
 	opened      map[string]*openedMessage
@@ -86,6 +94,7 @@ type openedMessage struct {
 	ref       events.MessageRef
 	at        *eventstore.Recorded
 	automatic bool
+	outreach  bool
 }
 
 // entry is an entry of the capacity queue.
@@ -127,13 +136,17 @@ func (p *Process) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) err
 // handlers say what an event changes. The table "what wakes what" of docs/sending-internals.md lists them.
 var handlers = feed.NewHandlers(
 	feed.On(func(c *changes, e *events.MessageQueued, r *eventstore.Recorded) {
-		c.open(e.MessageRef, e.Automatic != "", r)
-		if e.Automatic != "" || e.ByStaff {
+		isOutreach := e.Source != nil && *e.Source == "outreach"
+		c.open(&openedMessage{e.MessageRef, r, e.Automatic != "", isOutreach})
+		switch {
+		case e.Automatic != "" || e.ByStaff:
 			c.scheduleContact(e.ContactID, r, r.OccurredAt.Add(-priority))
+		case !isOutreach:
+			c.scheduleContact(e.ContactID, r, r.OccurredAt.Add(-aheadOfOutreach))
 		}
 	}),
 	feed.On(func(c *changes, e *events.MessageFellBack, r *eventstore.Recorded) {
-		c.open(e.MessageRef, e.Automatic != "", r)
+		c.open(&openedMessage{e.MessageRef, r, e.Automatic != "", false}) // it has its line already
 	}),
 	feed.On(func(c *changes, e *events.MessageDeferred, r *eventstore.Recorded) {
 		c.deferred[e.MessageID] = e.Reason
@@ -233,10 +246,9 @@ var handlers = feed.NewHandlers(
 	}),
 )
 
-func (c *changes) open(ref events.MessageRef, automatic bool, r *eventstore.Recorded) {
-	o := &openedMessage{ref, r, automatic}
-	c.opened[ref.MessageID], c.order = o, append(c.order, o)
-	c.scheduleContact(ref.ContactID, r, r.OccurredAt)
+func (c *changes) open(o *openedMessage) {
+	c.opened[o.ref.MessageID], c.order = o, append(c.order, o)
+	c.scheduleContact(o.ref.ContactID, o.at, o.at.OccurredAt)
 }
 
 // close takes a message out of the outbox and the queue.
@@ -334,17 +346,17 @@ func (c *changes) addOpened(b *pgx.Batch) {
 	var workspaces, organisations []uuid.UUID
 	var shards []int16
 	var positions []int64
-	var automatic []bool
+	var automatic, outreach []bool
 	for _, o := range c.order {
 		if c.opened[o.ref.MessageID] != o {
 			continue
 		}
 		messages, contacts, workspaces = append(messages, o.ref.MessageID), append(contacts, o.ref.ContactID), append(workspaces, o.at.WorkspaceID)
 		shards, positions = append(shards, int16(o.at.Shard)), append(positions, o.at.Position) //nolint:gosec // at most 1,024 shards
-		automatic, organisations = append(automatic, o.automatic), append(organisations, o.at.OrganisationID)
+		automatic, outreach, organisations = append(automatic, o.automatic), append(outreach, o.outreach), append(organisations, o.at.OrganisationID)
 	}
 	if len(messages) > 0 {
-		b.Queue(openSQL, messages, contacts, workspaces, organisations, shards, positions, automatic)
+		b.Queue(openSQL, messages, contacts, workspaces, organisations, shards, positions, automatic, outreach)
 	}
 }
 
@@ -369,7 +381,7 @@ func (c *changes) addEntries(b *pgx.Batch) error {
 		b.Queue(dequeueSQL, gone)
 	}
 	if len(messages) > 0 {
-		b.Queue(enqueueSQL, messages, wantsKeys, wants, notBefore, deferredAt)
+		b.Queue(enqueueSQL, messages, wantsKeys, wants, notBefore, deferredAt, outreachPause, farAhead, outreachRank)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"ledgerline/processes/tasks"
 )
 
-func TestAutomaticTextsAndMessagesOfStaffAreDueFirst(t *testing.T) {
+func TestAutomaticTextsAndMessagesOfStaffAreDueFirstAndThoseOfOutreachesLast(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 2, 14, 0, 0, 0, time.UTC)
 	dues := map[string]time.Time{}
@@ -20,6 +20,7 @@ func TestAutomaticTextsAndMessagesOfStaffAreDueFirst(t *testing.T) {
 		"ctc_many":         {},
 		"ctc_confirmation": {Automatic: "opt_out_confirmation"},
 		"ctc_reply":        {ByStaff: true},
+		"ctc_outreach":     {Source: new("outreach")},
 	} {
 		queued.MessageRef = events.MessageRef{MessageID: "msg_" + contact, ContactID: contact}
 		s := &Process{wakeups: tasks.NewWakeups()}
@@ -31,7 +32,8 @@ func TestAutomaticTextsAndMessagesOfStaffAreDueFirst(t *testing.T) {
 		require.True(t, ok)
 		dues[contact] = due[0]
 	}
-	require.Equal(t, now, dues["ctc_many"])
+	require.Equal(t, now, dues["ctc_outreach"])
+	require.Equal(t, now.Add(-aheadOfOutreach), dues["ctc_many"])
 	require.Equal(t, now.Add(-priority), dues["ctc_confirmation"])
 	require.Equal(t, now.Add(-priority), dues["ctc_reply"])
 }

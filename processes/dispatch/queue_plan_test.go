@@ -13,7 +13,7 @@ import (
 // Fifty thousand entries that want the same capacity, as many in quiet hours that end at two times, ten that want
 // something else, and ten in another workspace.
 const entriesOfATestSQL = `
-insert into capacity_queue (message_id, contact_id, workspace_id, wants_key, wants, not_before, position)
+insert into capacity_queue (message_id, contact_id, workspace_id, wants_key, wants, not_before, rank)
 select 'm' || i, 'c' || i,
        case when i > 100010 then '00000000-0000-0000-0000-000000000002' else '00000000-0000-0000-0000-000000000001' end::uuid,
        case when i > 100000 and i <= 100010 then '\x02' else '\x01' end::bytea, '{}',

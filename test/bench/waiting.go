@@ -27,7 +27,7 @@ const (
 			case when e.position % 4 = 1 then 'quiet_hours' else 'line_new_contacts_hour' end from ledger_events e where e.type = 'message.queued'`
 	waitTasksSQL = `insert into scheduled_tasks (process, key, shard, due_at, scheduled_at_position)
 		select 'sending', o.contact_id, o.shard, case when o.position % 4 = 1 then $1::timestamptz else $2::timestamptz end, o.position from sending_outbox o`
-	waitQueueSQL = `insert into capacity_queue (message_id, contact_id, workspace_id, wants_key, wants, not_before, position)
+	waitQueueSQL = `insert into capacity_queue (message_id, contact_id, workspace_id, wants_key, wants, not_before, rank)
 		select message_id, contact_id, workspace_id, '\x01', $1, '1970-01-01 00:00Z', position from sending_outbox where position % 4 <> 1`
 	waitAssignSQL = `insert into scheduled_tasks (process, key, shard, due_at, scheduled_at_position) values ('assign', $1, 0, $2, 0)`
 	waitSeenSQL   = `update feed_checkpoints c set position = e.position, event_id = e.id from ledger_heads h join ledger_events e on e.shard = h.shard and e.position = h.position

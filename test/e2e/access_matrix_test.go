@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -189,6 +190,9 @@ func resourceIDs(a *app.App, w *app.Workspace) map[string]string {
 		"api-keys":           w.NewKey(apikey.Live, nil, apikey.Read).ID,
 		"service-identities": w.Live.Post("/v1/service-identities", app.Map{"name": "crm", "scopes": []string{"read"}}).Is(201).Text("id"),
 		"agents":             w.Live.Post("/v1/agents", app.Map{"name": "helper", "instructions": "Help."}).Is(201).Text("id"),
+		"outreach": w.Live.Post("/v1/outreach", app.Map{
+			"name": "news", "contact_ids": []string{contact}, "body": "x", "send_at": a.Clock.Now().Add(time.Hour).Format(time.RFC3339),
+		}).Is(201).Text("id"),
 		"workflow-runs":      text(runsOf(w, "")[0], "id"),
 		"workflows":          w.Live.Post("/v1/workflows", app.Map{"name": "welcome", "trigger": "contact.created"}).Is(201).Text("id"),
 		"webhook-deliveries": w.Live.Post("/v1/webhooks/"+hook+"/test", nil).Is(202).Text("id"),

@@ -89,7 +89,10 @@ func (c answered) notes(a *app.App) (list []string) {
 func TestAgentAnswersEachLiveMessageOfTheConversationsThatItHandles(t *testing.T) {
 	t.Parallel()
 	onShards(t, func(t *testing.T, shards app.Option) {
-		model := &recordingModel{answer: func(_ context.Context, call int, _ *agents.Prompt) (agents.Completion, error) {
+		model := &recordingModel{answer: func(ctx context.Context, call int, _ *agents.Prompt) (agents.Completion, error) {
+			if ends, bounded := ctx.Deadline(); !bounded || time.Until(ends) > 30*time.Second {
+				return agents.Completion{}, errors.New("a call takes at most 30 s of real time")
+			}
 			return agents.Completion{Text: fmt.Sprintf("answer %d", call)}, nil
 		}}
 		a := app.Start(t, shards, app.Model(model))
@@ -344,6 +347,11 @@ func TestPausingAnAgentHandsItsConversationsOverAtOnce(t *testing.T) {
 	}
 	require.Equal(t, "agent:"+other.agent, other.handledBy(a))
 	patch2(a, "/v1/conversations/"+one.conversation, app.Map{"handled_by": "agent:" + id}).Refused(400, "validation_failed", "body /handled_by not_found")
+	for _, to := range []string{"paused", "live"} {
+		patch2(a, "/v1/agents/"+other.agent, app.Map{"status": to}).Is(200)
+	}
+	a.Settle()
+	require.Equal(t, "team", other.handledBy(a), "also when it is live again at once")
 }
 
 func TestAnswerIsCutAt2000CharactersAndFollowsTheSendingRules(t *testing.T) {
