@@ -57,6 +57,7 @@ var importers = map[string][]string{
 	// Only tests may import these.
 	"processes/carrier/carriertest":        {},
 	"adapters/bluebubbles/bluebubblestest": {},
+	"adapters/twilio/twiliotest":           {"cmd/..."}, // dev mode
 }
 
 // impure lists packages that domain and events may not import. Time, ids and the like are passed to them.
@@ -87,6 +88,7 @@ var realTime = map[string]string{
 	"projections/readmodel/replay.go": "how long a replay takes",
 
 	"adapters/bluebubbles/bluebubblestest/server.go": "a fake Mac, which has a clock of its own",
+	"adapters/twilio/twiliotest/server.go":           "a fake SMS provider, which has a clock of its own",
 }
 
 type goPackage struct {

@@ -15,6 +15,7 @@ import (
 
 	"ledgerline/commands/engine"
 	"ledgerline/commands/sending"
+	"ledgerline/domain/line"
 	"ledgerline/domain/workflow"
 	"ledgerline/events"
 	"ledgerline/eventstore"
@@ -43,8 +44,8 @@ type Config struct {
 	Random io.Reader    // source of secrets; default: crypto/rand
 	Logger *slog.Logger // default: slog.Default()
 	Cache  int          // number of aggregate states of each kind kept in memory; default 65,536
-	// SMS reports whether messages of lines with a carrier can go by SMS; default: none can.
-	SMS func(carrier string) bool
+	// SMS reports whether the carrier of a line can send its messages by SMS; default: none can.
+	SMS func(line.Line) bool
 	// MayAppend says whether this node may write to the ledger now; default: always. Its error is the cause of a refusal.
 	MayAppend func() error
 	// InsideWebhooks accepts http and private addresses for webhook endpoints too.

@@ -68,7 +68,7 @@ func (h *fixture) node() (*commands.App, *eventstore.Ledger) {
 	ledger, err := eventstore.Open(context.Background(), eventstore.Config{Pool: pool, Keyring: h.ring, Clock: h.clock})
 	require.NoError(h.t, err)
 	h.t.Cleanup(func() { ledger.Close(); pool.Close() })
-	app, err := commands.New(commands.Config{Ledger: ledger, SMS: func(string) bool { return true }})
+	app, err := commands.New(commands.Config{Ledger: ledger, SMS: func(line.Line) bool { return true }})
 	require.NoError(h.t, err)
 	return app, ledger
 }

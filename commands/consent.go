@@ -64,3 +64,26 @@ func (u *unit) changeConsent(ctx context.Context, c *engine.Aggregate[contact.Co
 	}
 	return nil
 }
+
+// OptOutMessage opts out the number that a message went to, because the SMS provider says so (rule SMS-22). A number
+// that opted out before, and a message whose contact was erased, change nothing.
+func (a *App) OptOutMessage(ctx context.Context, req Request, messageID, source string) error {
+	_, err := a.run(ctx, req, func(ctx context.Context, u *unit) error {
+		m, err := engine.Load(ctx, u.Unit, u.Engine.Messages, messageID)
+		if err != nil {
+			return err
+		}
+		u.Request.Organisation, u.Request.Workspace, u.Ref = m.State.Organisation, m.State.Workspace, messageID
+		c, err := engine.Load(ctx, u.Unit, u.Engine.Contacts, m.State.ContactID)
+		if err != nil || !c.State.Exists() || c.State.Phone != m.State.Content.To {
+			return err
+		}
+		num, err := u.NumberByHash(ctx, c.State.NumberHash)
+		if err != nil || num.State.OptedOut && c.State.Consent == consent.OptedOut {
+			return err
+		}
+		channel := m.State.Channel
+		return u.changeConsent(ctx, c, num, consent.OptedOut, consent.Evidence{Source: &source, MessageID: &messageID, Channel: &channel})
+	})
+	return err
+}

@@ -12,17 +12,20 @@ import (
 	"ledgerline/domain/line"
 	"ledgerline/domain/message"
 	"ledgerline/domain/organisation"
+	"ledgerline/domain/smsconnection"
 	"ledgerline/events"
 )
 
 // InboundMessage is a message from a contact, as a carrier reports it.
 type InboundMessage struct {
-	LinePhone string // E.164 of the line that it was sent to
-	From      string
-	Body      string
-	Media     []events.Media
-	Channel   string // chat or sms; default chat
-	CarrierID string // the carrier's id of the message; "" when the carrier has none
+	LinePhone string // E.164 of the line, or of the number of the SMS connection, that it was sent to
+	// ConnectionID is the SMS connection that it was sent to; "" for a line.
+	ConnectionID string
+	From         string
+	Body         string
+	Media        []events.Media
+	Channel      string // chat or sms; default chat
+	CarrierID    string // the carrier's id of the message; "" when the carrier has none
 }
 
 // ReceivedMessage is the result of receiving an inbound message.
@@ -77,22 +80,24 @@ type inboundUnit struct {
 	in       *InboundMessage
 	received ReceivedMessage
 
-	line    *engine.Aggregate[line.Line]
-	contact *engine.Aggregate[contact.Contact]
-	number  engine.Number
-	ref     events.MessageRef
-	word    string // the recognised keyword in its folded form
+	line       *engine.Aggregate[line.Line] // nil for an SMS connection
+	connection *smsconnection.Connection    // nil for a line
+	contact    *engine.Aggregate[contact.Contact]
+	number     engine.Number
+	ref        events.MessageRef
+	word       string // the recognised keyword in its folded form
 }
 
 // receive records a message from a number (E.164) and everything that follows from it.
 func (u *inboundUnit) receive(ctx context.Context, from string) (err error) {
-	if u.line, err = u.loadLineByPhone(ctx, u.in.LinePhone); err != nil {
+	receiver, err := u.findReceiver(ctx)
+	if err != nil {
 		return err
 	}
-	l, messageID := &u.line.State, u.received.MessageID
-	u.Request.Organisation, u.Request.Workspace, u.Ref = l.Organisation, l.Workspace, messageID
+	messageID := u.received.MessageID
+	u.Ref = messageID
 	if u.in.CarrierID != "" {
-		u.Claim("inbound:"+l.ID, u.in.CarrierID, messageID, func(owner string) error { return &duplicateMessage{owner} })
+		u.Claim("inbound:"+receiver, u.in.CarrierID, messageID, func(owner string) error { return &duplicateMessage{owner} })
 	}
 	org, err := u.Organisation(ctx)
 	if err != nil {
@@ -103,18 +108,21 @@ func (u *inboundUnit) receive(ctx context.Context, from string) (err error) {
 	}
 	c := &u.contact.State
 	u.Request.Actor = events.Actor{Type: "contact", ID: c.ID}
-	if err := u.openConversation(ctx, u.contact, l.IsSandbox); err != nil {
+	if err := u.openConversation(ctx, u.contact, u.isTest()); err != nil {
 		return err
 	}
 	u.received.ContactID, u.received.ConversationID = c.ID, c.ConversationID
 	u.recognise(&org.State)
-	u.ref = events.MessageRef{MessageID: messageID, ConversationID: c.ConversationID, ContactID: c.ID, IsTest: l.IsSandbox}
+	u.ref = events.MessageRef{MessageID: messageID, ConversationID: c.ConversationID, ContactID: c.ID, IsTest: u.isTest()}
 	engine.Begin(u.Unit, u.Engine.Messages, messageID).Record(&events.MessageReceived{
-		MessageRef: u.ref, LineID: l.ID, Channel: u.in.Channel, CarrierID: u.in.CarrierID, Keyword: u.received.Keyword.String(),
-		Content: events.MessagePersonal{To: l.Phone, From: from, Body: u.in.Body, Media: u.in.Media},
+		MessageRef: u.ref, LineID: u.lineID(), Channel: u.in.Channel, CarrierID: u.in.CarrierID, Keyword: u.received.Keyword.String(),
+		Content: events.MessagePersonal{To: u.in.LinePhone, From: from, Body: u.in.Body, Media: u.in.Media},
 	})
 	if err := u.recordReply(ctx); err != nil {
 		return err
+	}
+	if u.line == nil {
+		return u.applyKeyword(ctx, org.State)
 	}
 	if err := u.assignLine(ctx); err != nil {
 		return err
@@ -137,6 +145,41 @@ func (u *inboundUnit) askAgent(ctx context.Context) error {
 		conv.Record(conv.State.AskAgent(u.ref.MessageID)...)
 	}
 	return err
+}
+
+// findReceiver sets the organisation and the workspace of the request to those of the line or the SMS connection that
+// the message was sent to, and returns its id. A message is taken in every status of a connection (rule SMS-27).
+func (u *inboundUnit) findReceiver(ctx context.Context) (id string, err error) {
+	if u.in.ConnectionID == "" {
+		if u.line, err = u.loadLineByPhone(ctx, u.in.LinePhone); err != nil {
+			return "", err
+		}
+		l := &u.line.State
+		u.in.LinePhone = l.Phone
+		u.Request.Organisation, u.Request.Workspace = l.Organisation, l.Workspace
+		return l.ID, nil
+	}
+	c, err := engine.Load(ctx, u.Unit, u.Engine.SMSConnections, u.in.ConnectionID)
+	if err != nil {
+		return "", err
+	}
+	if !c.State.Exists() {
+		return "", engine.NotFound("SMS connection")
+	}
+	u.connection = &c.State
+	u.Request.Organisation, u.Request.Workspace = c.State.Organisation, c.State.Workspace
+	return c.State.ID, nil
+}
+
+// isTest reports whether the message is sandbox traffic.
+func (u *inboundUnit) isTest() bool { return u.line != nil && u.line.State.IsSandbox }
+
+// lineID is the line that the message was sent to; "" for an SMS connection.
+func (u *inboundUnit) lineID() string {
+	if u.line == nil {
+		return ""
+	}
+	return u.line.State.ID
 }
 
 // loadLineByPhone loads the line that has a number. The remembered owner of the number may be retired, and another line
@@ -171,7 +214,7 @@ func (u *inboundUnit) findOrCreateContact(ctx context.Context, from string) (err
 		return err
 	}
 	u.contact, err = u.recordNewContact(u.number, contact.NewContact{
-		Person: events.ContactPersonal{Phone: from}, Origin: "inbound", IsTest: u.line.State.IsSandbox,
+		Person: events.ContactPersonal{Phone: from}, Origin: "inbound", IsTest: u.isTest(),
 	})
 	return err
 }
@@ -179,13 +222,16 @@ func (u *inboundUnit) findOrCreateContact(ctx context.Context, from string) (err
 // recordReply records a reply of the contact. It lifts the first-message rules for the contact (rule CON-22) and ends
 // the line's streak of unanswered contacts (rule LIN-15).
 func (u *inboundUnit) recordReply(ctx context.Context) error {
-	contactID, lineID := u.contact.State.ID, u.line.State.ID
+	contactID := u.contact.State.ID
 	x, err := engine.Load(ctx, u.Unit, u.Engine.Exchanges, exchange.Stream(contactID))
 	if err != nil {
 		return err
 	}
-	x.Record(x.State.RecordReply(contactID, lineID, u.ref.MessageID)...)
-	u.line.Record(u.line.State.RecordReply()...)
+	x.Record(x.State.RecordReply(contactID, u.lineID(), u.ref.MessageID)...)
+	x.Record(x.State.RecordChannel(contactID, u.in.ConnectionID, u.in.LinePhone)...)
+	if u.line != nil {
+		u.line.Record(u.line.State.RecordReply()...)
+	}
 	return nil
 }
 
@@ -216,9 +262,10 @@ func (u *inboundUnit) recognise(org *organisation.Organisation) {
 // applyKeyword carries out STOP, START and HELP (rules CON-19 to CON-21).
 func (u *inboundUnit) applyKeyword(ctx context.Context, org organisation.Organisation) error {
 	optedOut := u.contact.State.Consent == consent.OptedOut
-	source, messageID, lineID, channel := "inbound_message", u.ref.MessageID, u.line.State.ID, u.in.Channel
-	evidence := consent.Evidence{
-		Source: &source, Keyword: &u.word, Text: u.in.Body, MessageID: &messageID, LineID: &lineID, Channel: &channel,
+	source, messageID, channel := "inbound_message", u.ref.MessageID, u.in.Channel
+	evidence := consent.Evidence{Source: &source, Keyword: &u.word, Text: u.in.Body, MessageID: &messageID, Channel: &channel}
+	if lineID := u.lineID(); lineID != "" {
+		evidence.LineID = &lineID
 	}
 	switch u.received.Keyword {
 	case consent.Stop:
@@ -241,12 +288,17 @@ func (u *inboundUnit) applyKeyword(ctx context.Context, org organisation.Organis
 
 // reply accepts an automatic text on the line and the channel that the contact wrote on. kind is the kind of the text.
 func (u *inboundUnit) reply(kind, text string) {
-	ref, replyTo, lineID := u.ref, u.ref.MessageID, u.line.State.ID
+	ref, replyTo := u.ref, u.ref.MessageID
 	ref.MessageID = u.Engine.IDs.TypeID("msg")
 	u.received.AutomaticReplyID = ref.MessageID
 	e := &events.MessageQueued{
-		MessageRef: ref, Channel: u.in.Channel, LineID: &lineID, Automatic: kind, ReplyTo: &replyTo,
+		MessageRef: ref, Channel: u.in.Channel, Automatic: kind, ReplyTo: &replyTo,
 		Content: events.MessagePersonal{To: u.contact.State.Phone, Body: text},
+	}
+	if lineID := u.lineID(); lineID != "" {
+		e.LineID = &lineID
+	} else {
+		e.SMS = &events.SMSRoute{ConnectionID: u.in.ConnectionID, From: u.connection.Sender(ref.ContactID, u.in.LinePhone, "")}
 	}
 	engine.Begin(u.Unit, u.Engine.Messages, e.MessageID).Record(message.Accept(e, u.Now)...)
 }

@@ -5,8 +5,10 @@ import (
 	"time"
 
 	"ledgerline/commands/engine"
+	"ledgerline/commands/sending"
 	"ledgerline/domain/consent"
 	"ledgerline/domain/contact"
+	"ledgerline/domain/exchange"
 	"ledgerline/domain/message"
 	"ledgerline/domain/rules"
 	"ledgerline/events"
@@ -101,6 +103,11 @@ func (u *unit) acceptMessage(ctx context.Context, in *AcceptMessage) (*events.Me
 		ByStaff: in.ByStaff, IdentityID: u.identityID(), SandboxOffset: in.sandboxOffset(u.Now),
 		Content: events.MessagePersonal{To: to.e164, Body: in.Body, Media: in.Media, ExternalID: in.ExternalID, Metadata: in.Metadata},
 	}
+	if in.Reply != nil && !u.Request.Test {
+		if err := u.replyBySMS(ctx, e); err != nil {
+			return nil, err
+		}
+	}
 	engine.Begin(u.Unit, u.Engine.Messages, e.MessageID).Record(message.Accept(e, u.Now)...)
 	return e, nil
 }
@@ -112,6 +119,22 @@ func (in *AcceptMessage) sandboxOffset(now time.Time) *int {
 	}
 	offset := rules.OffsetWithLocalTime(now, *in.SandboxTime)
 	return &offset
+}
+
+// replyBySMS makes a reply go by SMS if the contact's newest message came by SMS and the connection is ready (rule
+// SMS-15).
+func (u *unit) replyBySMS(ctx context.Context, e *events.MessageQueued) error {
+	x, err := engine.Peek(ctx, u.Unit, u.Engine.Exchanges, exchange.Stream(e.ContactID))
+	if err != nil || x.State.SMSConnectionID == "" {
+		return err
+	}
+	c, err := sending.ReadySMSConnection(ctx, u.Unit)
+	if err != nil || c == nil {
+		return err
+	}
+	e.Channel = message.SMS
+	e.SMS, err = sending.SMSRouteTo(ctx, u.Unit, c, x, e.ContactID, false)
+	return err
 }
 
 // checkConsent applies the rules that refuse a message when it is accepted (rules SND-2 and SND-3).

@@ -31,6 +31,20 @@ type Answers struct {
 	Day    string `json:"day"` // on which the line first wrote
 }
 
+// ContactChannelChanged records that the contact's newest message came by another channel, or to another number of an
+// SMS connection, than the one before.
+type ContactChannelChanged struct {
+	ContactID    string `json:"contact_id"`
+	ConnectionID string `json:"connection_id,omitempty"` // "" for a line
+	Number       string `json:"number,omitempty"`        // of ours, that the contact wrote to
+}
+
+// ContactSMSSenderChosen records the number that sends SMS to the contact.
+type ContactSMSSenderChosen struct {
+	ContactID string `json:"contact_id"`
+	Number    string `json:"number"`
+}
+
 // ContactUnanswered records that a line's first message to the contact had no answer within 24 hours of its delivery.
 type ContactUnanswered struct {
 	ContactID string `json:"contact_id"`

@@ -27,7 +27,15 @@ type MessageQueued struct {
 	// SandboxOffset is the offset from UTC in seconds, east positive, in which the quiet hours of a sandbox message are
 	// judged, in place of the zones of its number (rule SND-63).
 	SandboxOffset *int            `json:"sandbox_offset,omitempty"`
+	SMS           *SMSRoute       `json:"sms,omitempty"` // with the channel sms, unless a line sends it
 	Content       MessagePersonal `json:"-"`
+}
+
+// SMSRoute says how a message goes by an SMS connection.
+type SMSRoute struct {
+	ConnectionID string `json:"connection_id"`
+	From         string `json:"from,omitempty"`   // number of ours; "" leaves the choice to the messaging service
+	Prefix       string `json:"prefix,omitempty"` // begins the text
 }
 
 // MessagePersonal is the personal data of a message.
@@ -117,6 +125,7 @@ type MessageSent struct {
 	LineID     string `json:"line_id"`
 	Channel    string `json:"channel"`
 	CarrierID  string `json:"carrier_id"`
+	From       string `json:"from,omitempty"`       // the number that the SMS provider has chosen
 	Reconciled bool   `json:"reconciled,omitempty"` // known by asking the carrier after a crash, and not from its answer or a receipt
 }
 
@@ -166,7 +175,7 @@ type MessageReceiptMissing struct{ MessageRef }
 // MessageReceived records a message from a contact.
 type MessageReceived struct {
 	MessageRef
-	LineID    string          `json:"line_id"`
+	LineID    string          `json:"line_id"` // "" for an SMS to a connection
 	Channel   string          `json:"channel"`
 	CarrierID string          `json:"carrier_id,omitempty"`
 	Keyword   string          `json:"keyword,omitempty"` // stop, start or help, which the message was when it came; else empty
@@ -182,7 +191,8 @@ func (e *MessageReceived) Personal() any { return &e.Content }
 // MessageFellBack records that a message falls back to SMS (rule SND-54).
 type MessageFellBack struct {
 	MessageRef
-	Reason string `json:"reason"` // not_on_chat, or the error code of the chat attempt
+	Reason string    `json:"reason"`        // not_on_chat or chat_failed
+	SMS    *SMSRoute `json:"sms,omitempty"` // nil: the carrier of the line sends the SMS
 	// Automatic is that of the message: automatic texts overtake deferred messages, also by SMS.
 	Automatic string `json:"automatic,omitempty"`
 }

@@ -15,7 +15,8 @@ create table sending_outbox (
     organisation_id uuid not null,
     deferred text collate "C",                -- reason of the last deferral; null: none
     line_id text collate "C",                 -- the line that the message was routed to; null: none
-    outreach boolean not null default false   -- a message of an outreach, which lets all others go first
+    outreach boolean not null default false,  -- a message of an outreach, which lets all others go first
+    by_sms boolean not null default false     -- the message goes by an SMS connection, in a task of its own
 );
 create index sending_outbox_contact on sending_outbox (contact_id, position);
 create index sending_outbox_automatic on sending_outbox (workspace_id) where automatic;

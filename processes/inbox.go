@@ -24,6 +24,11 @@ func (i *Inbox) request() commands.Request {
 
 // Receipt implements carrier.Inbox. A receipt for a message whose contact was erased is accepted and dropped.
 func (i *Inbox) Receipt(ctx context.Context, r carrier.Receipt) error {
+	if r.Code == sending.SMSOptedOut { // before the receipt: the report is made again until both are recorded
+		if err := i.app.OptOutMessage(ctx, i.request(), r.MessageID, sending.SourceSMSProvider); err != nil {
+			return err
+		}
+	}
 	_, _, err := i.app.Sending.RecordReceipt(ctx, i.request(), r.MessageID, sending.Receipt{
 		Kind: sending.ReceiptKind(r.Kind), At: r.At, CarrierID: r.CarrierID, Code: r.Code,
 	})
@@ -36,7 +41,7 @@ func (i *Inbox) Receipt(ctx context.Context, r carrier.Receipt) error {
 // Message implements carrier.Inbox.
 func (i *Inbox) Message(ctx context.Context, in carrier.Inbound) (string, error) {
 	received, err := i.app.ReceiveMessage(ctx, i.request(), commands.InboundMessage{
-		LinePhone: in.LinePhone, From: in.From, Body: in.Body, Media: in.Media, Channel: in.Channel, CarrierID: in.CarrierID,
+		LinePhone: in.LinePhone, ConnectionID: in.ConnectionID, From: in.From, Body: in.Body, Media: in.Media, Channel: in.Channel, CarrierID: in.CarrierID,
 	})
 	if err != nil {
 		return "", err

@@ -84,6 +84,18 @@ var audited = []auditRow{
 	{"webhook.enabled", "webhook", "endpoint_id", ""},
 	{"webhook.deleted", "webhook", "endpoint_id", ""},
 
+	{"sms_connection.created", "sms_connection", "connection_id", "messaging_service_sid from_numbers prefix_org_name"},
+	{"sms_connection.updated", "sms_connection", "connection_id", "changed"},
+	{"sms_connection.verified", "sms_connection", "connection_id", ""},
+	{"sms_connection.failing", "sms_connection", "connection_id", "error"},
+	{"sms_connection.inbound_configured", "sms_connection", "connection_id", ""},
+	{"sms_connection.disabled", "sms_connection", "connection_id", ""},
+	{"sms_connection.enabled", "sms_connection", "connection_id", ""},
+	{"sms_connection.compliance_confirmed", "sms_connection", "connection_id", "user_id"},
+	{"sms_connection.compliance_withdrawn", "sms_connection", "connection_id", ""},
+	{"sms_connection.deleted", "sms_connection", "connection_id", ""},
+	{"sms_connection.text_tested", "sms_connection", "connection_id", "test_id"},
+
 	{"pool.created", "pool", "pool_id", "name rotation default"},
 	{"pool.updated", "pool", "pool_id", "name rotation fallback_sms_mode"},
 	{"pool.line_added", "pool", "pool_id", "line_id"},

@@ -77,7 +77,7 @@ const copyToLabelledSQL = `update @labelled_conversations l set id = v.id, statu
 // Conversations is the inbox: every conversation as it is now, with the team's notes. Queries join the contact from
 // Contacts and read the messages from Messages.
 var Conversations = &readmodel.Projection{
-	ID: "conversations", Program: 2,
+	ID: "conversations", Program: 3,
 	Tables: []*readmodel.Table{conversationsTable, labelledTable, notesTable},
 	// Each index orders conversations by activity. See Store.Conversations for how a list uses them.
 	Indexes: []string{
@@ -134,7 +134,7 @@ var Conversations = &readmodel.Projection{
 		}),
 		feed.On(func(c *readmodel.Changes, e *events.MessageReceived, r *eventstore.Recorded) {
 			row := lastMessageRow(e.MessageRef, "inbound", &e.Content, r)
-			row["line_id"], row["unread_count"] = e.LineID, readmodel.Add(1)
+			row["line_id"], row["unread_count"] = readmodel.EmptyToNull(e.LineID), readmodel.Add(1)
 			updateConversation(c, r, e.ContactID, row)
 			c.After(copyToLabelledSQL, e.ContactID)
 		}),

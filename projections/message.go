@@ -58,7 +58,7 @@ var (
 
 // Messages is every message as it is now. A message's timeline is its stream in the ledger, see Store.Timeline.
 var Messages = &readmodel.Projection{
-	ID: "messages", Program: 2,
+	ID: "messages", Program: 3,
 	Tables: []*readmodel.Table{messagesTable},
 	Indexes: []string{
 		`create index on @messages (workspace_id, created_at desc, id desc)`,
@@ -92,10 +92,18 @@ var Messages = &readmodel.Projection{
 			updateMessage(c, r, e.MessageRef, row)
 		}),
 		feed.On(func(c *readmodel.Changes, e *events.MessageFellBack, r *eventstore.Recorded) {
-			updateMessage(c, r, e.MessageRef, readmodel.Row{"channel": "sms", "scheduled_for": nil})
+			row := readmodel.Row{"channel": "sms", "scheduled_for": nil}
+			if e.SMS != nil {
+				row["line_id"], row["sender"] = nil, readmodel.EmptyToNull(e.SMS.From)
+			}
+			updateMessage(c, r, e.MessageRef, row)
 		}),
 		feed.On(func(c *readmodel.Changes, e *events.MessageSent, r *eventstore.Recorded) {
-			updateMessage(c, r, e.MessageRef, readmodel.Row{"status": "sent", "sent_at": readmodel.Stamp(r.OccurredAt), "channel": e.Channel})
+			row := readmodel.Row{"status": "sent", "sent_at": readmodel.Stamp(r.OccurredAt), "channel": e.Channel}
+			if e.From != "" {
+				row["sender"] = e.From
+			}
+			updateMessage(c, r, e.MessageRef, row)
 		}),
 		// The status stays "sending": a status never goes back.
 		feed.On(func(c *readmodel.Changes, e *events.MessageRetried, r *eventstore.Recorded) {
@@ -141,13 +149,16 @@ func queuedRow(r *eventstore.Recorded, e *events.MessageQueued) readmodel.Row {
 	row := messageRow(r, e.MessageRef, &e.Content)
 	row["direction"], row["channel"], row["status"] = "outbound", e.Channel, "queued"
 	row["recipient"], row["line_id"], row["source"], row["sent_by_staff"] = readmodel.EmptyToNull(e.Content.To), e.LineID, e.Source, e.ByStaff
+	if e.SMS != nil {
+		row["sender"] = readmodel.EmptyToNull(e.SMS.From)
+	}
 	return row
 }
 
 func receivedRow(r *eventstore.Recorded, e *events.MessageReceived) readmodel.Row {
 	row := messageRow(r, e.MessageRef, &e.Content)
 	row["direction"], row["channel"], row["status"] = "inbound", e.Channel, "received"
-	row["sender"], row["recipient"], row["line_id"] = readmodel.EmptyToNull(e.Content.From), readmodel.EmptyToNull(e.Content.To), e.LineID
+	row["sender"], row["recipient"], row["line_id"] = readmodel.EmptyToNull(e.Content.From), readmodel.EmptyToNull(e.Content.To), readmodel.EmptyToNull(e.LineID)
 	return row
 }
 

@@ -13,7 +13,7 @@ import (
 
 // All are the projections of the service.
 func All() []*readmodel.Projection {
-	return []*readmodel.Projection{Contacts, Segments, Messages, Consent, Lines, LineRequests, Usage, Directory, Conversations, SavedReplies, Credentials, Audit, Imports, Webhooks, Workflows, Runs, Agents, Outreaches}
+	return []*readmodel.Projection{Contacts, Segments, Messages, Consent, Lines, LineRequests, Usage, Directory, Conversations, SavedReplies, Credentials, Audit, Imports, Webhooks, Workflows, Runs, Agents, Outreaches, SMSConnections}
 }
 
 // Named finds a projection by its ID; nil when there is none.

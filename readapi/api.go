@@ -194,6 +194,14 @@ func Register(r *httpapi.API, store *projections.Store, cursors *httpapi.Cursors
 		Method: "GET", Path: "/v1/webhooks/{id}/deliveries", ID: "list_deliveries", Summary: "List the deliveries of an endpoint, newest first", Tags: []string{"webhooks"},
 		Access: developer,
 	}, a.deliveries)
+
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/sms-connections", ID: "list_sms_connections", Summary: "List the SMS connection of the workspace", Tags: []string{"sms_connections"},
+		Access: developer,
+	}, a.smsConnections)
+	httpapi.Read(r, httpapi.Route{
+		Method: "GET", Path: "/v1/sms-connections/{id}", ID: "get_sms_connection", Summary: "Get an SMS connection", Tags: []string{"sms_connections"}, Access: developer,
+	}, a.smsConnection)
 }
 
 // viewer says which rows the caller may see.

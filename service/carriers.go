@@ -7,6 +7,7 @@ import (
 
 	"ledgerline/adapters/bluebubbles"
 	"ledgerline/adapters/simulator"
+	"ledgerline/adapters/twilio"
 	"ledgerline/commands"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/line"
@@ -35,12 +36,20 @@ func (n *Node) openCarriers(run context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
+	if n.sms, err = twilio.New(twilio.Config{
+		Pool: n.pool, Accounts: processes.SMSAccounts{App: n.App}, AEAD: aead, Inbox: inbox, URL: n.cfg.SMS.URL, BaseURL: n.cfg.BaseURL,
+		Inside: n.cfg.Inside || n.cfg.SMS.URL != "", Logger: n.cfg.Logger, Calls: n.cfg.SMS.Calls, CallTimeout: n.cfg.SMS.CallTimeout,
+		AcceptWindow: n.cfg.SMS.AcceptWindow, Pause: n.cfg.SMS.Pause,
+	}); err != nil {
+		return err
+	}
 	n.carriers = processes.Carriers{line.Simulator: n.Simulator, line.BlueBubbles: n.bubbles}
 	if n.cfg.Carriers != nil {
 		n.cfg.Carriers(n.carriers)
 	}
 	if roles.Process {
 		n.run(run, "bluebubbles", n.bubbles.Run)
+		n.run(run, "sms callbacks", n.sms.Run)
 	}
 	return nil
 }
@@ -60,10 +69,30 @@ func (n *Node) serveCarriers() {
 			}
 		})
 	}
+	n.serveSMS()
 	if n.cfg.Roles.Read {
 		routes.GET("/media/:token", func(c *gin.Context) {
 			if !n.bubbles.ServeMedia(c.Writer, c.Request, c.Param("line"), c.Param("token")) {
 				n.API.Refuse(c, notFound)
+			}
+		})
+	}
+}
+
+// serveSMS adds the routes to which the SMS provider reports, and from which attachments are downloaded. Reports are
+// signed.
+func (n *Node) serveSMS() {
+	routes := n.API.Engine().Group(carriersPath + "sms/:connection")
+	if n.cfg.Roles.Write {
+		routes.POST("", func(c *gin.Context) {
+			// The provider reports all messages from a few addresses, so only reports without its signature are counted.
+			n.sms.ServeReport(c.Writer, c.Request, c.Param("connection"), func() bool { n.API.LimitAddress(c); return !c.IsAborted() })
+		})
+	}
+	if n.cfg.Roles.Read {
+		routes.GET("/media/:token", n.API.LimitAddress, func(c *gin.Context) {
+			if !n.sms.ServeMedia(c.Writer, c.Request, c.Param("connection"), c.Param("token")) {
+				n.API.Refuse(c, fault.New(fault.NotFound, "There is nothing here."))
 			}
 		})
 	}

@@ -69,6 +69,7 @@ var documentedTags = []httpapi.Tag{
 	{Name: "workflows", Description: "Automation: a trigger starts runs, and each run takes the steps of a graph for one contact."},
 	{Name: "agents", Description: "Language models that answer in the conversations that they handle, and hand over to people."},
 	{Name: "outreach", Description: "One message to each contact of a segment or a list."},
+	{Name: "sms_connections", Description: "The account of the workspace at the SMS provider, for messages that cannot go over the chat channel."},
 	{Name: "compliance", Description: "The consent trail, its proof, and the audit log."},
 	{Name: "webhooks", Description: "Endpoints that are told of events, and the deliveries to them."},
 	{Name: "api_keys", Description: "Credentials of programs."},
@@ -79,6 +80,7 @@ var documentedTags = []httpapi.Tag{
 
 // documentedProperties describes the properties whose types do not; see httpapi.Documentation.
 var documentedProperties = map[string]string{
+	"account_sid":               "The provider's id of the account",
 	"area_codes":                "Area codes that the lines should have",
 	"assignee":                  "Whose conversations",
 	"assignee_user_id":          "The user to whom the conversation is assigned; null for nobody",
@@ -122,6 +124,7 @@ var documentedProperties = map[string]string{
 	"first_reply_at":            "When the contact first wrote",
 	"format":                    "The version of the proof's form",
 	"extends":                   "Shows that the tree begins with that of an older head; null when head_size was not given",
+	"from_numbers":              "Numbers of the account that send",
 	"from_position":             "The first position in the ledger that the block covers",
 	"from_status":               "The consent before",
 	"full_name":                 "Full name",
@@ -146,6 +149,7 @@ var documentedProperties = map[string]string{
 	"media":                     "Files that go with the text",
 	"message":                   "For people; it may change",
 	"message_id":                "msg_ id of the message",
+	"messaging_service_sid":     "The provider's id of the messaging service that sends; null for none",
 	"metadata":                  "The caller's own data, at most 50 keys and 16 KB",
 	"mime":                      "The media type, such as image/png",
 	"name":                      "The name",
@@ -165,6 +169,7 @@ var documentedProperties = map[string]string{
 	"previous_consent_status":   "The consent before",
 	"previous_state":            "The state before",
 	"previous_status":           "The status before",
+	"provider":                  "The provider; there is one",
 	"read_at":                   "When the contact read it, where the channel tells",
 	"reason":                    "Why",
 	"request_id":                "The id of the request",
@@ -280,6 +285,14 @@ var examples = map[string]any{
 	"update_webhook":          object{"status": "paused"},
 	"test_webhook":            object{"type": "message.received"},
 	"replay_webhook":          object{"from": "2026-03-02T00:00:00Z", "to": "2026-03-03T00:00:00Z", "status": "failed"},
+
+	"create_sms_connection": object{
+		"account_sid": "AC0123456789abcdef0123456789abcdef", "auth_token": "the token of the account", "from_numbers": []string{"+12125550300"},
+		"compliance_confirmed": true, "configure_inbound_webhook": true,
+	},
+	"update_sms_connection": object{"disabled": true},
+	"verify_sms_connection": object{"configure_inbound_webhook": true},
+	"test_sms_connection":   object{"to": "+14155550134"},
 
 	"tool_check_chat":            object{"phone": "+14155550134"},
 	"tool_get_contact":           object{"phone": "+14155550134"},

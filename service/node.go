@@ -18,8 +18,10 @@ import (
 
 	"ledgerline/adapters/bluebubbles"
 	"ledgerline/adapters/simulator"
+	"ledgerline/adapters/twilio"
 	"ledgerline/clock"
 	"ledgerline/commands"
+	"ledgerline/domain/line"
 	"ledgerline/eventstore"
 	"ledgerline/eventstore/feed"
 	"ledgerline/httpapi"
@@ -86,10 +88,14 @@ type Config struct {
 	WebhookWorkers int
 	// WebhooksTLS is for tests: the TLS configuration for webhook receivers; default: that of the system.
 	WebhooksTLS *tls.Config
+	// LinesSendSMS is for tests: live lines of the simulator send SMS without an SMS connection.
+	LinesSendSMS bool
 	// Carriers is for tests: it may replace the carriers of the node.
 	Carriers func(processes.Carriers)
 	// Model answers for agents; nil: the installation has none, and agents cannot become live.
 	Model agents.Model
+	// SMS configures the SMS provider.
+	SMS SMSConfig
 	// Lease is after what time another node takes over the tasks of a node that died; default 15 s.
 	Lease time.Duration
 	// Heads publish the signed heads of the ledger's trees, with the role project.
@@ -98,6 +104,15 @@ type Config struct {
 	HeadsEvery time.Duration
 	// LagBound is how many positions a projection may be behind while /readyz answers 200; default 10,000.
 	LagBound int64
+}
+
+// SMSConfig configures the SMS provider. A zero value is replaced by the default of twilio.Config.
+type SMSConfig struct {
+	URL          string        // replaces the provider's hosts
+	Calls        int           // calls at the same time, for each connection
+	CallTimeout  time.Duration // for one call
+	AcceptWindow time.Duration // after which a call without an answer has certainly no effect any more
+	Pause        time.Duration // how long the circuit of a connection stays open
 }
 
 // Node is a running process.
@@ -115,6 +130,7 @@ type Node struct {
 	requests *pgxpool.Pool // of HTTP requests
 	carriers processes.Carriers
 	bubbles  *bluebubbles.Adapter
+	sms      *twilio.Adapter
 	progress *feed.Progress
 	metrics  *prometheus.Registry
 	stop     context.CancelFunc
@@ -204,8 +220,10 @@ func (n *Node) assemble(ctx context.Context) (err error) {
 	}); err != nil {
 		return err
 	}
-	// Only the simulator can send SMS. Other carriers cannot, until an SMS provider is connected.
-	sms := func(carrier string) bool { return carrier == SimulatorCarrier && n.Simulator != nil }
+	// Messages of the sandbox line go by the simulator's SMS, all others by an SMS connection.
+	sms := func(l line.Line) bool {
+		return l.Carrier == SimulatorCarrier && (l.IsSandbox || cfg.LinesSendSMS) && n.Simulator != nil
+	}
 	if cfg.RealClock {
 		n.skew = newSkew(cfg.Clock, n.pool, cfg.Logger)
 		n.skew.measure(ctx)
@@ -357,8 +375,9 @@ func (n *Node) serve() error {
 		return err
 	}
 	if cfg.Roles.Write { // tools are POST requests, and some of them write
-		writeapi.Register(n.API, n.App, n.Store, n.carriers)
-		toolapi.Register(n.API, readapi.New(n.Store, cursors), writeapi.NewForTools(n.App, n.Store, n.carriers))
+		outside := writeapi.Outside{Prober: n.carriers, SMS: processes.SMS{Provider: n.sms}}
+		writeapi.Register(n.API, n.App, n.Store, outside)
+		toolapi.Register(n.API, readapi.New(n.Store, cursors), writeapi.NewForTools(n.App, n.Store, outside))
 		if err := toolapi.ServeMCP(n.API, cfg.Version, cfg.BaseURL); err != nil {
 			return err
 		}

@@ -20,9 +20,9 @@ func OpenAPI(version, baseURL string) ([]byte, error) {
 		return nil, err
 	}
 	defer api.Close()
-	writeapi.Register(api, nil, nil, nil)
+	writeapi.Register(api, nil, nil, writeapi.Outside{})
 	readapi.Register(api, nil, nil)
-	toolapi.Register(api, readapi.New(nil, nil), writeapi.NewForTools(nil, nil, nil))
+	toolapi.Register(api, readapi.New(nil, nil), writeapi.NewForTools(nil, nil, writeapi.Outside{}))
 	return api.OpenAPI()
 }
 

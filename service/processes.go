@@ -21,7 +21,7 @@ var processList = []struct {
 	make  func(*Node, processes.Config) (processes.Process, error)
 }{
 	{&dispatch.Process{}, func(n *Node, cfg processes.Config) (processes.Process, error) {
-		return dispatch.New(dispatch.Config{Config: cfg, Carriers: n.carriers, Workers: n.cfg.Workers, Metrics: n.metrics})
+		return dispatch.New(dispatch.Config{Config: cfg, Carriers: n.carriers, SMS: n.sms, Workers: n.cfg.Workers, Metrics: n.metrics})
 	}},
 	{&processes.Snooze{}, func(_ *Node, cfg processes.Config) (processes.Process, error) { return processes.NewSnooze(cfg) }},
 	{&processes.Lines{}, func(_ *Node, cfg processes.Config) (processes.Process, error) { return processes.NewLines(cfg) }},

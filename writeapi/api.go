@@ -14,16 +14,22 @@ import (
 
 // API is the state that the endpoints share.
 type API struct {
-	app    *commands.App
-	store  *projections.Store
-	prober commands.Prober
-	source string // of accepted messages; "" derives it from the kind of caller
+	app     *commands.App
+	store   *projections.Store
+	outside Outside
+	source  string // of accepted messages; "" derives it from the kind of caller
+}
+
+// Outside is what the endpoints need of outside systems.
+type Outside struct {
+	Prober commands.Prober      // asks carriers on behalf of lookups
+	SMS    commands.SMSProvider // checks SMS connections, and sends test texts
 }
 
 // Register registers all write endpoints. It is the complete route table: who may call which route, and which view
-// answers it. The prober asks carriers on behalf of lookups.
-func Register(r *httpapi.API, app *commands.App, store *projections.Store, prober commands.Prober) {
-	a := &API{app: app, store: store, prober: prober}
+// answers it.
+func Register(r *httpapi.API, app *commands.App, store *projections.Store, outside Outside) {
+	a := &API{app: app, store: store, outside: outside}
 	admin := []auth.Scope{auth.ScopeAdmin}
 	sends := []auth.Scope{auth.ScopeSend}
 	either := []auth.Scope{auth.ScopeSend, auth.ScopeAdmin}
@@ -281,6 +287,32 @@ func Register(r *httpapi.API, app *commands.App, store *projections.Store, probe
 		Description: "One more attempt of each finished delivery of an active endpoint that was created in the range, oldest first: the failed ones, unless status says otherwise. " +
 			"At most 1,000 at once: next_after continues. At most 10 requests a minute in a workspace.",
 	}, a.replayRange, httpapi.View[ReplayedRange](nil))
+	live := auth.Access{Keys: admin, Roles: auth.PermDeveloper, NoTestKeys: true}
+	httpapi.Write(r, httpapi.Route{
+		Method: "POST", Path: "/v1/sms-connections", ID: "create_sms_connection", Summary: "Connect the workspace to its account at the SMS provider",
+		Tags: []string{"sms_connections"}, Status: 201, Access: live,
+		Description: "Stores the credentials and verifies them; status and last_error say what came of it. A workspace has one connection.",
+	}, a.createSMSConnection, a.smsConnections().view)
+	httpapi.Write(r, httpapi.Route{
+		Method: "PATCH", Path: "/v1/sms-connections/{id}", ID: "update_sms_connection", Summary: "Change, confirm, disable or enable an SMS connection",
+		Tags: []string{"sms_connections"}, Access: live,
+		Description: "Another account, token or sender makes it pending until it is verified again.",
+	}, a.updateSMSConnection, a.smsConnections().view)
+	httpapi.Write(r, httpapi.Route{
+		Method: "DELETE", Path: "/v1/sms-connections/{id}", ID: "delete_sms_connection", Summary: "Delete an SMS connection", Tags: []string{"sms_connections"},
+		Access:      live,
+		Description: "The credentials are destroyed, and SMS stops at once. The audit log keeps a record.",
+	}, a.deleteSMSConnection, a.deletedFrom(projections.SMSConnections))
+	httpapi.Write(r, httpapi.Route{
+		Method: "POST", Path: "/v1/sms-connections/{id}/verify", ID: "verify_sms_connection", Summary: "Check an SMS connection at the provider",
+		Tags: []string{"sms_connections"}, Access: live,
+		Description: "Good credentials and a good sender make it active; anything else makes it failing, with last_error.",
+	}, a.verifySMSConnection, a.smsConnections().view)
+	httpapi.Write[TestSMSConnection, SMSTest](r, httpapi.Route{
+		Method: "POST", Path: "/v1/sms-connections/{id}/test", ID: "test_sms_connection", Summary: "Send the test text", Tags: []string{"sms_connections"},
+		Access: auth.Access{Roles: auth.PermDeveloper}, Errors: []int{422, 503},
+		Description: "One fixed text that names the organisation. The connection has to be active, verified and confirmed. At most 5 a minute and 20 in 24 hours in a workspace. The inbox does not show it.",
+	}, a.testSMSConnection, nil)
 	for _, w := range payload.Docs() {
 		r.Webhook(httpapi.Webhook{Type: w.Type, Summary: w.Summary, Description: w.Description, Body: w.Body})
 	}

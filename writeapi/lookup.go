@@ -38,6 +38,6 @@ func (a *API) lookup(ctx context.Context, c *httpapi.Call, in *Lookup) (httpapi.
 		}
 		return a.store.LineIDs(ctx, c.WorkspaceID, c.Test)
 	}}
-	found, err := a.app.LookUpNumber(ctx, request(c), ask, a.prober)
+	found, err := a.app.LookUpNumber(ctx, request(c), ask, a.outside.Prober)
 	return resultWithBody(c, found.Result, found, lookupAnswer, err)
 }

@@ -13,8 +13,8 @@ import (
 
 // NewForTools makes the write endpoints for toolapi, without registering them. The tools check access themselves.
 // Messages that are accepted through them have the source mcp.
-func NewForTools(app *commands.App, store *projections.Store, prober commands.Prober) *API {
-	return &API{app: app, store: store, prober: prober, source: "mcp"}
+func NewForTools(app *commands.App, store *projections.Store, outside Outside) *API {
+	return &API{app: app, store: store, outside: outside, source: "mcp"}
 }
 
 // Lookup is POST /v1/lookup.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ledgerline/adapters/llm"
+	"ledgerline/adapters/twilio/twiliotest"
 	"ledgerline/clock"
 	"ledgerline/eventstore"
 	"ledgerline/httpapi"
@@ -33,6 +34,7 @@ type devCommand struct {
 	Shards      int    `help:"Shards of a new installation (default: 1). The number cannot be changed later." placeholder:"N"`
 	RateLimits  string `help:"Limits per API key: on or off (default: ${default})." enum:"on,off" default:"on" placeholder:"on|off"`
 	AccessLog   bool   `help:"Log every request."`
+	SMSURL      string `name:"sms-provider-url" help:"URL of the SMS provider. Default: a stand-in, which reports every text as delivered." env:"LEDGERLINE_SMS_PROVIDER_URL" placeholder:"URL"`
 
 	LLM modelOptions `embed:"" prefix:"llm-"`
 }
@@ -46,7 +48,8 @@ type dev struct {
 	clock    *clock.Movable
 	secret   []byte
 	listener net.Listener
-	database *localpg.Server // nil with --database-url
+	database *localpg.Server    // nil with --database-url
+	sms      *twiliotest.Server // nil with --sms-provider-url
 	node     *service.Node
 	file     *devFile
 	ready    bool // the dev has answered; its data directory is kept
@@ -209,9 +212,18 @@ func (d *dev) serve(ctx context.Context, dsn string, keyring *eventstore.Keyring
 	if model == nil {
 		model = llm.Scripted{}
 	}
+	smsURL := d.SMSURL
+	if smsURL == "" {
+		if d.sms, err = twiliotest.Open(d.log); err != nil {
+			return err
+		}
+		defer d.sms.Close()
+		smsURL = d.sms.URL()
+	}
 	if d.node, err = service.Start(ctx, service.Config{
 		DSN: dsn, Migrate: true, Keyring: keyring, Clock: d.clock, Roles: service.All, Shards: d.Shards, RateLimits: d.RateLimits == "on", Inside: true,
 		Sessions: devSessions(d.secret, d.clock), BaseURL: base, AccessLog: d.AccessLog, Version: version(), Logger: d.log, Heads: heads, Model: model,
+		SMS: service.SMSConfig{URL: smsURL},
 	}); err != nil {
 		return err
 	}

@@ -31,6 +31,8 @@ type serveCommand struct {
 	Requests       int      `name:"organisation-requests" help:"Requests of one organisation that the node works on at the same time (default: a quarter of the connections)." env:"LEDGERLINE_ORGANISATION_REQUESTS" placeholder:"N"`
 	AccessLog      bool     `help:"Log every request." default:"true" negatable:"" env:"LEDGERLINE_ACCESS_LOG"`
 	LogAddresses   bool     `help:"Add the client's address to the access log." env:"LEDGERLINE_LOG_ADDRESSES"`
+	SMSURL         string   `name:"sms-provider-url" help:"URL that replaces the hosts of the SMS provider." env:"LEDGERLINE_SMS_PROVIDER_URL" placeholder:"URL"`
+	SMSCalls       int      `name:"sms-calls" help:"Calls to the SMS provider at the same time, for each connection (default: ${default})." default:"8" env:"LEDGERLINE_SMS_CALLS" placeholder:"N"`
 	Inside         bool     `help:"Also connect to private addresses that customers name. They are refused otherwise." env:"LEDGERLINE_INSIDE"`
 	PublishHeads   []string `help:"Where to publish the signed tree heads of the ledger: a file, an http or https URL that they are posted to, or s3://BUCKET/PREFIX; may be repeated. Keep it out of reach of whoever administers the database." env:"LEDGERLINE_PUBLISH_HEADS" placeholder:"DESTINATION"`
 	PublishEvery   duration `help:"How often tree heads are published while events come in (default: ${default})." default:"1m" env:"LEDGERLINE_PUBLISH_EVERY" placeholder:"TIME"`
@@ -134,7 +136,7 @@ func (c *serveCommand) Run(ctx context.Context, con *console) (err error) {
 		DSN: c.DatabaseURL, Migrate: c.Migrate, Keyring: keyring, Roles: c.roles(), Shards: c.Shards, MaxConns: c.Connections, Sessions: sessions,
 		RateLimits: c.RateLimits == "on", Inside: c.Inside, TrustedProxies: c.TrustedProxy, BaseURL: c.BaseURL,
 		AccessLog: c.AccessLog, LogAddresses: c.LogAddresses, Tracing: tracing, Version: version(), Logger: log,
-		Heads: heads, HeadsEvery: c.PublishEvery, Model: model,
+		Heads: heads, HeadsEvery: c.PublishEvery, Model: model, SMS: service.SMSConfig{URL: c.SMSURL, Calls: c.SMSCalls},
 		Requests: httpapi.Requests{PerOrganisation: c.Requests}, SeparateOps: ops != nil,
 	})
 	if err != nil {

@@ -37,6 +37,7 @@ import (
 	"ledgerline/domain/phone"
 	"ledgerline/domain/savedreply"
 	"ledgerline/domain/segment"
+	"ledgerline/domain/smsconnection"
 	"ledgerline/domain/webhook"
 	"ledgerline/domain/workflow"
 	"ledgerline/events"
@@ -71,33 +72,34 @@ type Engine struct {
 
 	mayAppend func() error
 
-	Organisations Kind[organisation.Organisation]
-	Workspaces    Kind[organisation.Workspace]
-	Users         Kind[organisation.User]
-	Teams         Kind[organisation.Team]
-	Keys          Kind[apikey.Key]
-	Identities    Kind[identity.Identity]
-	Labels        Kind[label.Label]
-	Segments      Kind[segment.Segment]
-	Contacts      Kind[contact.Contact]
-	Numbers       Kind[number.Number]
-	Conversations Kind[conversation.Conversation]
-	Notes         Kind[conversation.Note]
-	SavedReplies  Kind[savedreply.SavedReply]
-	Messages      Kind[message.Message]
-	Lines         Kind[line.Line]
-	Pools         Kind[line.Pool]
-	LineRequests  Kind[line.Requests]
-	Exchanges     Kind[exchange.Exchange]
-	Imports       Kind[importjob.Job]
-	Webhooks      Kind[webhook.Endpoint]
-	Workflows     Kind[workflow.Workflow]
-	Versions      Kind[workflow.Version]
-	Runs          Kind[workflow.Run]
-	Agents        Kind[agent.Agent]
-	Outreaches    Kind[outreach.Outreach]
-	OutreachLists Kind[outreach.List]
-	Recipients    Kind[outreach.Recipient]
+	Organisations  Kind[organisation.Organisation]
+	Workspaces     Kind[organisation.Workspace]
+	Users          Kind[organisation.User]
+	Teams          Kind[organisation.Team]
+	Keys           Kind[apikey.Key]
+	Identities     Kind[identity.Identity]
+	Labels         Kind[label.Label]
+	Segments       Kind[segment.Segment]
+	Contacts       Kind[contact.Contact]
+	Numbers        Kind[number.Number]
+	Conversations  Kind[conversation.Conversation]
+	Notes          Kind[conversation.Note]
+	SavedReplies   Kind[savedreply.SavedReply]
+	Messages       Kind[message.Message]
+	Lines          Kind[line.Line]
+	Pools          Kind[line.Pool]
+	LineRequests   Kind[line.Requests]
+	Exchanges      Kind[exchange.Exchange]
+	Imports        Kind[importjob.Job]
+	Webhooks       Kind[webhook.Endpoint]
+	Workflows      Kind[workflow.Workflow]
+	Versions       Kind[workflow.Version]
+	Runs           Kind[workflow.Run]
+	Agents         Kind[agent.Agent]
+	SMSConnections Kind[smsconnection.Connection]
+	Outreaches     Kind[outreach.Outreach]
+	OutreachLists  Kind[outreach.List]
+	Recipients     Kind[outreach.Recipient]
 
 	locks           streamLocks
 	owners          *lru.Cache[claimName, string] // cache of the owners of claims
@@ -142,33 +144,34 @@ func New(cfg Config) (*Engine, error) {
 		Ledger: l, IDs: cfg.IDs, Random: cfg.Random, Log: cfg.Logger, mayAppend: cfg.MayAppend,
 		locks: newStreamLocks(), owners: owners, phones: phones,
 
-		Organisations: newKind[organisation.Organisation](l, "org_", n),
-		Workspaces:    newKind[organisation.Workspace](l, "wsp_", n),
-		Users:         newKind[organisation.User](l, "usr_", n),
-		Teams:         newKind[organisation.Team](l, "team_", n),
-		Keys:          newKind[apikey.Key](l, "key_", n),
-		Identities:    newKind[identity.Identity](l, "idn_", n),
-		Labels:        newKind[label.Label](l, "lbl_", n),
-		Segments:      newKind[segment.Segment](l, "seg_", max(n/16, 1)),
-		Contacts:      newKind[contact.Contact](l, "ctc_", n),
-		Numbers:       newKind[number.Number](l, "num_", n),
-		Conversations: newKind[conversation.Conversation](l, "cnv_", n),
-		Notes:         newKind[conversation.Note](l, "note_", 1), // a note is never loaded after it was made
-		SavedReplies:  newKind[savedreply.SavedReply](l, "srp_", max(n/64, 1)),
-		Messages:      newKind[message.Message](l, "msg_", max(n/4, 1)), // large states, needed for a short time
-		Lines:         newKind[line.Line](l, "ln_", n),
-		Pools:         newKind[line.Pool](l, "pool_", n),
-		LineRequests:  newKind[line.Requests](l, "lrq_", max(n/64, 1)),
-		Exchanges:     newKind[exchange.Exchange](l, "xch_", n),
-		Imports:       newKind[importjob.Job](l, "imp_", max(n/64, 1)),
-		Webhooks:      newKind[webhook.Endpoint](l, "whk_", n),
-		Workflows:     newKind[workflow.Workflow](l, "wfl_", max(n/64, 1)),
-		Versions:      newKind[workflow.Version](l, "wfv_", max(n/64, 1)),
-		Runs:          newKind[workflow.Run](l, "run_", max(n/4, 1)),
-		Agents:        newKind[agent.Agent](l, "agt_", max(n/64, 1)),
-		Outreaches:    newKind[outreach.Outreach](l, "otr_", max(n/64, 1)),
-		OutreachLists: newKind[outreach.List](l, "otl_", 1), // read once, when the outreach starts
-		Recipients:    newKind[outreach.Recipient](l, "otm_", 1),
+		Organisations:  newKind[organisation.Organisation](l, "org_", n),
+		Workspaces:     newKind[organisation.Workspace](l, "wsp_", n),
+		Users:          newKind[organisation.User](l, "usr_", n),
+		Teams:          newKind[organisation.Team](l, "team_", n),
+		Keys:           newKind[apikey.Key](l, "key_", n),
+		Identities:     newKind[identity.Identity](l, "idn_", n),
+		Labels:         newKind[label.Label](l, "lbl_", n),
+		Segments:       newKind[segment.Segment](l, "seg_", max(n/16, 1)),
+		Contacts:       newKind[contact.Contact](l, "ctc_", n),
+		Numbers:        newKind[number.Number](l, "num_", n),
+		Conversations:  newKind[conversation.Conversation](l, "cnv_", n),
+		Notes:          newKind[conversation.Note](l, "note_", 1), // a note is never loaded after it was made
+		SavedReplies:   newKind[savedreply.SavedReply](l, "srp_", max(n/64, 1)),
+		Messages:       newKind[message.Message](l, "msg_", max(n/4, 1)), // large states, needed for a short time
+		Lines:          newKind[line.Line](l, "ln_", n),
+		Pools:          newKind[line.Pool](l, "pool_", n),
+		LineRequests:   newKind[line.Requests](l, "lrq_", max(n/64, 1)),
+		Exchanges:      newKind[exchange.Exchange](l, "xch_", n),
+		Imports:        newKind[importjob.Job](l, "imp_", max(n/64, 1)),
+		Webhooks:       newKind[webhook.Endpoint](l, "whk_", n),
+		Workflows:      newKind[workflow.Workflow](l, "wfl_", max(n/64, 1)),
+		Versions:       newKind[workflow.Version](l, "wfv_", max(n/64, 1)),
+		Runs:           newKind[workflow.Run](l, "run_", max(n/4, 1)),
+		Agents:         newKind[agent.Agent](l, "agt_", max(n/64, 1)),
+		SMSConnections: newKind[smsconnection.Connection](l, "smc_", max(n/64, 1)),
+		Outreaches:     newKind[outreach.Outreach](l, "otr_", max(n/64, 1)),
+		OutreachLists:  newKind[outreach.List](l, "otl_", 1), // read once, when the outreach starts
+		Recipients:     newKind[outreach.Recipient](l, "otm_", 1),
 	}, nil
 }
 

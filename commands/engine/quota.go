@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"ledgerline/domain/fault"
@@ -17,31 +18,45 @@ func CountQuota(key string, add, limit int64) eventstore.Quota {
 // LimitPerMinute allows limit operations in any 60 seconds of the service's clock, across all nodes. operations
 // names them in the message of the refusal rate_limited. Pass the command's error to RetryAfter.
 func (u *Unit) LimitPerMinute(key string, limit int64, operations string) {
-	full := fault.New(fault.RateLimited, "There are at most %d %s a minute in a workspace.", limit, operations)
-	full.RetryAfter = time.Minute
-	u.Quota(eventstore.Quota{Key: key, Bucket: u.Now.Truncate(time.Second), From: minuteBefore(u.Now), Add: 1, Limit: limit}, full)
+	u.LimitIn(key, time.Minute, limit, fmt.Sprintf("There are at most %d %s a minute in a workspace.", limit, operations))
 }
 
-// minuteBefore returns the first of the 60 whole seconds that a limit per minute counts at now.
-func minuteBefore(now time.Time) time.Time {
-	return now.Add(time.Second - time.Minute).Truncate(time.Second)
+// LimitIn allows limit operations in any window of the service's clock, across all nodes. message is that of the
+// refusal rate_limited. Pass the command's error to RetryAfterIn.
+func (u *Unit) LimitIn(key string, window time.Duration, limit int64, message string) {
+	full := fault.New(fault.RateLimited, "%s", message)
+	full.RetryAfter = window
+	u.Quota(eventstore.Quota{Key: key, Bucket: LimitBucket(u.Now), From: windowStart(u.Now, window), Add: 1, Limit: limit}, full)
 }
 
-// RetryAfter returns a refusal of LimitPerMinute with its RetryAfter set to the time until the oldest counted operation
-// expires. It returns other errors, and nil, unchanged.
+// LimitBucket returns the bucket in which LimitIn counts an operation.
+func LimitBucket(at time.Time) time.Time { return at.Truncate(time.Second) }
+
+// windowStart returns the first of the whole seconds that a limit counts at now.
+func windowStart(now time.Time, window time.Duration) time.Time {
+	return now.Add(time.Second - window).Truncate(time.Second)
+}
+
+// RetryAfter is RetryAfterIn for a refusal of LimitPerMinute.
 func (e *Engine) RetryAfter(ctx context.Context, key string, err error) error {
-	if !fault.Is(err, fault.RateLimited) {
+	return e.RetryAfterIn(ctx, key, time.Minute, err)
+}
+
+// RetryAfterIn returns a refusal of LimitIn for this window with its RetryAfter set to the time until the oldest
+// counted operation expires. It returns other errors, and nil, unchanged.
+func (e *Engine) RetryAfterIn(ctx context.Context, key string, window time.Duration, err error) error {
+	if !fault.Is(err, fault.RateLimited) || fault.Of(err).RetryAfter != window {
 		return err
 	}
 	now := e.Ledger.Now()
-	oldest, found, readErr := e.Ledger.OldestQuotaBucket(ctx, key, minuteBefore(now))
+	oldest, found, readErr := e.Ledger.OldestQuotaBucket(ctx, key, windowStart(now, window))
 	if readErr != nil {
 		return Unreadable(readErr)
 	}
 	full := *fault.Of(err)
 	full.RetryAfter = time.Second
 	if found {
-		full.RetryAfter = max(oldest.Add(time.Minute).Sub(now), time.Second)
+		full.RetryAfter = max(oldest.Add(window).Sub(now), time.Second)
 	}
 	return &full
 }

@@ -61,13 +61,77 @@ func (s *Sender) BeginAttempt(
 	var t Attempt
 	err := s.onMessage(ctx, req, messageID, &t.Result, func(ctx context.Context, u *unit, m *engine.Aggregate[message.Message]) error {
 		t = Attempt{}
-		if err := u.beginAttempt(ctx, m, q, callable, &t); err != nil {
-			return err
+		if !m.State.ByConnection() { // BeginSMSAttempt is for the others
+			if err := u.beginAttempt(ctx, m, q, callable, &t); err != nil {
+				return err
+			}
 		}
 		t.Message = m.State
 		return nil
 	})
 	return t, err
+}
+
+// BeginSMSAttempt is BeginAttempt for a message that goes by an SMS connection. Such a message needs no line: consent,
+// quiet hours, the pause of the organisation and the daily limit of a service identity decide (rule SMS-16).
+func (s *Sender) BeginSMSAttempt(ctx context.Context, req engine.Request, messageID string) (Attempt, error) {
+	var t Attempt
+	err := s.onMessage(ctx, req, messageID, &t.Result, func(ctx context.Context, u *unit, m *engine.Aggregate[message.Message]) error {
+		t = Attempt{}
+		if m.State.ByConnection() {
+			if err := u.beginSMSAttempt(ctx, m, &t); err != nil {
+				return err
+			}
+		}
+		t.Message = m.State
+		return nil
+	})
+	return t, err
+}
+
+func (u *unit) beginSMSAttempt(ctx context.Context, m *engine.Aggregate[message.Message], t *Attempt) error {
+	if m.State.InFlight {
+		t.Step, t.Number = StepLookup, m.State.Attempt
+		return nil
+	}
+	d, v, err := u.evaluate(ctx, m, nil, false)
+	switch {
+	case err != nil || d == nil && m.State.Final():
+		return err
+	case d == nil: // the message waits for its next attempt
+		t.Step, t.Until = StepWait, m.State.NotBefore
+		return nil
+	case v.Decision == rules.Defer:
+		t.Step, t.Until = StepWait, m.State.DeferralExpiresAt()
+		if until := v.Deferral.Until; until != nil && until.Before(t.Until) {
+			t.Until = *until
+		}
+		return nil
+	case v.Decision == rules.Refuse:
+		return nil
+	}
+	if m.State.Attempt == 0 && m.State.IdentityID != nil {
+		u.countForIdentity(d, &m.State)
+	}
+	begun, err := m.State.BeginAttempt("", message.SMS, u.Now)
+	if err != nil {
+		return err
+	}
+	m.Record(begun...)
+	t.Step, t.Number = StepSend, m.State.Attempt
+	t.recipient = []eventstore.Guard{d.contact.GuardAfter(), d.number.GuardAfter()}
+	return nil
+}
+
+// countForIdentity counts the message toward the daily limit of its service identity. It is counted even without a
+// limit, so that a limit that is set later applies to the whole day.
+func (u *unit) countForIdentity(d *evaluation, m *message.Message) {
+	limit := int64(math.MaxInt64)
+	if d.facts.IdentityLimit != nil {
+		limit = int64(*d.facts.IdentityLimit)
+	}
+	day := line.DayOf(u.Now)
+	u.Quota(eventstore.Quota{Key: identityQuota(*m.IdentityID), Bucket: day.Start, From: day.Start, Add: 1, Limit: limit}, nil)
 }
 
 func (u *unit) beginAttempt(
@@ -134,9 +198,20 @@ func (u *unit) evaluate(
 	if err != nil {
 		return nil, none, err
 	}
-	if retired {
+	if retired && !m.State.ByConnection() {
 		m.Record(m.State.Cancel(message.CodeCanceled, map[string]any{"reason": "line_retired"})...)
 		return nil, none, nil
+	}
+	if m.State.ByConnection() {
+		v := rules.CheckSMS(d.facts)
+		switch v.Decision {
+		case rules.Refuse:
+			m.Record(m.State.Cancel(v.Code, v.Detail)...)
+		case rules.Defer:
+			m.Record(m.State.Defer(v.Deferral, v.Detail)...)
+		case rules.Send:
+		}
+		return d, v, nil
 	}
 	unqueued := rules.Check(d.facts)
 	v, err := d.keepOrder(ctx, q, inQueueOrder, unqueued)
@@ -223,12 +298,8 @@ func (u *unit) reserve(d *evaluation, m *message.Message, c *rules.Candidate) {
 		d.exchange.Record(d.exchange.State.RecordMessage(
 			m.ContactID, c.Line.ID, m.MessageID, d.facts.Routed, day, limits.NewContactWindowDays)...)
 	}
-	if m.IdentityID != nil && !d.facts.Routed { // counted even without a limit, so that a limit that is set later applies to the whole day
-		limit := int64(math.MaxInt64)
-		if d.facts.IdentityLimit != nil {
-			limit = int64(*d.facts.IdentityLimit)
-		}
-		u.Quota(eventstore.Quota{Key: identityQuota(*m.IdentityID), Bucket: day.Start, From: day.Start, Add: 1, Limit: limit}, nil)
+	if m.IdentityID != nil && !d.facts.Routed {
+		u.countForIdentity(d, m)
 	}
 	if c.Line.IsSandbox {
 		return

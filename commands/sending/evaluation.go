@@ -70,7 +70,7 @@ func (u *unit) gatherFor(
 		RequireConsent: org.State.Settings.RequireConsent, Paused: org.State.Paused, Automatic: m.Automatic != "",
 		Confirmation: m.Automatic == message.OptOutConfirmation, ByStaff: m.ByStaff, ExpiresAt: m.DeferralExpiresAt(),
 		Window: rules.WindowOf(org.State.Settings.QuietHours), Replied: x.State.Replied,
-		MessagesBeforeReply: x.State.MessagesBeforeReply, Routed: m.LineID != "", Body: m.Content.Body, Media: len(m.Content.Media),
+		MessagesBeforeReply: x.State.MessagesBeforeReply, Routed: m.LineID != "" || m.ByConnection() && m.Attempt > 0, Body: m.Content.Body, Media: len(m.Content.Media),
 		Limits: &limits, ContactID: m.ContactID, NamedLineID: deref(m.RequestedLineID),
 	}
 	if m.Deferred != nil {
@@ -84,7 +84,9 @@ func (u *unit) gatherFor(
 	if err := d.readIdentity(ctx, m); err != nil {
 		return nil, err
 	}
-	err = d.readCandidates(ctx, m)
+	if !m.ByConnection() { // an SMS connection needs no line
+		err = d.readCandidates(ctx, m)
+	}
 	return d, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"ledgerline/domain/fault"
 	"ledgerline/domain/message"
 	"ledgerline/domain/organisation"
+	"ledgerline/domain/smsconnection"
 	"ledgerline/events"
 )
 
@@ -123,12 +124,11 @@ func (u *unit) fallBack(ctx context.Context, m *message.Message, decided []event
 	if !ok || failed.Code == message.CodeOptedOut || failed.Code == message.CodeCanceled {
 		return decided, nil
 	}
-	bySMS, possible := m.FallBackToSMS(failed.Code)
-	if !possible {
+	if _, possible := m.FallBackToSMS(failed.Code, nil); !possible {
 		return decided, nil
 	}
 	l, err := engine.Load(ctx, u.Unit, u.Engine.Lines, m.LineID)
-	if err != nil || !u.sender.sms(l.State.Carrier) {
+	if err != nil {
 		return decided, err
 	}
 	poolID := l.State.PoolID
@@ -147,8 +147,61 @@ func (u *unit) fallBack(ctx context.Context, m *message.Message, decided []event
 	if err != nil || !pool.State.Fallback.Covers(failed.Code == message.CodeNotOnChat) {
 		return decided, err
 	}
-	decided[len(decided)-1] = bySMS
+	var route *events.SMSRoute
+	if !l.State.IsSandbox {
+		if route, err = u.smsRoute(ctx, m); err != nil {
+			return decided, err
+		}
+	}
+	if route == nil && !u.sender.sms(l.State) {
+		return decided, nil
+	}
+	decided[len(decided)-1], _ = m.FallBackToSMS(failed.Code, route)
 	return decided, nil
+}
+
+// smsRoute returns how a message goes by the SMS connection of the workspace, and records which number sends it; nil
+// when no connection is ready.
+func (u *unit) smsRoute(ctx context.Context, m *message.Message) (*events.SMSRoute, error) {
+	c, err := ReadySMSConnection(ctx, u.Unit)
+	if err != nil || c == nil {
+		return nil, err
+	}
+	x, err := engine.Load(ctx, u.Unit, u.Engine.Exchanges, exchange.Stream(m.ContactID))
+	if err != nil {
+		return nil, err
+	}
+	return SMSRouteTo(ctx, u.Unit, c, x, m.ContactID, m.Automatic != "")
+}
+
+// ReadySMSConnection returns the SMS connection of the request's workspace; nil when none is ready.
+func ReadySMSConnection(ctx context.Context, u *engine.Unit) (*smsconnection.Connection, error) {
+	id, found, err := u.Owner(ctx, smsconnection.ClaimScope, u.Request.Workspace.String())
+	if err != nil || !found {
+		return nil, err
+	}
+	c, err := engine.Load(ctx, u, u.Engine.SMSConnections, id)
+	if err != nil || !c.State.Ready() {
+		return nil, err
+	}
+	return &c.State, nil
+}
+
+// SMSRouteTo returns how a message to a contact goes by a connection, and records which number sends it (rules SMS-17
+// and SMS-18).
+func SMSRouteTo(
+	ctx context.Context, u *engine.Unit, c *smsconnection.Connection, x *engine.Aggregate[exchange.Exchange], contactID string, automatic bool,
+) (*events.SMSRoute, error) {
+	route := &events.SMSRoute{ConnectionID: c.ID, From: c.Sender(contactID, x.State.SMSWroteTo, x.State.SMSSender)}
+	x.Record(x.State.RecordSMSSender(contactID, route.From)...)
+	if c.PrefixOrgName && !automatic {
+		org, err := u.Organisation(ctx)
+		if err != nil {
+			return nil, err
+		}
+		route.Prefix = org.State.Name + ": "
+	}
+	return route, nil
 }
 
 // RecordUnanswered records that a line's first message to its contact, delivered 24 hours ago, has had no answer. It

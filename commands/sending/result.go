@@ -15,14 +15,16 @@ type AttemptResult struct {
 	Chat   *bool
 	Sent   *AcceptedByCarrier
 	Failed *RejectedByCarrier
-	Retry  string // the reason of a transient failure: retried after 30 s, 2 min and 10 min (rule SND-33)
-	Lost   bool   // the carrier never got the message: it may be sent again at once
+	Retry  string        // the reason of a transient failure: retried after 30 s, 2 min and 10 min (rule SND-33)
+	Pause  time.Duration // with Retry: the pause that the carrier asks for; zero for none
+	Lost   bool          // the carrier never got the message: it may be sent again at once
 }
 
 // AcceptedByCarrier is the result of an attempt that the carrier accepted.
 type AcceptedByCarrier struct {
 	CarrierID  string
 	Channel    string // chat or sms; "" is the channel of the attempt
+	From       string // the number that the SMS provider has chosen; "" if none
 	Reconciled bool   // found out by a lookup at the carrier, after the result was unknown
 }
 
@@ -53,13 +55,19 @@ func (s *Sender) CompleteAttempt(
 			if channel == "" {
 				channel = m.Channel
 			}
-			return m.RecordAttemptAccepted(attempt, channel, result.Sent.CarrierID, result.Sent.Reconciled)
+			list := m.RecordAttemptAccepted(attempt, channel, result.Sent.CarrierID, result.Sent.Reconciled)
+			if len(list) > 0 && result.Sent.From != "" {
+				if sent, ok := list[0].(*events.MessageSent); ok {
+					sent.From = result.Sent.From
+				}
+			}
+			return list
 		case result.Failed != nil:
 			return m.RecordAttemptRejected(attempt, result.Failed.Code, result.Failed.Details)
 		case result.Lost:
 			return m.RecordAttemptLost(attempt, now)
 		}
-		return m.RecordAttemptFailed(attempt, result.Retry, now)
+		return m.RecordAttemptPostponed(attempt, result.Retry, now, result.Pause)
 	})
 }
 

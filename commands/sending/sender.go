@@ -10,24 +10,33 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"ledgerline/commands/engine"
+	"ledgerline/domain/line"
 )
 
 // Config configures a Sender. Engine is required.
 type Config struct {
 	Engine *engine.Engine
-	// SMS reports whether messages of lines with a carrier can go by SMS; default: none can.
-	SMS   func(carrier string) bool
+	// SMS reports whether the carrier of a line can send its messages by SMS; default: none can. Messages of other lines
+	// need an SMS connection.
+	SMS   func(line.Line) bool
 	Cache int // number of lines whose usage is remembered; default 65,536
 }
 
 // Sender carries out the commands of sending. It is safe for concurrent use.
 type Sender struct {
 	engine     *engine.Engine
-	sms        func(carrier string) bool
+	sms        func(line.Line) bool
 	usage      *usageCache
 	zones      *lru.Cache[string, *time.Location]
 	textSecret []byte // key of the hashes of texts, see textHash
 }
+
+// SMSOptedOut is the error code of a message that the SMS provider refuses because the number opted out there, and
+// SourceSMSProvider the source of the opt-out that follows (rule SMS-22).
+const (
+	SMSOptedOut       = "sms_21610"
+	SourceSMSProvider = "sms_provider"
+)
 
 // maxZones is more than the number of time zones that exist.
 const maxZones = 1024
@@ -35,7 +44,7 @@ const maxZones = 1024
 // New makes a Sender.
 func New(cfg Config) (*Sender, error) {
 	if cfg.SMS == nil {
-		cfg.SMS = func(string) bool { return false }
+		cfg.SMS = func(line.Line) bool { return false }
 	}
 	if cfg.Cache == 0 {
 		cfg.Cache = 1 << 16

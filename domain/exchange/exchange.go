@@ -26,6 +26,9 @@ type Exchange struct {
 	MessagesBeforeReply int                    // messages that count toward the limit before the first reply (rule SND-16)
 	lastMessageID       string                 // newest message that MessagesBeforeReply counts
 	Lines               map[string]LineHistory // by line id
+	SMSConnectionID     string                 // the connection by which the contact's newest message came; "" for a line
+	SMSWroteTo          string                 // the number of ours that the contact last wrote to by SMS; "" for none
+	SMSSender           string                 // the number of ours that last sent SMS to the contact; "" for none
 }
 
 // LineHistory states what one line has sent to the contact.
@@ -58,6 +61,13 @@ func (x Exchange) Apply(event events.Event, _ events.Envelope) Exchange {
 			history.Unanswered = false
 			x = x.withLine(id, history)
 		}
+	case *events.ContactChannelChanged:
+		x.SMSConnectionID = e.ConnectionID
+		if e.ConnectionID != "" {
+			x.SMSWroteTo = e.Number
+		}
+	case *events.ContactSMSSenderChosen:
+		x.SMSSender = e.Number
 	case *events.ContactUnanswered:
 		history := x.Lines[e.LineID]
 		history.UnansweredRecorded = true
@@ -108,6 +118,23 @@ func (x Exchange) RecordReply(contactID, lineID, messageID string) []events.Even
 		return nil
 	}
 	return []events.Event{&events.ContactReplied{ContactID: contactID, LineID: lineID, MessageID: messageID, Answers: answers}}
+}
+
+// RecordChannel records by which SMS connection the contact's newest message came, and to which number; "" for a line.
+// It returns no event if that is as before.
+func (x Exchange) RecordChannel(contactID, connectionID, number string) []events.Event {
+	if x.SMSConnectionID == connectionID && (connectionID == "" || x.SMSWroteTo == number) {
+		return nil
+	}
+	return []events.Event{&events.ContactChannelChanged{ContactID: contactID, ConnectionID: connectionID, Number: number}}
+}
+
+// RecordSMSSender records the number that sends SMS to the contact; no event if it is as before, or not known.
+func (x Exchange) RecordSMSSender(contactID, number string) []events.Event {
+	if number == "" || x.SMSSender == number {
+		return nil
+	}
+	return []events.Event{&events.ContactSMSSenderChosen{ContactID: contactID, Number: number}}
 }
 
 // RecordUnanswered records that a line's first message had no answer for 24 hours (rule LIN-15). It returns no event

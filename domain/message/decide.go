@@ -25,6 +25,9 @@ const (
 // does not count as a failure (rule SND-34).
 const ReasonLost = "lost"
 
+// ReasonChatFailed is the reason of a fallback after a failure on chat other than not_on_chat (rule SMS-14).
+const ReasonChatFailed = "chat_failed"
+
 // retryDelays are the delays between a failed attempt and the next one (rule SND-33). A failure after the last delay
 // fails the message.
 var retryDelays = []time.Duration{30 * time.Second, 2 * time.Minute, 10 * time.Minute}
@@ -85,7 +88,7 @@ func (m Message) RecordAttemptAccepted(attempt int, channel, carrierID string, r
 		return nil
 	}
 	return []events.Event{&events.MessageSent{
-		MessageRef: m.MessageRef, LineID: m.LineID, Channel: channel, CarrierID: carrierID, Reconciled: reconciled,
+		MessageRef: m.MessageRef, LineID: m.sender(), Channel: channel, CarrierID: carrierID, Reconciled: reconciled,
 	}}
 }
 
@@ -95,7 +98,7 @@ func (m Message) RecordAttemptRejected(attempt int, code string, details map[str
 	if !m.isInFlight(attempt) {
 		return nil
 	}
-	rejected := &events.MessageRejected{MessageRef: m.MessageRef, Attempt: attempt, Code: code, LineID: m.LineID, Channel: m.Channel}
+	rejected := &events.MessageRejected{MessageRef: m.MessageRef, Attempt: attempt, Code: code, LineID: m.sender(), Channel: m.Channel}
 	return append([]events.Event{rejected}, m.Fail(code, m.withAttempts(details))...)
 }
 
@@ -110,13 +113,19 @@ func (m Message) withAttempts(details map[string]any) map[string]any {
 // 2 minutes and 10 minutes; a failure after the last of them fails the message with carrier_unreachable (rule SND-33).
 // A late result returns no event.
 func (m Message) RecordAttemptFailed(attempt int, reason string, now time.Time) []events.Event {
+	return m.RecordAttemptPostponed(attempt, reason, now, 0)
+}
+
+// RecordAttemptPostponed is RecordAttemptFailed for a carrier that asks for a pause: the next attempt follows after the
+// pause, if that is longer (rule SMS-19).
+func (m Message) RecordAttemptPostponed(attempt int, reason string, now time.Time, pause time.Duration) []events.Event {
 	if !m.isInFlight(attempt) {
 		return nil
 	}
 	if m.Failures >= len(retryDelays) {
 		return m.Fail(CodeCarrierUnreachable, map[string]any{"reason": reason, "attempts": attempt})
 	}
-	until := now.Add(retryDelays[m.Failures])
+	until := now.Add(max(retryDelays[m.Failures], pause))
 	return []events.Event{&events.MessageRetried{MessageRef: m.MessageRef, Attempt: attempt, Reason: reason, Until: until}}
 }
 
@@ -152,7 +161,7 @@ func (m Message) RecordDelivered(at time.Time, carrierID string) []events.Event 
 		return nil
 	}
 	delivered := &events.MessageDelivered{MessageRef: m.MessageRef, At: at}
-	if m.NewContact {
+	if m.NewContact && !m.ByConnection() {
 		delivered.LineID = m.LineID
 	}
 	return append(m.sentByReceipt(carrierID), delivered)
@@ -173,8 +182,7 @@ func (m Message) Fail(code string, details map[string]any) []events.Event {
 		return nil
 	}
 	e := &events.MessageFailed{MessageRef: m.MessageRef, Code: code, Details: details}
-	if m.LineID != "" {
-		lineID := m.LineID
+	if lineID := m.sender(); lineID != "" {
 		e.LineID = &lineID
 	}
 	return []events.Event{e}
@@ -191,13 +199,18 @@ func (m Message) RecordUndelivered(code string, details map[string]any, carrierI
 
 // FallBackToSMS returns message.fell_back, with which a chat message continues by SMS instead of failing with code
 // (rule SND-54). ok is false when the request forbade the fallback, when the message fell back before, or when it is
-// not a chat message or is already delivered. The caller checks whether the pool and the carrier allow it.
-func (m Message) FallBackToSMS(code string) (events.Event, bool) {
+// not a chat message or is already delivered. The caller checks whether the pool and the connection or the carrier
+// allow it; route is the connection's.
+func (m Message) FallBackToSMS(code string, route *events.SMSRoute) (events.Event, bool) {
 	forbidden := m.Fallback != nil && !*m.Fallback
 	if m.Channel != Chat || m.FellBack || forbidden || !m.before(Delivered) {
 		return nil, false
 	}
-	return &events.MessageFellBack{MessageRef: m.MessageRef, Reason: code, Automatic: m.Automatic}, true
+	reason := ReasonChatFailed
+	if code == CodeNotOnChat {
+		reason = CodeNotOnChat
+	}
+	return &events.MessageFellBack{MessageRef: m.MessageRef, Reason: reason, SMS: route, Automatic: m.Automatic}, true
 }
 
 // CancelByRequest fails a queued or scheduled message with canceled (rule SND-9). A message with any other status, also

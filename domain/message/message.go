@@ -61,7 +61,8 @@ type Message struct {
 	SendAt          *time.Time
 	Fallback        *bool
 	Source          *string
-	Automatic       string // OptOutConfirmation or Help; "" for any other message
+	SMS             *events.SMSRoute // with the channel sms: the connection that sends it; nil for a line
+	Automatic       string           // OptOutConfirmation or Help; "" for any other message
 	Content         events.MessagePersonal
 
 	IdentityID *string // the service identity that sends it
@@ -110,7 +111,7 @@ func (m Message) Apply(event events.Event, in events.Envelope) Message {
 			Channel: e.Channel, PoolID: e.PoolID, RequestedLineID: e.LineID, SendAt: e.SendAt, Fallback: e.Fallback,
 			Source: e.Source, Automatic: e.Automatic, Content: e.Content, IdentityID: e.IdentityID, ByStaff: e.ByStaff,
 			SandboxOffset: e.SandboxOffset,
-		}
+		}.withSMS(e.SMS)
 	case *events.MessageReceived:
 		return Message{
 			MessageRef: e.MessageRef, Organisation: in.Organisation, Workspace: in.Workspace, Status: Received, AcceptedAt: in.At,
@@ -137,6 +138,9 @@ func (m Message) Apply(event events.Event, in events.Envelope) Message {
 		m.Deferred, m.DeferredSince, m.NotBefore = nil, time.Time{}, time.Time{}
 	case *events.MessageSent:
 		m.Status, m.InFlight, m.Channel, m.CarrierID, m.SentAt = Sent, false, e.Channel, e.CarrierID, in.At
+		if e.From != "" {
+			m.FromNumber = e.From
+		}
 	case *events.MessageRetried:
 		m.InFlight, m.NotBefore = false, e.Until
 		m.smsPending = m.Status == Sent // after a sent chat message the failed attempt was its SMS
@@ -156,8 +160,27 @@ func (m Message) Apply(event events.Event, in events.Envelope) Message {
 	case *events.MessageFellBack:
 		m.Channel, m.InFlight, m.FellBack, m.smsPending, m.Failures, m.NotBefore = SMS, false, true, true, 0, time.Time{}
 		m.chatCarrierID = m.CarrierID
+		m = m.withSMS(e.SMS)
 	}
 	return m
+}
+
+func (m Message) withSMS(route *events.SMSRoute) Message {
+	if route != nil {
+		m.SMS, m.FromNumber = route, route.From
+	}
+	return m
+}
+
+// ByConnection reports whether the message goes by an SMS connection, and so by no line (rule SMS-16).
+func (m Message) ByConnection() bool { return m.SMS != nil }
+
+// sender returns the line that sends the message; "" for an SMS connection.
+func (m Message) sender() string {
+	if m.ByConnection() {
+		return ""
+	}
+	return m.LineID
 }
 
 // applyDeferral keeps the time of the first deferral in a row: a further deferral does not extend the limit (rule

@@ -280,7 +280,7 @@ func TestFallbackSMSOfAnAutomaticTextIsAutomatic(t *testing.T) {
 	t.Parallel()
 	help := *queued
 	help.Automatic = "help"
-	on, ok := given(&help, routed, attempt(1)).FallBackToSMS(message.CodeCarrierRejected)
+	on, ok := given(&help, routed, attempt(1)).FallBackToSMS(message.CodeCarrierRejected, nil)
 	require.True(t, ok)
-	require.Equal(t, &events.MessageFellBack{MessageRef: ref, Reason: message.CodeCarrierRejected, Automatic: "help"}, on)
+	require.Equal(t, &events.MessageFellBack{MessageRef: ref, Reason: message.ReasonChatFailed, Automatic: "help"}, on)
 }

@@ -139,6 +139,26 @@ func Check(f Facts) Verdict {
 	return Expire(&f, v)
 }
 
+// CheckSMS is Check for a message that goes by an SMS connection and needs no line (rule SMS-16). An automatic text is
+// sent even while the organisation is paused.
+func CheckSMS(f Facts) Verdict {
+	rules := beforeLeaving
+	if f.Automatic {
+		rules = atAccepting
+	}
+	v := first(&f, rules)
+	if v.Decision == Send && f.Paused && !f.Automatic {
+		v = pausedOrganisation(&f)
+	}
+	return Expire(&f, v)
+}
+
+func pausedOrganisation(f *Facts) Verdict {
+	v := deferFor(ReasonLineUnavailable, nil, f.NamedLineID)
+	v.Detail = map[string]any{"rule": "organisation_paused"}
+	return *v
+}
+
 func first(f *Facts, rules []rule) Verdict {
 	for _, r := range rules {
 		if v := r(f); v != nil {
@@ -197,9 +217,7 @@ func lineFor(f *Facts) Verdict {
 		return *deferFor(ReasonLineUnavailable, nil, f.NamedLineID)
 	}
 	if f.Paused {
-		v := deferFor(ReasonLineUnavailable, nil, f.NamedLineID)
-		v.Detail = map[string]any{"rule": "organisation_paused"}
-		return *v
+		return pausedOrganisation(f)
 	}
 	c := choose(f)
 	if c.line != nil {

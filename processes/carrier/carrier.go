@@ -67,15 +67,17 @@ type Line struct {
 // Outbound is a message to a contact.
 type Outbound struct {
 	MessageID string
-	LineID    string
-	From      string // phone number of the line, E.164
-	To        string // E.164
-	Body      string
-	Media     []events.Media
-	Channel   string // ChannelChat or ChannelSMS
-	Attempt   int    // number of the attempt, from 1; later attempts have greater numbers
-	Automatic bool   // an opt-out confirmation or a help text
-	IsTest    bool   // sandbox traffic
+	LineID    string // "" for a message that goes by an SMS connection
+	// ConnectionID is the SMS connection by which the message goes; "" for a message of a line.
+	ConnectionID string
+	From         string // phone number of the line or the connection, E.164; "" leaves the choice to the SMS provider
+	To           string // E.164
+	Body         string
+	Media        []events.Media
+	Channel      string // ChannelChat or ChannelSMS
+	Attempt      int    // number of the attempt, from 1; later attempts have greater numbers
+	Automatic    bool   // an opt-out confirmation or a help text
+	IsTest       bool   // sandbox traffic
 
 	// ForgottenSince is set by a Lookup for a message that this service may have sent since then without remembering it,
 	// because its database was restored from a backup. The adapter may have forgotten it too, and searches for it by
@@ -95,6 +97,7 @@ type Reader interface {
 // Accepted is the answer of a carrier that has accepted a message.
 type Accepted struct {
 	CarrierID string // the carrier's own id of the message, not empty
+	From      string // the number that sends it, if the SMS provider has chosen one; else ""
 }
 
 // ErrTransient says that the carrier has not accepted the message and may accept it later.
@@ -144,9 +147,11 @@ type Receipt struct {
 // Inbound is a message from a contact.
 type Inbound struct {
 	CarrierID string // the carrier's own id of the message; the same in each report of it
-	LinePhone string // number of the line that the contact wrote to, E.164
-	From      string // E.164
-	Body      string
-	Media     []events.Media
-	Channel   string // ChannelChat or ChannelSMS
+	LinePhone string // number of the line or the connection that the contact wrote to, E.164
+	// ConnectionID is the SMS connection that the contact wrote to; "" for a line.
+	ConnectionID string
+	From         string // E.164
+	Body         string
+	Media        []events.Media
+	Channel      string // ChannelChat or ChannelSMS
 }

@@ -11,6 +11,7 @@ import (
 
 	"ledgerline/commands/sending"
 	"ledgerline/domain/fault"
+	"ledgerline/domain/line"
 	"ledgerline/domain/message"
 	"ledgerline/processes/carrier"
 	"ledgerline/processes/peers"
@@ -19,7 +20,7 @@ import (
 
 const outboxSQL = `select o.message_id, o.position, o.automatic, o.outreach, o.cancel, o.workspace_id, coalesce(o.line_id, ''),
 		exists (select from capacity_queue q where q.workspace_id = o.workspace_id) as queued
-	from sending_outbox o where o.contact_id = $1 and o.position > $2 order by o.position limit $3`
+	from sending_outbox o where o.contact_id = $1 and o.position > $2 and o.by_sms = $4 order by o.position limit $3`
 
 // openMessage is a message that still has to be brought to a carrier.
 type openMessage struct {
@@ -33,8 +34,8 @@ type openMessage struct {
 	QueueInUse  bool   // the capacity queue of the workspace has entries
 }
 
-func (p *Process) outbox(ctx context.Context, contactID string, after int64) ([]openMessage, error) {
-	rows, err := p.ledger.Pool().Query(ctx, outboxSQL, contactID, after, outboxPage)
+func (p *Process) outbox(ctx context.Context, contactID string, after int64, bySMS bool) ([]openMessage, error) {
+	rows, err := p.ledger.Pool().Query(ctx, outboxSQL, contactID, after, outboxPage, bySMS)
 	if err != nil {
 		return nil, fmt.Errorf("dispatch: outbox: %w", err)
 	}
@@ -47,6 +48,7 @@ func (p *Process) outbox(ctx context.Context, contactID string, after int64) ([]
 
 // contactRun is one run of a contact's task.
 type contactRun struct {
+	bySMS   bool       // of the messages that go by an SMS connection
 	next    *time.Time // when the task runs again
 	blocked bool       // a message cannot leave: only automatic texts pass it
 	// outreachBlocked: a message of an outreach has no line yet. Messages of outreaches wait behind it, all others pass
@@ -66,14 +68,22 @@ func (r *contactRun) runAgain(at time.Time) {
 
 // deliver takes the open messages of a contact in the order in which they were accepted (rule SND-20).
 func (p *Process) deliver(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
-	var run contactRun
+	return p.deliverTo(ctx, &task, contactRun{})
+}
+
+// deliverSMS is deliver for the messages that go by an SMS connection (rule SMS-23).
+func (p *Process) deliverSMS(ctx context.Context, task tasks.Leased) (tasks.Result, error) {
+	return p.deliverTo(ctx, &task, contactRun{bySMS: true})
+}
+
+func (p *Process) deliverTo(ctx context.Context, task *tasks.Leased, run contactRun) (tasks.Result, error) {
 	for after := int64(0); ; {
-		open, err := p.outbox(ctx, task.Key, after)
+		open, err := p.outbox(ctx, task.Key, after, run.bySMS)
 		if err != nil {
 			return tasks.Finished, err
 		}
 		for i := range open {
-			if err := p.deliverOne(ctx, &task, &run, &open[i]); err != nil {
+			if err := p.deliverOne(ctx, task, &run, &open[i]); err != nil {
 				return tasks.Finished, err
 			}
 		}
@@ -105,7 +115,7 @@ func (p *Process) deliverOne(ctx context.Context, task *tasks.Leased, run *conta
 		run.behind = append(run.behind, o.MessageID)
 		return nil
 	}
-	t, err := p.attempt(ctx, task, o)
+	t, err := p.attempt(ctx, task, o, run.bySMS)
 	if refused := (*peers.Refused)(nil); errors.As(err, &refused) {
 		run.postponed = max(run.postponed, refused.Pause)
 		run.blocked = run.blocked || !o.Automatic
@@ -140,7 +150,7 @@ func (p *Process) deferBehind(ctx context.Context, run *contactRun) error {
 		return err
 	}
 	for _, id := range inFlight {
-		err := p.lookUpBehind(ctx, id)
+		err := p.lookUpBehind(ctx, id, run.bySMS)
 		if refused := (*peers.Refused)(nil); errors.As(err, &refused) {
 			run.postponed = max(run.postponed, refused.Pause)
 			continue
@@ -153,9 +163,9 @@ func (p *Process) deferBehind(ctx context.Context, run *contactRun) error {
 }
 
 // lookUpBehind looks up the attempt of a message that waits behind another one, and begins no new attempt.
-func (p *Process) lookUpBehind(ctx context.Context, messageID string) error {
+func (p *Process) lookUpBehind(ctx context.Context, messageID string, bySMS bool) error {
 	by := request(sendingProcess)
-	t, err := p.app.Sending.BeginAttempt(ctx, by, messageID, nil, nil)
+	t, err := p.begin(ctx, messageID, nil, bySMS, nil)
 	if err != nil || t.Step != sending.StepLookup {
 		return err
 	}
@@ -169,9 +179,17 @@ func (p *Process) lookUpBehind(ctx context.Context, messageID string) error {
 	return err
 }
 
-// attempt takes one message as far as it goes now. It returns a *peers.Refused when the server of the message's line
-// cannot be called.
-func (p *Process) attempt(ctx context.Context, task *tasks.Leased, o *openMessage) (sending.Attempt, error) {
+// begin begins an attempt on the channel of the task.
+func (p *Process) begin(ctx context.Context, messageID string, queue sending.Queue, bySMS bool, callable func(*line.Line) bool) (sending.Attempt, error) {
+	if bySMS {
+		return p.app.Sending.BeginSMSAttempt(ctx, request(sendingProcess), messageID)
+	}
+	return p.app.Sending.BeginAttempt(ctx, request(sendingProcess), messageID, queue, callable)
+}
+
+// attempt takes one message as far as it goes now on the channel of the task. It returns a *peers.Refused when the
+// server of the message's line cannot be called.
+func (p *Process) attempt(ctx context.Context, task *tasks.Leased, o *openMessage, bySMS bool) (sending.Attempt, error) {
 	by := request(sendingProcess)
 	queue := &queueView{process: p, workspace: o.WorkspaceID, rank: o.Position, read: !o.QueueInUse}
 	if o.Outreach {
@@ -188,7 +206,7 @@ func (p *Process) attempt(ctx context.Context, task *tasks.Leased, o *openMessag
 		if err := p.checkRecovery(); err != nil {
 			return sending.Attempt{}, err
 		}
-		t, err := p.app.Sending.BeginAttempt(ctx, by, o.MessageID, queue, access.try)
+		t, err := p.begin(ctx, o.MessageID, queue, bySMS, access.try)
 		if fault.Is(err, fault.NotFound) {
 			return sending.Attempt{}, nil
 		}
@@ -213,9 +231,14 @@ func (p *Process) attempt(ctx context.Context, task *tasks.Leased, o *openMessag
 				return t, err
 			}
 		}
+		if result.Failed != nil && result.Failed.Code == sending.SMSOptedOut {
+			if err := p.app.OptOutMessage(context.WithoutCancel(ctx), by, o.MessageID, sending.SourceSMSProvider); err != nil {
+				return t, err
+			}
+		}
 		// What the carrier did is recorded even when this worker is being stopped.
 		after, _, err := p.app.Sending.CompleteAttempt(context.WithoutCancel(ctx), by, o.MessageID, t.Number, result)
-		if err != nil || after.Final() {
+		if err != nil || after.Final() || after.ByConnection() != bySMS { // it goes on by SMS, in another task
 			return sending.Attempt{}, err
 		}
 	}
@@ -224,6 +247,12 @@ func (p *Process) attempt(ctx context.Context, task *tasks.Leased, o *openMessag
 // outbound is the message as its carrier gets it, to send it or to look it up.
 func outbound(t *sending.Attempt) carrier.Outbound {
 	m := &t.Message
+	if m.ByConnection() {
+		return carrier.Outbound{
+			MessageID: m.MessageID, ConnectionID: m.SMS.ConnectionID, From: m.SMS.From, To: m.Content.To, Body: m.SMS.Prefix + m.Content.Body,
+			Media: m.Content.Media, Channel: m.Channel, Automatic: m.Automatic != "",
+		}
+	}
 	return carrier.Outbound{
 		MessageID: m.MessageID, LineID: t.Line.ID, From: m.FromNumber, To: m.Content.To, Body: m.Content.Body, Media: m.Content.Media,
 		Channel: m.Channel, Attempt: t.Number, Automatic: m.Automatic != "", IsTest: m.IsTest,
@@ -232,7 +261,7 @@ func outbound(t *sending.Attempt) carrier.Outbound {
 
 // send hands the message to the carrier of its line. An error means that it is unknown whether the carrier has it.
 func (p *Process) send(ctx context.Context, task *tasks.Leased, a *access, o *openMessage, t *sending.Attempt) (sending.AttemptResult, error) {
-	via, err := p.carriers.Named(t.Line.Carrier)
+	via, err := p.carrierOf(t)
 	if err != nil {
 		return sending.AttemptResult{}, err
 	}
@@ -279,10 +308,12 @@ func (p *Process) send(ctx context.Context, task *tasks.Leased, a *access, o *op
 	}
 	tasks.Outside(ctx, func() { accepted, err = via.Send(ctx, out) })
 	a.ended(ctx, err)
-	rejected := (*carrier.Rejected)(nil)
+	rejected, postponed := (*carrier.Rejected)(nil), (*carrier.Postponed)(nil)
 	switch {
 	case err == nil:
-		return sending.AttemptResult{Chat: chat, Sent: &sending.AcceptedByCarrier{CarrierID: accepted.CarrierID}}, nil
+		return sending.AttemptResult{Chat: chat, Sent: &sending.AcceptedByCarrier{CarrierID: accepted.CarrierID, From: accepted.From}}, nil
+	case errors.As(err, &postponed):
+		return sending.AttemptResult{Chat: chat, Retry: "carrier_unavailable", Pause: postponed.After}, nil
 	case errors.As(err, &rejected):
 		if rejected.Code == message.CodeNotOnChat {
 			off := false
@@ -291,8 +322,21 @@ func (p *Process) send(ctx context.Context, task *tasks.Leased, a *access, o *op
 		return sending.AttemptResult{Chat: chat, Failed: &sending.RejectedByCarrier{Code: rejected.Code}}, nil
 	case errors.Is(err, carrier.ErrTransient):
 		return sending.AttemptResult{Chat: chat, Retry: "carrier_unavailable"}, nil
+	case t.Message.ByConnection() && ctx.Err() == nil: // the next attempt begins with a lookup (rule SMS-20)
+		return sending.AttemptResult{Retry: "no_answer"}, nil
 	}
 	return sending.AttemptResult{}, fmt.Errorf("dispatch: send: %w", err)
+}
+
+// carrierOf returns the carrier of a message's line, or the SMS provider.
+func (p *Process) carrierOf(t *sending.Attempt) (carrier.Carrier, error) {
+	switch {
+	case !t.Message.ByConnection():
+		return p.carriers.Named(t.Line.Carrier)
+	case p.sms == nil:
+		return nil, errors.New("dispatch: this node has no SMS provider")
+	}
+	return p.sms, nil
 }
 
 // onChat reports whether the message's number is on the chat channel: from the memory that lookups share, or by asking
@@ -314,12 +358,14 @@ func (p *Process) onChat(ctx context.Context, via carrier.Carrier, t *sending.At
 
 // lookUp finds out from the carrier what became of an attempt without a result.
 func (p *Process) lookUp(ctx context.Context, a *access, o *openMessage, t *sending.Attempt) (sending.AttemptResult, error) {
-	via, err := p.carriers.Named(t.Line.Carrier)
+	via, err := p.carrierOf(t)
 	if err != nil {
 		return sending.AttemptResult{}, err
 	}
-	if err := a.wait(ctx, &t.Line); err != nil {
-		return sending.AttemptResult{}, err
+	if !t.Message.ByConnection() { // the SMS provider bounds the calls of each connection itself
+		if err := a.wait(ctx, &t.Line); err != nil {
+			return sending.AttemptResult{}, err
+		}
 	}
 	var accepted carrier.Accepted
 	var found bool
@@ -330,8 +376,11 @@ func (p *Process) lookUp(ctx context.Context, a *access, o *openMessage, t *send
 	if err != nil {
 		return sending.AttemptResult{}, fmt.Errorf("dispatch: look up: %w", err)
 	}
+	if !found && t.Message.ByConnection() { // repeated after a pause: a provider that is down would lose one attempt after the other
+		return sending.AttemptResult{Retry: "carrier_unavailable"}, nil
+	}
 	if !found {
 		return sending.AttemptResult{Lost: true}, nil
 	}
-	return sending.AttemptResult{Sent: &sending.AcceptedByCarrier{CarrierID: accepted.CarrierID, Reconciled: true}}, nil
+	return sending.AttemptResult{Sent: &sending.AcceptedByCarrier{CarrierID: accepted.CarrierID, From: accepted.From, Reconciled: true}}, nil
 }

@@ -7,6 +7,8 @@
 //
 //   - "sending", one task for each contact: takes the contact's open messages in the order in which they were accepted,
 //     evaluates the rules, and calls the carrier (deliver.go);
+//   - "sending_sms", one task for each contact: the same for messages that go by an SMS connection. They have tasks and
+//     workers of their own, so that an SMS provider that is slow or down delays no chat message;
 //   - "assign", one task for each workspace: gives free capacity to the entries of the queue, first come first served
 //     (assign.go);
 //   - "receipt", one task for each sent message: records that no receipt came within 24 hours.
@@ -35,6 +37,7 @@ import (
 	"ledgerline/eventstore"
 	"ledgerline/eventstore/feed"
 	"ledgerline/processes"
+	"ledgerline/processes/carrier"
 	"ledgerline/processes/peers"
 	"ledgerline/processes/recovery"
 	"ledgerline/processes/tasks"
@@ -42,10 +45,14 @@ import (
 
 // The processes of the scheduled tasks.
 const (
-	sendingProcess = "sending" // key: contact id
-	assignProcess  = "assign"  // key: organisation id/workspace id
-	receiptProcess = "receipt" // key: message id
+	sendingProcess = "sending"     // key: contact id
+	smsProcess     = "sending_sms" // key: contact id; messages that go by an SMS connection
+	assignProcess  = "assign"      // key: organisation id/workspace id
+	receiptProcess = "receipt"     // key: message id
 )
+
+// smsWorkers is how many contacts get SMS at the same time.
+const smsWorkers = 16
 
 // outboxPage is how many open messages of a contact are read at a time.
 const outboxPage = 100
@@ -54,6 +61,7 @@ const outboxPage = 100
 type Config struct {
 	processes.Config
 	Carriers processes.Carriers
+	SMS      carrier.Carrier       // sends the messages of SMS connections
 	Workers  int                   // contacts whose messages are sent at the same time; default 32
 	Metrics  prometheus.Registerer // nil: no metrics
 }
@@ -64,6 +72,7 @@ type Process struct {
 	ledger   *eventstore.Ledger
 	clock    clock.Clock
 	carriers processes.Carriers
+	sms      carrier.Carrier
 	log      *slog.Logger
 	runners  []*tasks.Runner
 	wakeups  *tasks.Wakeups
@@ -76,7 +85,7 @@ type Process struct {
 
 // New prepares the process.
 func New(cfg Config) (*Process, error) {
-	p := &Process{app: cfg.App, ledger: cfg.Ledger, clock: cfg.Clock, carriers: cfg.Carriers, log: cfg.Logger}
+	p := &Process{app: cfg.App, ledger: cfg.Ledger, clock: cfg.Clock, carriers: cfg.Carriers, sms: cfg.SMS, log: cfg.Logger}
 	if p.log == nil {
 		p.log = slog.Default()
 	}
@@ -90,6 +99,7 @@ func New(cfg Config) (*Process, error) {
 	var err error
 	p.runners, p.wakeups, err = cfg.NewRunners(
 		tasks.RunnerConfig{Process: sendingProcess, Work: p.deliver, Workers: cfg.Workers, Batch: 2 * cfg.Workers},
+		tasks.RunnerConfig{Process: smsProcess, Work: p.deliverSMS, Workers: smsWorkers, Batch: 2 * smsWorkers},
 		tasks.RunnerConfig{Process: assignProcess, Work: p.assign, Workers: 2},
 		tasks.RunnerConfig{Process: receiptProcess, Work: p.recordMissingReceipt, Workers: 8},
 	)

@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	openSQL = `insert into sending_outbox (message_id, contact_id, workspace_id, organisation_id, shard, position, automatic, outreach)
-		select * from unnest($1::text[], $2::text[], $3::uuid[], $4::uuid[], $5::smallint[], $6::bigint[], $7::boolean[], $8::boolean[])
-		on conflict do nothing`
+	openSQL = `insert into sending_outbox (message_id, contact_id, workspace_id, organisation_id, shard, position, automatic, outreach, by_sms)
+		select * from unnest($1::text[], $2::text[], $3::uuid[], $4::uuid[], $5::smallint[], $6::bigint[], $7::boolean[], $8::boolean[], $9::boolean[])
+		on conflict (message_id) do update set by_sms = true, deferred = null, line_id = null where excluded.by_sms`
 	closeSQL    = `delete from sending_outbox where message_id = any($1)`
 	deferredSQL = `update sending_outbox o set deferred = u.reason from unnest($1::text[], $2::text[]) u (message_id, reason)
 		where o.message_id = u.message_id`
@@ -50,7 +50,9 @@ const (
 		where process = '` + assignProcess + `' and key >= $1 || '/' and key < $1 || '0'`
 	// A pause after a failure ends too: what has changed may be its cause.
 	runContactsSQL = `update scheduled_tasks t set due_at = least(t.due_at, $1), retry_at = null, scheduled_at_position = greatest(t.scheduled_at_position, $2)
-		where t.process = '` + sendingProcess + `' and t.key in `
+		where t.process in ('` + sendingProcess + `', '` + smsProcess + `') and t.key in `
+	runSMSSQL = `update scheduled_tasks t set due_at = least(t.due_at, $1), retry_at = null, scheduled_at_position = greatest(t.scheduled_at_position, $2)
+		where t.process = '` + smsProcess + `' and t.key = $3`
 	// Automatic texts wait for a line without an entry in the queue, since they need no capacity.
 	runAutomaticSQL = runContactsSQL + `(select o.contact_id from sending_outbox o where o.workspace_id = $3 and o.automatic)`
 	// A message that was routed waits for its line without an entry in the queue, since its capacity is reserved.
@@ -95,6 +97,7 @@ type openedMessage struct {
 	at        *eventstore.Recorded
 	automatic bool
 	outreach  bool
+	bySMS     bool // it goes by an SMS connection
 }
 
 // entry is an entry of the capacity queue.
@@ -137,8 +140,9 @@ func (p *Process) Write(b *pgx.Batch, _ int, recorded []eventstore.Recorded) err
 var handlers = feed.NewHandlers(
 	feed.On(func(c *changes, e *events.MessageQueued, r *eventstore.Recorded) {
 		isOutreach := e.Source != nil && *e.Source == "outreach"
-		c.open(&openedMessage{e.MessageRef, r, e.Automatic != "", isOutreach})
+		c.open(&openedMessage{ref: e.MessageRef, at: r, automatic: e.Automatic != "", outreach: isOutreach, bySMS: e.SMS != nil})
 		switch {
+		case e.SMS != nil:
 		case e.Automatic != "" || e.ByStaff:
 			c.scheduleContact(e.ContactID, r, r.OccurredAt.Add(-priority))
 		case !isOutreach:
@@ -146,7 +150,7 @@ var handlers = feed.NewHandlers(
 		}
 	}),
 	feed.On(func(c *changes, e *events.MessageFellBack, r *eventstore.Recorded) {
-		c.open(&openedMessage{e.MessageRef, r, e.Automatic != "", false}) // it has its line already
+		c.open(&openedMessage{ref: e.MessageRef, at: r, automatic: e.Automatic != "", bySMS: e.SMS != nil}) // an outreach has its line already
 	}),
 	feed.On(func(c *changes, e *events.MessageDeferred, r *eventstore.Recorded) {
 		c.deferred[e.MessageID] = e.Reason
@@ -190,6 +194,9 @@ var handlers = feed.NewHandlers(
 	feed.On(func(c *changes, e *events.MessageFailed, r *eventstore.Recorded) {
 		c.closeReceipt(e.MessageID)
 		c.scheduleContact(e.ContactID, r, r.OccurredAt)
+		if e.LineID == nil {
+			c.runSMS(e.ContactID, r)
+		}
 		if r.Actor.ID == assignProcess {
 			c.scheduleAssign(r) // the entry is gone: the next one may have the capacity
 		}
@@ -206,6 +213,7 @@ var handlers = feed.NewHandlers(
 	feed.On(func(c *changes, e *events.ContactUpdated, r *eventstore.Recorded) {
 		if slices.Contains(e.Changed, "phone") { // messages to the old number end
 			c.scheduleContact(e.ContactID, r, r.OccurredAt)
+			c.runSMS(e.ContactID, r)
 		}
 	}),
 	feed.On(func(c *changes, e *events.LineStateChanged, r *eventstore.Recorded) { c.lineChanged(e.LineID, r) }),
@@ -248,7 +256,17 @@ var handlers = feed.NewHandlers(
 
 func (c *changes) open(o *openedMessage) {
 	c.opened[o.ref.MessageID], c.order = o, append(c.order, o)
-	c.scheduleContact(o.ref.ContactID, o.at, o.at.OccurredAt)
+	if !o.bySMS {
+		c.scheduleContact(o.ref.ContactID, o.at, o.at.OccurredAt)
+		return
+	}
+	c.tasks = append(c.tasks, processes.TaskOf(smsProcess, o.ref.ContactID, o.at.OccurredAt, o.at))
+	c.entries[o.ref.MessageID] = nil // it waits for no line any more
+}
+
+// runSMS makes the SMS task of a contact due, if there is one.
+func (c *changes) runSMS(contactID string, r *eventstore.Recorded) {
+	c.reruns = append(c.reruns, rerun{r, smsProcess, runSMSSQL, []any{r.OccurredAt, r.Position, contactID}})
 }
 
 // close takes a message out of the outbox and the queue.
@@ -268,6 +286,7 @@ func (c *changes) closeReceipt(messageID string) {
 
 func (c *changes) cancel(contactID, code string, r *eventstore.Recorded) {
 	c.canceled = append(c.canceled, cancellation{contactID, r.Position, code})
+	c.runSMS(contactID, r)
 	c.scheduleContact(contactID, r, r.OccurredAt)
 }
 
@@ -337,6 +356,9 @@ func (c *changes) addTo(b *pgx.Batch, wakeups *tasks.Wakeups) error {
 	for _, r := range c.reruns {
 		b.Queue(r.sql, r.args...)
 		wakeups.Add(r.by.Shard, r.process, r.by.OccurredAt)
+		if r.process == sendingProcess {
+			wakeups.Add(r.by.Shard, smsProcess, r.by.OccurredAt)
+		}
 	}
 	return nil
 }
@@ -346,17 +368,18 @@ func (c *changes) addOpened(b *pgx.Batch) {
 	var workspaces, organisations []uuid.UUID
 	var shards []int16
 	var positions []int64
-	var automatic, outreach []bool
+	var automatic, outreach, bySMS []bool
 	for _, o := range c.order {
 		if c.opened[o.ref.MessageID] != o {
 			continue
 		}
 		messages, contacts, workspaces = append(messages, o.ref.MessageID), append(contacts, o.ref.ContactID), append(workspaces, o.at.WorkspaceID)
 		shards, positions = append(shards, int16(o.at.Shard)), append(positions, o.at.Position) //nolint:gosec // at most 1,024 shards
-		automatic, outreach, organisations = append(automatic, o.automatic), append(outreach, o.outreach), append(organisations, o.at.OrganisationID)
+		automatic, outreach, bySMS = append(automatic, o.automatic), append(outreach, o.outreach), append(bySMS, o.bySMS)
+		organisations = append(organisations, o.at.OrganisationID)
 	}
 	if len(messages) > 0 {
-		b.Queue(openSQL, messages, contacts, workspaces, organisations, shards, positions, automatic, outreach)
+		b.Queue(openSQL, messages, contacts, workspaces, organisations, shards, positions, automatic, outreach, bySMS)
 	}
 }
 

@@ -30,7 +30,7 @@ func TestTheQueueIsReadByIndexHoweverLongItIs(t *testing.T) {
 		groupsSQL:  func(workspace string) []any { return []any{workspace} },
 		entriesSQL: func(workspace string) []any { return []any{workspace, groups, times, []int64{40_000, 0}, 20} },
 		countSQL:   func(workspace string) []any { return []any{workspace, groups, times, 50_000, 50} },
-		outboxSQL:  func(string) []any { return []any{"ctc_1", 0, 100} },
+		outboxSQL:  func(string) []any { return []any{"ctc_1", 0, 100, false} },
 	}
 	const most = 200
 	for name, prepare := range map[string][]string{

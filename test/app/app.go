@@ -116,6 +116,8 @@ type options struct {
 	model      agents.Model
 
 	statementTimeout time.Duration
+	sms              service.SMSConfig
+	linesSendSMS     bool
 	requests         int
 	webhookWorkers   int
 }
@@ -182,10 +184,17 @@ func Carrier(of func(*Node) carrier.Carrier) Option {
 // Model replaces the scripted model of agents; nil: the installation has none.
 func Model(m agents.Model) Option { return func(o *options) { o.model = m } }
 
+// LinesSendSMS makes live lines of the simulator send SMS without an SMS connection.
+func LinesSendSMS() Option { return func(o *options) { o.linesSendSMS = true } }
+
+// SMSProvider configures the SMS provider of the nodes.
+func SMSProvider(cfg service.SMSConfig) Option { return func(o *options) { o.sms = cfg } }
+
 // Start starts the service, and stops it when the test ends.
 func Start(t testing.TB, opts ...Option) *App {
 	t.Helper()
 	o := options{limits: Unlimited(), shards: 1, nodes: []service.Roles{service.All}, clock: clock.Frozen(Noon), model: llm.Scripted{}}
+	o.sms.URL = "http://127.0.0.1:1" // nothing answers there
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -221,7 +230,7 @@ func (a *App) StartNode(roles service.Roles) *Node {
 	var err error
 	n.Node, err = service.Start(context.WithoutCancel(a.t.Context()), service.Config{
 		DSN: dsn, Keyring: a.Ring, Clock: a.Clock, Roles: roles, Shards: o.shards, MaxConns: 24, StatementTimeout: o.statementTimeout, RateLimits: o.rateLimits,
-		Requests: httpapi.Requests{PerOrganisation: cmp.Or(o.requests, 32)}, TrustedProxies: o.proxies, Inside: !o.guarded, BaseURL: o.base, Version: "test", Logger: logger, Workers: 8, WebhookWorkers: o.webhookWorkers, Lease: o.lease, Model: o.model,
+		Requests: httpapi.Requests{PerOrganisation: cmp.Or(o.requests, 32)}, TrustedProxies: o.proxies, Inside: !o.guarded, BaseURL: o.base, SMS: o.sms, LinesSendSMS: o.linesSendSMS, Version: "test", Logger: logger, Workers: 8, WebhookWorkers: o.webhookWorkers, Lease: o.lease, Model: o.model,
 		Sessions: auth.SessionConfig{Issuer: Issuer, Audience: Audience, Secret: Secret},
 		Carriers: func(all processes.Carriers) {
 			if o.carrier != nil {

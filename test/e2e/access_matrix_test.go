@@ -195,6 +195,7 @@ func resourceIDs(a *app.App, w *app.Workspace) map[string]string {
 		}).Is(201).Text("id"),
 		"workflow-runs":      text(runsOf(w, "")[0], "id"),
 		"workflows":          w.Live.Post("/v1/workflows", app.Map{"name": "welcome", "trigger": "contact.created"}).Is(201).Text("id"),
+		"sms-connections":    w.Live.Post("/v1/sms-connections", app.Map{"account_sid": smsAccount, "auth_token": smsToken}).Is(201).Text("id"),
 		"webhook-deliveries": w.Live.Post("/v1/webhooks/"+hook+"/test", nil).Is(202).Text("id"),
 	}
 }
@@ -202,6 +203,7 @@ func resourceIDs(a *app.App, w *app.Workspace) map[string]string {
 // bodies are the bodies with which a request to a route about one resource is complete; other routes need none.
 var bodies = map[string]app.Map{
 	"PATCH /v1/contacts/{id}":              {"first_name": "Ada"},
+	"POST /v1/sms-connections/{id}/test":   {"to": "+14155550134"},
 	"POST /v1/contacts/{id}/consent":       {"status": "unknown", "source": "form"},
 	"POST /v1/contacts/{id}/labels":        {"add": []string{"vip"}},
 	"POST /v1/contacts/{id}/opt-out":       {"source": "phone call"},

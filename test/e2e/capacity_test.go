@@ -215,7 +215,7 @@ func TestAMessageThatFallsBackWhileItsLineStopsWaitsForALine(t *testing.T) {
 	limits := line.DefaultLimits()
 	limits.NewContactsPerHour = 1
 	fake := &gated{slow: "+12127770001", at: make(chan struct{}), on: make(chan struct{})}
-	a := app.Start(t, app.Limits(limits), app.Carrier(func(*app.Node) carrier.Carrier { return fake }))
+	a := app.Start(t, app.LinesSendSMS(), app.Limits(limits), app.Carrier(func(*app.Node) carrier.Carrier { return fake }))
 	open := sync.OnceFunc(func() { close(fake.on) })
 	t.Cleanup(open)
 	own := a.Lines[0].ID

@@ -172,7 +172,7 @@ func (mute) Lookup(context.Context, carrier.Outbound) (carrier.Accepted, bool, e
 
 func TestMissingReceiptOfAFallbackSMSIsCountedFromTheSMS(t *testing.T) {
 	t.Parallel()
-	a := app.Start(t, app.Carrier(func(*app.Node) carrier.Carrier { return mute{} }))
+	a := app.Start(t, app.LinesSendSMS(), app.Carrier(func(*app.Node) carrier.Carrier { return mute{} }))
 	pool := a.Live.Post("/v1/pools", app.Map{"name": "SMS", "fallback_sms_mode": "not_chat_or_failed"}).Is(201).Text("id")
 	id := a.Live.Post("/v1/messages", app.Map{"to": a.Phone(), "body": "Hello", "pool_id": pool, "line_id": a.Lines[0].ID}).Is(201).Text("id")
 	a.Settle()

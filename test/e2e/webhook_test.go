@@ -92,7 +92,7 @@ func TestWebhooksOfAMessageShowItAsTheAPIDid(t *testing.T) {
 
 func TestRejectedAttemptIsOnTheTimelineAndSendsNoStatusOfItsOwn(t *testing.T) {
 	t.Parallel()
-	a := app.Start(t)
+	a := app.Start(t, app.LinesSendSMS())
 	s := sink.Start(t)
 	hook(a.Live, s.URL+"/hook", "message.status")
 	pool := a.Live.Post("/v1/pools", app.Map{"name": "SMS", "fallback_sms_mode": "not_chat"}).Is(201).Text("id")

@@ -69,7 +69,7 @@ func (m *Model) followsRejection(msg *message, event events.Event) {
 			return
 		}
 	case *events.MessageFellBack:
-		if code == e.Reason {
+		if e.Reason == "not_on_chat" == (code == "not_on_chat") && (e.Reason == "not_on_chat" || e.Reason == "chat_failed") {
 			return
 		}
 	}

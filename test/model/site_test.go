@@ -169,7 +169,7 @@ func open(t *testing.T, shards, people int, seed uint64, start time.Time) *site 
 		http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: 30 * time.Second},
 	}
 	s.world = hostile.New(s.clock, seed)
-	s.app = app.Start(t, app.Shards(shards), app.Limits(limits()), app.WithClock(s.clock), app.Nodes(service.All, service.All), app.Killable(lease),
+	s.app = app.Start(t, app.Shards(shards), app.Limits(limits()), app.WithClock(s.clock), app.Nodes(service.All, service.All), app.Killable(lease), app.LinesSendSMS(),
 		app.Carrier(func(n *app.Node) carrier.Carrier {
 			return &hostile.Carrier{World: s.world, Killed: n.Killed(), Inbox: func() carrier.Inbox { return processes.NewInbox(n.App) }}
 		}))
