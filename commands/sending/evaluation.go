@@ -139,7 +139,11 @@ func (s *Sender) zonesOf(m *message.Message) ([]*time.Location, error) {
 	if m.SandboxOffset != nil {
 		return []*time.Location{time.FixedZone("sandbox", *m.SandboxOffset)}, nil
 	}
-	names := phone.TimeZones(m.Content.To)
+	return s.zonesOfNumber(m.Content.To)
+}
+
+func (s *Sender) zonesOfNumber(e164 string) ([]*time.Location, error) {
+	names := phone.TimeZones(e164)
 	zones := make([]*time.Location, len(names))
 	for i, name := range names {
 		zone, known := s.zones.Get(name)

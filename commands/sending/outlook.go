@@ -37,7 +37,7 @@ func (s *Sender) CompletesAt(ctx context.Context, req engine.Request, f *Forecas
 		Start: f.Start, Until: f.Until, Window: rules.WindowOf(org.State.Settings.QuietHours), Limits: &limits, SameText: f.SameText,
 	}
 	for _, r := range f.Audience {
-		zones, err := s.zonesOf(r.Phone)
+		zones, err := s.zonesOfNumber(r.Phone)
 		if err != nil {
 			return time.Time{}, err
 		}
