@@ -73,6 +73,7 @@ var timekeepers = []string{"clock", "cmd/...", "test/...", "localpg"}
 // they read is never stored, shown or compared with a time of the clock. A stopped or moved clock would break them.
 var realTime = map[string]string{
 	"adapters/poster/poster.go":       "how long a receiver takes to answer",
+	"service/conn.go":                 "how long a connection has been silent",
 	"service/outage.go":               "how long the database has been out of reach",
 	"eventstore/committer.go":         "how long the database has been out of reach",
 	"eventstore/feed/subscriber.go":   "how long a checkpoint has stood still",

@@ -275,6 +275,8 @@ func (a *App) RecordWebhookResults(ctx context.Context, organisation uuid.UUID, 
 	}
 	appended, err := a.engine.Ledger.Append(ctx, toAppend)
 	switch {
+	case errors.Is(err, eventstore.ErrUnknownOutcome):
+		return Result{}, engine.UnknownOutcome(err)
 	case errors.Is(err, eventstore.ErrUnavailable), errors.Is(err, eventstore.ErrRewound), errors.Is(err, eventstore.ErrClosed):
 		return Result{}, engine.Unavailable(err)
 	case err != nil:

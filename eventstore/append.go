@@ -17,10 +17,12 @@ import (
 // ErrClosed refuses an append to a ledger that is closing. Nothing was written.
 var ErrClosed = errors.New("eventstore: the ledger is closed")
 
-// ErrUnavailable refuses an append because the database could not be reached for reconnectFor. Nothing was written,
-// unless the connection broke during the commit and the committer could not find out afterwards whether the batch was
-// committed.
+// ErrUnavailable refuses an append because the database could not be reached for reconnectFor. Nothing was written.
 var ErrUnavailable = errors.New("eventstore: the database cannot be reached")
+
+// ErrUnknownOutcome is the answer to an append whose connection broke during the commit, when the committer could not
+// find out whether it was committed, or whose caller stopped waiting.
+var ErrUnknownOutcome = errors.New("eventstore: it is not known whether the append was written")
 
 // pendingAppend is one append in the queue of a committer. The caller of Append encodes and encrypts the events before
 // it queues the append, so that this work runs in parallel and the committer only writes bytes.
@@ -94,8 +96,8 @@ const keyRaceTries = 3
 //
 // It returns *VersionConflict, *ClaimTaken, *QuotaExceeded, *IdempotencyRecordExists or *SubjectErased when a
 // precondition does not hold, ErrRewound when the history of the ledger went back since the append was decided, and
-// ErrUnavailable or ErrClosed when the append could not be tried. Nothing was written in these cases. When Append
-// returns the error of ctx, it is unknown whether the append was written.
+// ErrUnavailable or ErrClosed when the append could not be tried. Nothing was written in these cases. ErrUnknownOutcome
+// says that the append may have been written.
 func (l *Ledger) Append(ctx context.Context, a Append) (Result, error) {
 	if a.CorrelationID == uuid.Nil {
 		a.CorrelationID = newID()
@@ -143,7 +145,7 @@ func (l *Ledger) Append(ctx context.Context, a Append) (Result, error) {
 				return Result{}, ErrClosed
 			}
 		case <-ctx.Done():
-			return Result{}, fmt.Errorf("eventstore: append: %w", ctx.Err())
+			return Result{}, fmt.Errorf("%w: %w", ErrUnknownOutcome, ctx.Err())
 		}
 	}
 	return Result{}, fmt.Errorf("eventstore: append: %w", errKeyRace)

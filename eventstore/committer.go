@@ -24,8 +24,12 @@ type committer struct {
 	lastSkip       int // value that skipOptimistic was last set to; 0 after an optimistic commit that succeeded
 }
 
-// reconnectFor is how long appends wait for a database that cannot be reached, before they are refused.
-const reconnectFor = 10 * time.Second
+const (
+	// reconnectFor is how long appends wait for a database that cannot be reached, before they are refused.
+	reconnectFor = 2 * time.Second
+	// commitLimit bounds one try to commit a batch.
+	commitLimit = 10 * time.Second
+)
 
 func (c *committer) run(ctx context.Context) {
 	defer close(c.stopped)
@@ -100,12 +104,20 @@ func (c *committer) commit(batch []*pendingAppend) {
 			return
 		}
 		c.ledger.log.Warn("eventstore: batch failed, trying again", "shard", c.shard, "appends", len(batch), "error", err)
-		if committed, sure := c.wasCommitted(batch, deadline); sure && committed {
-			c.replyAll(batch, replies, known)
-			return
-		} else if !sure || time.Now().After(deadline) {
+		refusal := ErrUnavailable
+		if last := lastWritten(batch); last != nil && !pgconn.SafeToRetry(err) {
+			committed, sure := c.wasCommitted(last)
+			if committed {
+				c.replyAll(batch, replies, known)
+				return
+			}
+			if !sure {
+				refusal = ErrUnknownOutcome
+			}
+		}
+		if refusal == ErrUnknownOutcome || time.Now().After(deadline) { //nolint:errorlint // one of the two above
 			for _, p := range batch {
-				p.reply <- reply{err: fmt.Errorf("%w: %w", ErrUnavailable, err)}
+				p.reply <- reply{err: fmt.Errorf("%w: %w", refusal, err)}
 			}
 			return
 		}
@@ -165,6 +177,9 @@ func (c *committer) replyAll(batch []*pendingAppend, replies []reply, known seen
 		}
 	}
 	c.ledger.heads.verified(known, newest)
+	if newest.ID != uuid.Nil {
+		c.ledger.announce(c.shard, newest.Position)
+	}
 	for i, p := range batch {
 		p.reply <- replies[i]
 	}
@@ -191,7 +206,7 @@ func isTransient(e *pgconn.PgError) bool {
 // replies are valid when err is nil. They are also valid when the connection broke during the commit and the caller
 // finds out that the batch was committed.
 func (c *committer) tryCommit(batch []*pendingAppend, known *seen) (replies []reply, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), commitLimit)
 	defer cancel()
 	clearPositions(batch)
 	if replies, done, err := c.commitOptimistically(ctx, batch, known); done || err != nil {
@@ -254,22 +269,22 @@ const (
 	findIDSQL   = `select position from ledger_events where shard = $1 and id = $2 and position > $3`
 )
 
-// wasCommitted finds out, after a broken connection, whether a batch was committed; known is false when the database
-// could not be reached until the deadline. A batch without events counts as not committed. Repeating such a batch is
-// harmless: if it was committed, the repetition finds its idempotency records and claims.
-func (c *committer) wasCommitted(batch []*pendingAppend, deadline time.Time) (committed, known bool) {
-	var last *row
+// lastWritten returns the last row of a batch that was sent to the database; nil when none was. A batch without events
+// may be repeated in any case: if it was committed, the repetition finds its idempotency records and claims.
+func lastWritten(batch []*pendingAppend) (last *row) {
 	for _, p := range batch {
 		if n := len(p.rows); n > 0 && p.rows[n-1].position > 0 {
 			last = &p.rows[n-1]
 		}
 	}
-	for {
-		if last == nil {
-			if _, err := c.ledger.Head(context.Background(), c.shard); err == nil {
-				return false, true
-			}
-		} else if found, err := c.isStored(last); err == nil {
+	return last
+}
+
+// wasCommitted finds out, after a broken connection, whether the batch of a row was committed; sure is false when the
+// database could not be reached for reconnectFor.
+func (c *committer) wasCommitted(last *row) (committed, sure bool) {
+	for deadline := time.Now().Add(reconnectFor); ; {
+		if found, err := c.isStored(last); err == nil {
 			return found, true
 		}
 		if time.Now().After(deadline) {
@@ -279,25 +294,33 @@ func (c *committer) wasCommitted(batch []*pendingAppend, deadline time.Time) (co
 	}
 }
 
-// isStored tells whether an event is in the ledger.
-func (c *committer) isStored(r *row) (bool, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+// isStored tells whether an event is in the ledger, as durable as commits have to be.
+func (c *committer) isStored(r *row) (found bool, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), reconnectFor)
 	defer cancel()
-	var found bool
-	err := pgx.BeginFunc(ctx, c.ledger.pool, func(tx pgx.Tx) error {
+	conn, err := c.ledger.writers.Acquire(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer func() { releaseConn(conn, err) }()
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		var head int64
 		if err := tx.QueryRow(ctx, lockHeadSQL, c.shard).Scan(&head); err != nil {
 			return err
 		}
-		var position int64
-		err := tx.QueryRow(ctx, findIDSQL, c.shard, r.id, r.position-1).Scan(&position)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil
+		if err := tx.QueryRow(ctx, findIDSQL, c.shard, r.id, r.position-1).Scan(&r.position); err != nil {
+			return err
 		}
-		found = err == nil
+		_, err := tx.Exec(ctx, touchHeadSQL, c.shard) // the commit that wrote the event may not be replicated, this one will be
 		return err
 	})
-	return found, err
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, c.confirm(ctx, conn)
 }
 
 // ForceIndexScansSQL makes the rest of a transaction look up every row by an index, as the connections of the

@@ -69,3 +69,18 @@ func (l *Ledger) RecomputeBlocks(ctx context.Context, shard int, as *Keyring, ta
 		return nil
 	})
 }
+
+// LockHeadAndFreeze leaves a transaction of a committer open that holds the lock on a shard's head, as a node does that
+// is frozen in the middle of an append.
+func (l *Ledger) LockHeadAndFreeze(ctx context.Context, shard int) error {
+	conn, err := l.writers.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	frozen := conn.Hijack() // not returned to the pool
+	if _, err := frozen.Exec(ctx, "begin"); err != nil {
+		return err
+	}
+	_, err = frozen.Exec(ctx, lockHeadSQL, shard)
+	return err
+}

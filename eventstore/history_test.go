@@ -40,6 +40,7 @@ func TestAnAppendThatWasDecidedOnALostHistoryIsRefused(t *testing.T) {
 	loader := eventstore.NewAggregateLoader(h.Ledger, 100, names)
 	h.mustAppend(t, h.Ledger, one("team_1", 0, team("kept")))
 	older := testpg.TakeCopy(t, h.dsn)
+	h.pool.Reset()
 	h.mustAppend(t, h.Ledger, one("team_1", 1, team("lost")), one("team_2", 0, team("lost too")))
 	cached, err := loader.Load(t.Context(), "team_1")
 	require.NoError(t, err)
@@ -47,6 +48,7 @@ func TestAnAppendThatWasDecidedOnALostHistoryIsRefused(t *testing.T) {
 	generation := h.Generation()
 
 	older.Restore()
+	h.pool.Reset()
 	other, _ := h.open(t, 1)
 	h.mustAppend(t, other, one("team_1", 1, team("another")), one("team_3", 0, team("and one more")))
 
@@ -74,9 +76,11 @@ func TestALedgerThatEndsEarlierThanItDidIsFoundByTheNextRead(t *testing.T) {
 	h := newTestLedger(t, 1)
 	h.mustAppend(t, h.Ledger, one("team_1", 0, team("kept")))
 	older := testpg.TakeCopy(t, h.dsn)
+	h.pool.Reset()
 	h.mustAppend(t, h.Ledger, one("team_2", 0, team("lost")))
 	generation := h.Generation()
 	older.Restore()
+	h.pool.Reset()
 	require.Eventually(t, func() bool { // the first reads use connections that the restore has ended
 		_, err := h.Head(t.Context(), 0)
 		return eventstore.IsRewound(err)
@@ -93,9 +97,11 @@ func TestPersonalDataIsNotEncryptedWithAKeyThatWasLost(t *testing.T) {
 	h := newTestLedger(t, 1)
 	h.mustAppend(t, h.Ledger, one("team_1", 0, team("kept")))
 	older := testpg.TakeCopy(t, h.dsn)
+	h.pool.Reset()
 	h.mustAppend(t, h.Ledger, one("ctc_1", 0, contact("ctc_1", "+12025550101"))) // creates the key of ctc_1
 	generation := h.Generation()
 	older.Restore()
+	h.pool.Reset()
 	_, _ = h.Append(t.Context(), h.write(one("team_2", 0, team("finds the rewind"))))
 	settled(t, h.Ledger, generation)
 	h.mustAppend(t, h.Ledger, one("ctc_other", 0, contact("ctc_1", "+12025550101"))) // loads the key, as the stream is not that of ctc_1

@@ -46,6 +46,9 @@ type Ledger struct {
 	heads    *heads
 	rewinds  chan Rewind // to settle
 
+	unannounced       sync.Map      // heads to tell other processes, by shard
+	unannouncedSignal chan struct{} // receives after unannounced has got something
+
 	committers []*committer
 	stop       context.CancelFunc
 	closed     <-chan struct{}
@@ -115,37 +118,18 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	l := &Ledger{
 		pool: cfg.Pool, requests: cfg.Requests, writers: writers, keyring: cfg.Keyring, clock: cfg.Clock,
-		registry: cfg.Registry, log: cfg.Logger, shards: found, heads: newHeads(found), rewinds: make(chan Rewind, 1), stop: stop, closed: run.Done(),
+		registry: cfg.Registry, log: cfg.Logger, shards: found, heads: newHeads(found), rewinds: make(chan Rewind, 1), unannouncedSignal: make(chan struct{}, 1), stop: stop, closed: run.Done(),
 	}
 	l.keys = newKeyStore(l.DB, cfg.Keyring.wrap, keyCacheSize)
 	l.keys.generation = l.Generation
 	l.done.Go(func() { l.settleRewinds(run) })
+	l.done.Go(func() { l.announceHeads(run) })
 	for shard := range found {
 		c := &committer{ledger: l, shard: shard, queue: make(chan *pendingAppend, 4*MaxBatch), stopped: make(chan struct{})}
 		l.committers = append(l.committers, c)
 		l.done.Go(func() { c.run(run) })
 	}
 	return l, nil
-}
-
-// newWriterPool returns the connection pool of the committers: one connection for each committer and one spare, so that
-// appends never wait for reads. Statements on these connections look up every row by an index. An append needs a few
-// rows of large tables, but a plan that was cached while a table was small would scan the whole table, however large it
-// grows, until the next analyze.
-func newWriterPool(ctx context.Context, base *pgxpool.Pool, shards int) (*pgxpool.Pool, error) {
-	cfg := base.Config()
-	cfg.MaxConns, cfg.MinConns = int32(shards)+1, 0 //nolint:gosec // at most 1,024
-	for _, method := range []string{"enable_seqscan", "enable_hashjoin", "enable_mergejoin"} {
-		cfg.ConnConfig.RuntimeParams[method] = "off"
-	}
-	// Planning a statement for its arguments takes longer than executing it, so use one generic plan for each
-	// statement.
-	cfg.ConnConfig.RuntimeParams["plan_cache_mode"] = "force_generic_plan"
-	pool, err := pgxpool.NewWithConfig(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("eventstore: connect the committers: %w", err)
-	}
-	return pool, nil
 }
 
 // Close stops the committers after their current batches. Appends that are still in a queue are refused with ErrClosed.

@@ -146,6 +146,7 @@ func (c *committer) commitOptimistically(ctx context.Context, batch []*pendingAp
 	}
 	conn, err := c.ledger.writers.Acquire(ctx)
 	if err != nil {
+		clearPositions(batch) // nothing was sent
 		return nil, false, err
 	}
 	defer func() { releaseConn(conn, err) }()

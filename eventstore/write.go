@@ -2,7 +2,6 @@ package eventstore
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -36,7 +35,6 @@ const (
 		on conflict (workspace_id, key) do update set actor = excluded.actor, fingerprint = excluded.fingerprint, ref = excluded.ref, status = excluded.status,
 			body = excluded.body, subject = excluded.subject, shard = excluded.shard, position = excluded.position, created_at = excluded.created_at`
 	moveHeadSQL = `update ledger_heads set position = $2 where shard = $1`
-	notifySQL   = `select pg_notify('ledger_head', $1)`
 )
 
 // write writes the accepted appends and commits, in one round trip. first adds the statements that come before the
@@ -44,9 +42,7 @@ const (
 func (c *committer) write(ctx context.Context, conn *pgxpool.Conn, s *shardState, accepted []*pendingAppend, first func(*pgx.Batch)) error {
 	var b pgx.Batch
 	first(&b)
-	if addEventsTo(&b, c.ledger.keyring, c.shard, accepted) {
-		b.Queue(notifySQL, strconv.Itoa(c.shard)+":"+strconv.FormatInt(s.head, 10))
-	}
+	addEventsTo(&b, c.ledger.keyring, c.shard, accepted)
 	addKeysTo(&b, s.now, accepted)
 	addClaimsTo(&b, s, accepted)
 	if len(s.added) > 0 {
@@ -60,17 +56,20 @@ func (c *committer) write(ctx context.Context, conn *pgxpool.Conn, s *shardState
 	}
 	addRecordsTo(&b, c.shard, s, accepted)
 	b.Queue("commit")
-	return conn.SendBatch(ctx, &b).Close()
+	if err := conn.SendBatch(ctx, &b).Close(); err != nil {
+		return err
+	}
+	return c.confirm(ctx, conn)
 }
 
-// addEventsTo adds the insert of all events; false when there are none.
-func addEventsTo(b *pgx.Batch, keyring *Keyring, shard int, accepted []*pendingAppend) bool {
+// addEventsTo adds the insert of all events.
+func addEventsTo(b *pgx.Batch, keyring *Keyring, shard int, accepted []*pendingAppend) {
 	n := 0
 	for _, p := range accepted {
 		n += len(p.rows)
 	}
 	if n == 0 {
-		return false
+		return
 	}
 	positions, versions, schemas := make([]int64, 0, n), make([]int32, 0, n), make([]int16, 0, n)
 	ids, organisations, correlations := make([]pgtype.UUID, 0, n), make([]pgtype.UUID, 0, n), make([]pgtype.UUID, 0, n)
@@ -96,7 +95,6 @@ func addEventsTo(b *pgx.Batch, keyring *Keyring, shard int, accepted []*pendingA
 	}
 	b.Queue(insertEventsSQL, shard, positions, ids, streams, versions, types, schemas, organisations, workspaces,
 		times, actorTypes, actorIDs, requests, causations, correlations, data, subjects, sealed, tags)
-	return true
 }
 
 // pgUUID is an id in pgx's own type, which it encodes without reflection. uuid.Nil becomes null.

@@ -142,7 +142,7 @@ func (a *API) answerFault(c *gin.Context, f *fault.Fault, body []byte) {
 	switch f.Code {
 	case fault.Unauthorized:
 		header.Set("www-authenticate", "Bearer")
-	case fault.RateLimited, fault.Unavailable:
+	case fault.RateLimited, fault.Unavailable, fault.UnknownOutcome:
 		header.Set("retry-after", retryAfter(f.RetryAfter))
 	case fault.PayloadTooLarge:
 		header.Set("connection", "close") // the rest of the body is not read

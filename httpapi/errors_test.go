@@ -55,7 +55,7 @@ func TestStatusOfEveryFaultCode(t *testing.T) {
 		fault.ValidationFailed: 400, fault.BadRequest: 400, fault.Unauthorized: 401, fault.Forbidden: 403, fault.OrgPaused: 403,
 		fault.NotFound: 404, fault.Conflict: 409, fault.IdempotencyConflict: 409, fault.PayloadTooLarge: 413,
 		fault.UnsupportedMediaType: 415, fault.ContactOptedOut: 422, fault.ConsentRequired: 422, fault.RateLimited: 429,
-		fault.Internal: 500, fault.Unavailable: 503,
+		fault.Internal: 500, fault.Unavailable: 503, fault.UnknownOutcome: 503,
 	}
 	s := serve(t, nil, func(api *httpapi.API, _ *records) {
 		httpapi.Read(api, httpapi.Route{Method: "GET", Path: "/v1/faults/{id}", ID: "fault", Access: anybody()},

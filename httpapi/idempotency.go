@@ -167,7 +167,7 @@ func (a *API) answerRefusal(q *request, e *endpoint, refused error, body bodyFun
 	}
 	for range 2 { // a second time when another node used the key between Find and SaveRefusal
 		record, err := a.cfg.IdempotencyRecords.Find(q.ctx, q.call.KeyScope(), key.Key)
-		if err != nil && fault.Is(refused, fault.Unavailable) {
+		if err != nil && (fault.Is(refused, fault.Unavailable) || fault.Is(refused, fault.UnknownOutcome)) {
 			a.refuse(q.gin, refused) // the records are unavailable for the same reason
 			return
 		}

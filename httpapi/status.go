@@ -30,6 +30,7 @@ var statuses = map[fault.Code]shown{
 	fault.RateLimited:          {http.StatusTooManyRequests, fault.RateLimited},
 	fault.Internal:             {http.StatusInternalServerError, fault.Internal},
 	fault.Unavailable:          {http.StatusServiceUnavailable, fault.Unavailable},
+	fault.UnknownOutcome:       {http.StatusServiceUnavailable, fault.UnknownOutcome},
 }
 
 // statusClientLeft is logged for a request whose client left before the answer. No client receives it.

@@ -155,11 +155,15 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	forRequests := cfg.requestConns()
-	pool, err := Connect(ctx, cfg.DSN, cfg.MaxConns-forRequests, 0)
+	pool, err := Connect(ctx, cfg.DSN, cfg.MaxConns-forRequests, workTimeout)
 	if err != nil {
 		return nil, err
 	}
-	requests, err := Connect(ctx, cfg.DSN, forRequests, cfg.StatementTimeout)
+	if err := refuseTransactionPooling(ctx, pool.Config().ConnConfig); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	requests, err := connect(ctx, cfg.DSN, forRequests, cfg.StatementTimeout, requestSilence)
 	if err != nil {
 		pool.Close()
 		return nil, err
@@ -218,6 +222,10 @@ func (n *Node) assemble(ctx context.Context) (err error) {
 	if n.Ledger, err = eventstore.Open(ctx, eventstore.Config{
 		Pool: n.pool, Requests: n.requests, Keyring: cfg.Keyring, Clock: cfg.Clock, Shards: cfg.Shards, Logger: cfg.Logger,
 	}); err != nil {
+		return err
+	}
+	if err := cfg.checkBudget(ctx, n.pool, n.Ledger.Shards()); err != nil {
+		n.Ledger.Close()
 		return err
 	}
 	// Messages of the sandbox line go by the simulator's SMS, all others by an SMS connection.

@@ -38,7 +38,7 @@ type heldRecord struct {
 }
 
 const (
-	reachTimeout    = 5 * time.Second
+	reachTimeout    = 2 * time.Second
 	reachEvery      = time.Second
 	remindOfOutage  = time.Minute
 	maxHeldRecords  = 1024

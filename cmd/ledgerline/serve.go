@@ -142,7 +142,17 @@ func (c *serveCommand) Run(ctx context.Context, con *console) (err error) {
 	if err != nil {
 		return err
 	}
-	defer node.Stop()
+	stopping := make(chan time.Time, 1)
+	context.AfterFunc(ctx, func() { stopping <- time.Now() })
+	defer func() {
+		left := c.Grace
+		select {
+		case since := <-stopping:
+			left -= time.Since(since)
+		default:
+		}
+		err = errors.Join(err, stopWithin(node, max(left, shortestStop)))
+	}()
 
 	serving, stop := context.WithCancel(ctx)
 	defer stop()
@@ -166,6 +176,25 @@ func (c *serveCommand) Run(ctx context.Context, con *console) (err error) {
 	case err = <-served:
 		log.Info("serve: the node has stopped")
 		return err
+	}
+}
+
+// shortestStop is what a node has for its end when its requests have used up the grace.
+const shortestStop = 2 * time.Second
+
+// stopWithin stops a node. It returns an error when that takes longer than limit, because the database hangs: what the
+// node has under way is then cut off, as if the node was killed.
+func stopWithin(node *service.Node, limit time.Duration) error {
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		node.Stop()
+	}()
+	select {
+	case <-stopped:
+		return nil
+	case <-time.After(limit):
+		return errors.New("the node did not stop within --grace, probably because the database does not answer; what it had under way was cut off, and other nodes or its next start continue it")
 	}
 }
 

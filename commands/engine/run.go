@@ -195,6 +195,8 @@ func (e *Engine) appendRefused(ctx context.Context, u *Unit, err error) error {
 		return e.keyUsed(ctx, u, err)
 	case errors.As(err, &erased): // a contact was erased since it was read
 		return &retryError{cause: err}
+	case errors.Is(err, eventstore.ErrUnknownOutcome):
+		return UnknownOutcome(err)
 	case errors.Is(err, eventstore.ErrUnavailable), errors.Is(err, eventstore.ErrRewound), errors.Is(err, eventstore.ErrClosed):
 		return Unavailable(err)
 	}

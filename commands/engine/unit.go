@@ -174,6 +174,13 @@ func Unavailable(cause error) *fault.Fault {
 	return f
 }
 
+// UnknownOutcome is the refusal unknown_outcome with its cause.
+func UnknownOutcome(cause error) *fault.Fault {
+	f := fault.New(fault.UnknownOutcome, "It is not known whether the request was carried out. Repeat it with the same idempotency key, or read the resource first.")
+	f.RetryAfter, f.Cause = 2*time.Second, cause
+	return f
+}
+
 // NotFound is the refusal not_found for a resource, named as a user would name it.
 func NotFound(resource string) error { return notFound(resource) }
 

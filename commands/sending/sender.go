@@ -57,6 +57,8 @@ func New(cfg Config) (*Sender, error) {
 	if err != nil {
 		return nil, fmt.Errorf("commands: cache: %w", err)
 	}
+	cfg.Engine.Ledger.OnRewind(used.lines.Purge)
+	cfg.Engine.Ledger.OnRewind(used.identities.Purge)
 	cfg.Engine.OnQuotaExceeded(used.quotaExceeded)
 	return &Sender{
 		engine: cfg.Engine, sms: cfg.SMS, usage: used, zones: zones, textSecret: cfg.Engine.Ledger.Keyring().DeriveKey("identical texts"),

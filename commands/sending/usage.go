@@ -58,8 +58,6 @@ func newUsageCache(l *eventstore.Ledger, size int) (*usageCache, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.OnRewind(lines.Purge)
-	l.OnRewind(identities.Purge)
 	return &usageCache{l, lines, identities}, nil
 }
 

@@ -29,6 +29,7 @@ const (
 	RateLimited          Code = "rate_limited"
 	Internal             Code = "internal_error"
 	Unavailable          Code = "service_unavailable"
+	UnknownOutcome       Code = "unknown_outcome" // the request may have been carried out, or not
 )
 
 // Issue is one problem of a request (rule API-10).
@@ -45,7 +46,7 @@ type Fault struct {
 	Message    string
 	Issues     []Issue        // only with ValidationFailed and BadRequest
 	Details    map[string]any // further details, for example contact_id of a duplicate
-	RetryAfter time.Duration  // only with RateLimited and Unavailable
+	RetryAfter time.Duration  // only with RateLimited, Unavailable and UnknownOutcome
 	Cause      error          // logged, never shown to clients
 	Hidden     bool           // only with NotFound: the thing may exist, and the caller may not see it; never shown to clients
 }

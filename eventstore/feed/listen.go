@@ -39,6 +39,13 @@ func Listen(ctx context.Context, ledger *eventstore.Ledger, progress *Progress, 
 	}
 }
 
+// heartbeat is how long the listener waits for a notification before it asks the database whether it is still there;
+// heartbeatLimit bounds the answer.
+const (
+	heartbeat      = 3 * time.Second
+	heartbeatLimit = 3 * time.Second
+)
+
 func listen(ctx context.Context, ledger *eventstore.Ledger, progress *Progress) error {
 	conn, err := pgx.ConnectConfig(ctx, ledger.Pool().Config().ConnConfig.Copy())
 	if err != nil {
@@ -48,18 +55,25 @@ func listen(ctx context.Context, ledger *eventstore.Ledger, progress *Progress) 
 	if _, err := conn.Exec(ctx, listenSQL); err != nil {
 		return err
 	}
-	var epoch int64
-	if err := conn.QueryRow(ctx, `select `+EpochSQL).Scan(&epoch); err != nil {
+	if err := readEpoch(ctx, conn, progress); err != nil {
 		return err
 	}
-	progress.SetEpoch(epoch)
 	for shard := range ledger.Shards() {
 		if _, err := ledger.Head(ctx, shard); err != nil {
 			return err
 		}
 	}
 	for {
-		n, err := conn.WaitForNotification(ctx)
+		waiting, stop := context.WithTimeout(ctx, heartbeat)
+		n, err := conn.WaitForNotification(waiting)
+		expired := waiting.Err() != nil && ctx.Err() == nil
+		stop()
+		if err != nil && expired && !conn.IsClosed() {
+			if err := readEpoch(ctx, conn, progress); err != nil {
+				return err
+			}
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -75,6 +89,18 @@ func listen(ctx context.Context, ledger *eventstore.Ledger, progress *Progress) 
 			}
 		}
 	}
+}
+
+// readEpoch reads the epoch of the database server, which also shows that it answers.
+func readEpoch(ctx context.Context, conn *pgx.Conn, progress *Progress) error {
+	ctx, cancel := context.WithTimeout(ctx, heartbeatLimit)
+	defer cancel()
+	var epoch int64
+	if err := conn.QueryRow(ctx, `select `+EpochSQL).Scan(&epoch); err != nil {
+		return err
+	}
+	progress.SetEpoch(epoch)
+	return nil
 }
 
 // PublishProgress notifies other processes, until ctx ends, of positions that consumers of this process have reached

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"regexp"
 	"strings"
 	"time"
@@ -71,6 +72,13 @@ func withOwnPool(ctx context.Context, ledger *eventstore.Ledger) (*eventstore.Le
 	const connections = 6 // the lock, the swap, the events, their keys, the batch being written, and one in reserve
 	cfg := ledger.Pool().Config()
 	cfg.MaxConns, cfg.MinConns = connections, 0
+	// Building an index takes as long as the table is large, so neither the server nor this process bounds statements.
+	cfg.ConnConfig.DialFunc = (&net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 2}}).DialContext
+	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, `select set_config('statement_timeout', '0', false), set_config('lock_timeout', '0', false),
+			set_config('idle_in_transaction_session_timeout', '1min', false)`)
+		return err
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, nil, err
