@@ -124,7 +124,11 @@ func renderHealth(lineID string, score int, res *resources) (rendered, bool) {
 
 func renderRun(_ *eventstore.Recorded, e *events.RunFinished, res *resources) (rendered, bool) {
 	run, ok := res.runs[e.RunID.String()]
-	return rendered{run, false, e.ContactID}, ok
+	subject := e.ContactID
+	if run.ContactID == nil { // the contact was erased before: nothing is left to remove, and the event is still sent
+		subject = ""
+	}
+	return rendered{run, false, subject}, ok
 }
 
 func renderCall(_ *eventstore.Recorded, e *events.RunWebhookCalled, res *resources) (rendered, bool) {
