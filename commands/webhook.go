@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -235,11 +236,17 @@ func (a *App) ReplayDelivery(ctx context.Context, req Request, endpointID string
 	return result, a.engine.RetryAfter(ctx, quotaKey, err)
 }
 
-// ReplayWebhookRange requests one more attempt of finished deliveries of an active endpoint of the request's workspace,
-// which the caller has found in the range; Ref is the endpoint's id. answer, when not nil, renders the answer so that it
-// commits with the idempotency record. Refusals: not_found, conflict when the endpoint is not active, rate_limited (rule
-// WHK-24).
-func (a *App) ReplayWebhookRange(ctx context.Context, req Request, in events.WebhookRangeReplayed, answer func(Result) ([]byte, error)) (Result, error) {
+// WebhookRange is finished deliveries of an endpoint that were created from From to To.
+type WebhookRange struct {
+	EndpointID string
+	From, To   time.Time
+	Deliveries []uuid.UUID
+}
+
+// ReplayWebhookRange requests one more attempt of each delivery of a range to an active endpoint of the request's
+// workspace; Ref is the endpoint's id. answer, when not nil, renders the answer so that it commits with the idempotency
+// record. Refusals: not_found, conflict when the endpoint is not active, rate_limited (rule WHK-24).
+func (a *App) ReplayWebhookRange(ctx context.Context, req Request, in WebhookRange, answer func(Result) ([]byte, error)) (Result, error) {
 	quotaKey := "webhook_ranges:" + req.Workspace.String()
 	result, err := a.run(ctx, req, func(ctx context.Context, u *unit) error {
 		endpoint, err := u.loadWebhook(ctx, in.EndpointID)
@@ -249,7 +256,9 @@ func (a *App) ReplayWebhookRange(ctx context.Context, req Request, in events.Web
 		if endpoint.State.Status != webhook.Active {
 			return fault.New(fault.Conflict, "The endpoint is %s. Only deliveries of an active one can be replayed.", endpoint.State.Status)
 		}
-		u.RecordOnStream(events.AttemptStream(a.engine.IDs.UUID()), eventstore.NoStream, &in)
+		u.RecordOnStream(events.AttemptStream(a.engine.IDs.UUID()), eventstore.NoStream, &events.WebhookRangeReplayed{
+			EndpointID: in.EndpointID, From: in.From, To: in.To, DeliveryIDs: in.Deliveries,
+		})
 		u.LimitPerMinute(quotaKey, webhook.RangesPerMinute, "replays of a range")
 		u.Ref = in.EndpointID
 		return renderAnswer(u, Result{Ref: in.EndpointID}, answer)

@@ -93,8 +93,9 @@ type WebhookReplayed struct {
 	DeliveryID uuid.UUID `json:"delivery_id"`
 }
 
-// WebhookRangeReplayed requests one more attempt of each of these finished deliveries of an endpoint, which were created
-// in the range From to To; deliveries that are pending meanwhile are skipped. Stream: its own, see AttemptStream.
+// WebhookRangeReplayed requests one more attempt of each of these finished deliveries of an endpoint, which were
+// created in the range From to To; deliveries that are pending meanwhile are skipped. Stream: its own, see
+// AttemptStream.
 type WebhookRangeReplayed struct {
 	EndpointID  string      `json:"endpoint_id"`
 	From        time.Time   `json:"from"`
@@ -137,6 +138,6 @@ type WebhookGivenUp struct {
 // DeliveryStream returns the name of the stream of a delivery: its request as a test, and its replays.
 func DeliveryStream(id uuid.UUID) string { return Stream("whd", id) }
 
-// AttemptStream returns the name of the stream of one WebhookAttempted, WebhookGivenUp or WebhookRangeReplayed. Each has
-// a stream of its own, because no command depends on earlier ones.
+// AttemptStream returns the name of the stream of one WebhookAttempted, WebhookGivenUp or WebhookRangeReplayed. Each
+// has a stream of its own, because no command depends on earlier ones.
 func AttemptStream(report uuid.UUID) string { return Stream("att", report) }

@@ -49,6 +49,10 @@ func TestAnAppendWhoseWaitForAStandbyIsCanceledIsNotAnsweredBeforeItIsReplicated
 	}
 	exec(`alter system set synchronous_standby_names = 'a_standby_that_is_away'`)
 	exec(`select pg_reload_conf()`)
+	require.Eventually(t, func() bool {
+		var names string
+		return pool.QueryRow(t.Context(), `show synchronous_standby_names`).Scan(&names) == nil && names != ""
+	}, settleLimit, pollPause)
 	answered := make(chan error, 1)
 	go func() {
 		_, err := l.Append(context.WithoutCancel(t.Context()), h.write(one("team_2", 0, team("waits"))))

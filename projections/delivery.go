@@ -157,9 +157,9 @@ type ReplayFilter struct {
 	After      uuid.UUID // only deliveries after this one; uuid.Nil for all
 }
 
-// ReplayableDeliveries lists the ids of finished deliveries that a replay of a range repeats, in the order of their ids,
-// which is nearly that of their creation; at most limit. Tests, and deliveries whose body was erased, are not among
-// them. The caller checks that the endpoint belongs to the viewer.
+// ReplayableDeliveries lists the ids of finished deliveries that a replay of a range repeats, in the order of their
+// ids, which is nearly that of their creation; at most limit. Tests, and deliveries whose body was erased, are not
+// among them. The caller checks that the endpoint belongs to the viewer.
 func (s *Store) ReplayableDeliveries(ctx context.Context, by ReplayFilter, limit int) ([]uuid.UUID, error) {
 	f := &readmodel.Filter{}
 	f.Add("d.endpoint_id = %s", by.EndpointID)

@@ -337,7 +337,7 @@ func TestAMissingColumnStopsTheConsumerAndSkipsNoEvent(t *testing.T) {
 	require.Empty(t, n.parked(t))
 	rename("given_name", "first_name")
 	require.NoError(t, n.WaitForHead(t.Context(), 0, projections.All()...))
-	require.Empty(t, n.runner.Stopped())
+	require.Eventually(t, func() bool { return len(n.runner.Stopped()) == 0 }, 20*time.Second, time.Millisecond)
 	_, found, err := n.Contact(t.Context(), n.viewer, "ctc_a")
 	require.NoError(t, err)
 	require.True(t, found)

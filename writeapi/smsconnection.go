@@ -49,10 +49,10 @@ type UpdateSMSConnection struct {
 	httpapi.IDParam
 	Body struct {
 		AccountSID          httpapi.Optional[string]   `json:"account_sid,omitzero" doc:"Another account needs another confirmation of compliance"`
-		AuthToken           httpapi.Optional[string]   `json:"auth_token,omitzero"`
+		AuthToken           httpapi.Optional[string]   `json:"auth_token,omitzero" doc:"Stored encrypted and never shown"`
 		MessagingServiceSID httpapi.Nullable[string]   `json:"messaging_service_sid,omitzero"`
 		FromNumbers         httpapi.Optional[[]string] `json:"from_numbers,omitzero" maxItems:"20"`
-		PrefixOrgName       httpapi.Optional[bool]     `json:"prefix_org_name,omitzero"`
+		PrefixOrgName       httpapi.Optional[bool]     `json:"prefix_org_name,omitzero" doc:"Begin texts with the name of the organisation"`
 		Confirmed           httpapi.Optional[bool]     `json:"compliance_confirmed,omitzero" doc:"true by a signed-in user only; false takes it back"`
 		Disabled            httpapi.Optional[bool]     `json:"disabled,omitzero" doc:"true stops SMS; false makes the connection pending"`
 	}

@@ -10,7 +10,6 @@ import (
 	"ledgerline/commands"
 	"ledgerline/domain/fault"
 	"ledgerline/domain/webhook"
-	"ledgerline/events"
 	"ledgerline/httpapi"
 	"ledgerline/projections"
 )
@@ -192,8 +191,8 @@ func (a *API) replayRange(ctx context.Context, c *httpapi.Call, in *ReplayWebhoo
 	}
 	answer.Replayed = len(ids)
 	body := func(commands.Result) ReplayedRange { return answer }
-	event := events.WebhookRangeReplayed{EndpointID: in.ID, From: by.From, To: by.To, DeliveryIDs: ids}
-	w, err := a.app.ReplayWebhookRange(ctx, request(c), event, recordedBody(c, body))
+	found := commands.WebhookRange{EndpointID: in.ID, From: by.From, To: by.To, Deliveries: ids}
+	w, err := a.app.ReplayWebhookRange(ctx, request(c), found, recordedBody(c, body))
 	return resultWithBody(c, w, w, body, err)
 }
 

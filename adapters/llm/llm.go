@@ -92,7 +92,7 @@ func (c *Client) Complete(ctx context.Context, p *agents.Prompt) (agents.Complet
 		return agents.Completion{}, withoutTexts(err)
 	}
 	if len(answer.Choices) == 0 {
-		return agents.Completion{}, nil
+		return agents.Completion{}, errors.New("llm: the answer has no choice")
 	}
 	m := &answer.Choices[0].Message
 	completion := agents.Completion{Text: m.Content}

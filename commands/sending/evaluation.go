@@ -133,8 +133,8 @@ func (d *evaluation) isNewTo(lineID string) bool {
 	return d.exchange.State.IsNewTo(lineID, line.DayOf(d.unit.Now), d.facts.Limits.NewContactWindowDays)
 }
 
-// zonesOf returns the time zones in which the number that a message goes to may be (rule SND-11), or the zone in which a
-// sandbox message is played (rule SND-63).
+// zonesOf returns the time zones in which the number that a message goes to may be (rule SND-11), or the zone in which
+// a sandbox message is played (rule SND-63).
 func (s *Sender) zonesOf(m *message.Message) ([]*time.Location, error) {
 	if m.SandboxOffset != nil {
 		return []*time.Location{time.FixedZone("sandbox", *m.SandboxOffset)}, nil

@@ -58,8 +58,8 @@ func (w Window) opensNext(at time.Time, zone *time.Location) time.Time {
 	}
 }
 
-// OffsetWithLocalTime returns the offset from UTC, in seconds from -12 to +12 hours, with which the local time at now is
-// that many minutes since midnight.
+// OffsetWithLocalTime returns the offset from UTC, in seconds from -12 to +12 hours, with which the local time at now
+// is that many minutes since midnight.
 func OffsetWithLocalTime(now time.Time, minutes int) int {
 	const day = 24 * 60 * 60
 	midnight := now.UTC().Truncate(24 * time.Hour)

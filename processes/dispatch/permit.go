@@ -15,14 +15,14 @@ import (
 // contact's task, and for the latest recovery. A node that stood still for longer than the lease does not notice that
 // by itself.
 const permitSQL = `select exists (select from scheduled_tasks
-		where process = '` + sendingProcess + `' and key = $1 and fence = $2 and lease_until > clock_timestamp()),
+		where process = $1 and key = $2 and fence = $3 and lease_until > clock_timestamp()),
 	r.* from (select) one left join lateral (` + recovery.LatestSQL + `) r on true`
 
 // mayCall returns an error if the carrier must not be called: tasks.ErrLeaseLost, or a *peers.Refused while a recovery
 // is under way.
 func (p *Process) mayCall(ctx context.Context, task *tasks.Leased) error {
 	var held bool
-	latest, err := recovery.Scan(p.ledger.Pool().QueryRow(ctx, permitSQL, task.Key, task.Fence), &held)
+	latest, err := recovery.Scan(p.ledger.Pool().QueryRow(ctx, permitSQL, task.Process, task.Key, task.Fence), &held)
 	if err != nil {
 		return fmt.Errorf("dispatch: check the lease: %w", err)
 	}

@@ -204,6 +204,8 @@ func resourceIDs(a *app.App, w *app.Workspace) map[string]string {
 var bodies = map[string]app.Map{
 	"PATCH /v1/contacts/{id}":              {"first_name": "Ada"},
 	"POST /v1/sms-connections/{id}/test":   {"to": "+14155550134"},
+	"PATCH /v1/sms-connections/{id}":       {"prefix_org_name": true},
+	"POST /v1/webhooks/{id}/replay":        {"from": "2026-03-01T00:00:00Z", "to": "2026-03-02T00:00:00Z"},
 	"POST /v1/contacts/{id}/consent":       {"status": "unknown", "source": "form"},
 	"POST /v1/contacts/{id}/labels":        {"add": []string{"vip"}},
 	"POST /v1/contacts/{id}/opt-out":       {"source": "phone call"},
