@@ -34,7 +34,7 @@ func (a *App) CreateAgent(ctx context.Context, req Request, in agent.Properties)
 		}
 		created, err := agent.Create(id, identityID, in)
 		var issues issueList
-		if err := issues.collect(u.checkLines(ctx, in.AllowedLineIDs, "/allowed_line_ids"), err); err != nil {
+		if err := issues.collect(u.checkLines(ctx, in.AllowedLineIDs), err); err != nil {
 			return nil, err
 		}
 		if err := issues.fault(); err != nil {
@@ -60,7 +60,7 @@ func (a *App) UpdateAgent(ctx context.Context, req Request, id uuid.UUID, change
 		changed, err := s.Update(change, a.hasModel)
 		var issues issueList
 		if change.AllowedLineIDs != nil {
-			if err := issues.collect(u.checkLines(ctx, *change.AllowedLineIDs, "/allowed_line_ids")); err != nil {
+			if err := issues.collect(u.checkLines(ctx, *change.AllowedLineIDs)); err != nil {
 				return nil, err
 			}
 		}

@@ -53,7 +53,7 @@ func (a *App) CreateIdentity(ctx context.Context, req Request, in CreateIdentity
 			AllowedLineIDs: in.AllowedLineIDs, DailyLimit: in.DailyLimit,
 		}, in.Grantor)
 		var issues issueList
-		if err := issues.collect(u.checkLines(ctx, in.AllowedLineIDs, "/allowed_line_ids"), err); err != nil {
+		if err := issues.collect(u.checkLines(ctx, in.AllowedLineIDs), err); err != nil {
 			return err
 		}
 		if err := issues.fault(); err != nil {
@@ -99,7 +99,7 @@ func (a *App) UpdateIdentity(ctx context.Context, req Request, id uuid.UUID, cha
 		}
 		var issues issueList
 		if change.AllowedLineIDs != nil {
-			if err := issues.collect(u.checkLines(ctx, *change.AllowedLineIDs, "/allowed_line_ids")); err != nil {
+			if err := issues.collect(u.checkLines(ctx, *change.AllowedLineIDs)); err != nil {
 				return err
 			}
 		}

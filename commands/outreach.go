@@ -297,6 +297,7 @@ func skipReason(f *fault.Fault) string {
 		return outreach.SkippedConsent
 	case fault.NotFound:
 		return outreach.SkippedDeleted
+	default:
+		return outreach.SkippedReference
 	}
-	return outreach.SkippedReference
 }

@@ -60,9 +60,8 @@ func (u *unit) checkPool(ctx context.Context, id *string) error {
 	return err
 }
 
-// checkLines refuses, at their indexes under pointer, lines that the request's workspace does not have or that are
-// retired.
-func (u *unit) checkLines(ctx context.Context, ids []string, pointer string) error {
+// checkLines refuses allowed lines that the request's workspace does not have or that are retired, at their indexes.
+func (u *unit) checkLines(ctx context.Context, ids []string) error {
 	var issues issueList
 	for i, id := range ids {
 		l, err := engine.Load(ctx, u.Unit, u.Engine.Lines, id)
@@ -70,7 +69,7 @@ func (u *unit) checkLines(ctx context.Context, ids []string, pointer string) err
 			return err
 		}
 		if l.State.ID == "" || l.State.Workspace != u.Request.Workspace || l.State.State == line.Retired {
-			issues.add(fmt.Sprintf("%s/%d", pointer, i), "not_found", "There is no such line.")
+			issues.add(fmt.Sprintf("/allowed_line_ids/%d", i), "not_found", "There is no such line.")
 		}
 	}
 	return issues.fault()

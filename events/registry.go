@@ -81,7 +81,7 @@ var Default = NewRegistry(
 	Define[SavedReplyCreated]("saved_reply.created", 1),
 	Define[SavedReplyUpdated]("saved_reply.updated", 1),
 	Define[SavedReplyDeleted]("saved_reply.deleted", 1),
-	Define[MessageQueued]("message.queued", 3, unchanged, unchanged),
+	Define[MessageQueued]("message.queued", 3, unchanged, unchanged), //nolint:gocritic // one upcaster for each version
 	Define[MessageScheduled]("message.scheduled", 1),
 	Define[MessageDue]("message.due", 1),
 	Define[MessageRouted]("message.routed", 2, unchanged),
@@ -96,7 +96,7 @@ var Default = NewRegistry(
 	Define[MessageFailed]("message.failed", 1),
 	Define[MessageReceiptMissing]("message.receipt_missing", 1),
 	Define[MessageReceived]("message.received", 1),
-	Define[MessageFellBack]("message.fell_back", 3, unchanged, unchanged),
+	Define[MessageFellBack]("message.fell_back", 3, unchanged, unchanged), //nolint:gocritic // one upcaster for each version
 
 	Define[ContactMessaged]("contact.messaged", 2, unchanged),
 	Define[ContactReplied]("contact.replied", 1),

@@ -104,8 +104,9 @@ func (l *Ledger) ReportRewind(generation uint64, shard int, lost Point) error {
 	clear(h.seen)
 	drops := h.drops
 	h.mu.Unlock()
-	l.log.Error("eventstore: " + rewind.String() + ". A failover or a restored backup has lost the last events. " +
-		"This node writes and sends nothing until it has dropped its memory and compared all checkpoints with the ledger")
+	l.log.Error("eventstore: the history of the database went back: a failover or a restored backup has lost the last events. "+
+		"This node writes and sends nothing until it has dropped its memory and compared all checkpoints with the ledger",
+		"shard", shard, "lost_event", lost.ID, "position", lost.Position)
 	l.pool.Reset()
 	l.writers.Reset()
 	if l.requests != nil {

@@ -151,13 +151,9 @@ func cell(property any) (string, error) {
 	for value.Kind() == reflect.Pointer {
 		value = value.Elem()
 	}
-	switch value.Kind() {
-	case reflect.Invalid:
+	kind := value.Kind()
+	if kind == reflect.Invalid || (kind == reflect.Map || kind == reflect.Slice) && value.Len() == 0 {
 		return "", nil
-	case reflect.Map, reflect.Slice:
-		if value.Len() == 0 {
-			return "", nil
-		}
 	}
 	formatted, err := json.Marshal(value.Interface())
 	return string(formatted), err

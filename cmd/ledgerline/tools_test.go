@@ -71,7 +71,7 @@ func TestToolsWorkWithAndWithoutARunningDev(t *testing.T) { //nolint:tparallel /
 		status, _ = request(t, http.MethodGet, contacts, key.Secret, "")
 		require.Equal(t, http.StatusUnauthorized, status)
 		_, log := request(t, http.MethodGet, f.ReadURL+"/v1/audit-log?limit=1", f.Sessions["owner"], "")
-		entry := log["data"].([]any)[0].(object)
+		entry := log["data"].([]any)[0].(object) //nolint:errcheck,forcetypeassert // the audit log has entries
 		require.Equal(t, "api_key.revoked", entry["type"])
 		require.Equal(t, object{"type": "operator", "id": "ada@example.com"}, entry["actor"])
 		anonymous := launch(t, "operator", "--as", "Ada Lovelace", "key", "revoke", key.ID, data)
@@ -309,7 +309,7 @@ func TestDirectoryWithoutDataIsReported(t *testing.T) {
 func TestWrongArgumentsNameTheHelpOfTheirCommand(t *testing.T) {
 	t.Parallel()
 	for line, hint := range map[string]string{
-		"operator key create --nmae x": "Try: ledgerline operator key create --help",
+		"operator key create --label x": "Try: ledgerline operator key create --help",
 		"operator key lst":             "Try: ledgerline operator key --help",
 		"serv":                         "Try: ledgerline --help",
 	} {

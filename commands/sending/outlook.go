@@ -59,7 +59,7 @@ func (u *unit) linesOf(ctx context.Context, f *Forecast) ([]rules.LineOutlook, e
 	case f.LineID != nil:
 		ids = []string{*f.LineID}
 	default:
-		poolID := ""
+		var poolID string
 		if f.PoolID != nil {
 			poolID = *f.PoolID
 		} else {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"ledgerline/commands"
@@ -48,8 +49,8 @@ const maxTurns = 50
 func newPrompt(found *commands.AgentConversation, messages []projections.Message) *Prompt {
 	p := &Prompt{Model: found.Agent.Model, System: found.Agent.Instructions + fixedRules, Tools: tools}
 	if found.FirstName != "" {
-		name, _ := json.Marshal(found.FirstName) // a text cannot fail; quoted, it cannot pass for a rule
-		p.System += "\nThe contact's first name is " + string(name) + "."
+		// Quoted, the name cannot pass for a rule.
+		p.System += "\nThe contact's first name is " + strconv.Quote(found.FirstName) + "."
 	}
 	for i := range messages[:min(len(messages), maxTurns)] {
 		m := &messages[i]

@@ -304,7 +304,7 @@ func (p *Process) send(ctx context.Context, task *tasks.Leased, a *access, o *op
 	case errors.Is(mayCall, tasks.ErrLeaseLost): // another worker has the contact, and looks the attempt up
 		return sending.AttemptResult{}, mayCall
 	case mayCall != nil: // nothing was sent, and the next try meets the same obstacle
-		return sending.AttemptResult{Chat: chat, Lost: true}, nil
+		return sending.AttemptResult{Chat: chat, Lost: true}, nil //nolint:nilerr // see above
 	}
 	tasks.Outside(ctx, func() { accepted, err = via.Send(ctx, out) })
 	a.ended(ctx, err)

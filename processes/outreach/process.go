@@ -218,7 +218,7 @@ func (p *Process) start(ctx context.Context, shard int, o *outreach.Outreach) er
 		}
 		fill, args = "", nil
 		if found {
-			fill, args = fmt.Sprintf(fillSegmentSQL, len(values)+1, audience), append(values, o.ID)
+			fill, args = fmt.Sprintf(fillSegmentSQL, len(values)+1, audience), slices.Concat(values, []any{o.ID})
 		}
 	}
 	var total int

@@ -211,9 +211,9 @@ func TestFailedCallIsTriedAgainAfter2And10And30SecondsThenHandedOver(t *testing.
 	a := app.Start(t, app.Model(model))
 	c := newAnswered(a, liveAgent(a.Workspace, "Desk", nil), "hello")
 	a.Settle()
-	for i, pause := range []time.Duration{2, 10, 30} {
+	for i, pause := range []time.Duration{2 * time.Second, 10 * time.Second, 30 * time.Second} {
 		require.Len(t, model.prompts(), i+1)
-		a.Advance(pause*time.Second - time.Millisecond)
+		a.Advance(pause - time.Millisecond)
 		require.Len(t, model.prompts(), i+1)
 		require.Equal(t, "agent:"+c.agent, c.handledBy(a))
 		a.Advance(time.Millisecond)

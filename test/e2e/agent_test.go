@@ -112,7 +112,7 @@ func TestAgentsAreListedNewestFirstAndPaged(t *testing.T) {
 		ids = append(ids, newAgent(a.Workspace, name, nil))
 		a.Advance(time.Second)
 	}
-	patch2(a, "/v1/agents/"+ids[0].(string), app.Map{"status": "live"}).Is(200) //nolint:forcetypeassert // it is a text
+	patch2(a, "/v1/agents/"+ids[0].(string), app.Map{"status": "live"}).Is(200) //nolint:errcheck,forcetypeassert // it is a text
 	require.Equal(t, []any{ids[2], ids[1], ids[0]}, a.Live.Get("/v1/agents").Is(200).Column("id"))
 	require.Equal(t, []any{ids[0]}, a.Live.Get("/v1/agents?status=live").Is(200).Column("id"))
 	page := a.Live.Get("/v1/agents?limit=2").Is(200)
@@ -124,7 +124,7 @@ func TestAgentsAreListedNewestFirstAndPaged(t *testing.T) {
 	require.Empty(t, a.NewWorkspace("Second").Live.Get("/v1/agents").Is(200).Data())
 	a.Live.Get("/v1/agents/"+uuid.NewString()).Refused(404, "not_found")
 	a.Test.Post("/v1/agents", app.Map{"name": "x", "instructions": "x"}).Refused(403, "forbidden")
-	a.Test.Do("PATCH", "/v1/agents/"+ids[0].(string), app.Map{"name": "x"}).Refused(403, "forbidden") //nolint:forcetypeassert // as above
+	a.Test.Do("PATCH", "/v1/agents/"+ids[0].(string), app.Map{"name": "x"}).Refused(403, "forbidden") //nolint:errcheck,forcetypeassert // as above
 	first := a.Live.IdempotencyKey("one").Post("/v1/agents", app.Map{"name": "four", "instructions": "x"}).Is(201)
 	require.Equal(t, first.JSON(), a.Live.IdempotencyKey("one").Post("/v1/agents", app.Map{"name": "four", "instructions": "x"}).Is(201).JSON())
 }
