@@ -164,7 +164,7 @@ func refuseTransactionPooling(ctx context.Context, cfg *pgx.ConnConfig) error {
 		if err != nil {
 			return fmt.Errorf("connect to the database: %w", err)
 		}
-		defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() //nolint:revive // two connections, until the end
+		defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() //nolint:gocritic,revive // two connections, until the end
 		conns[i] = conn
 	}
 	process := func(conn *pgx.Conn) (pid int, err error) {

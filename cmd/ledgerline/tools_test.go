@@ -310,8 +310,8 @@ func TestWrongArgumentsNameTheHelpOfTheirCommand(t *testing.T) {
 	t.Parallel()
 	for line, hint := range map[string]string{
 		"operator key create --label x": "Try: ledgerline operator key create --help",
-		"operator key lst":             "Try: ledgerline operator key --help",
-		"serv":                         "Try: ledgerline --help",
+		"operator key lst":              "Try: ledgerline operator key --help",
+		"serv":                          "Try: ledgerline --help",
 	} {
 		p := launch(t, strings.Fields(line)...)
 		require.Equal(t, exitUsage, p.code())
